@@ -1,0 +1,109 @@
+# The tasks of SiloMQ. `make` lists them; each first sets up what it needs in .venv.
+#
+# The package is really installed, not linked: editable installs cost start-up time, and restarts are
+# measured. A changed source file costs a reinstall of about two seconds; objects are kept in build/.
+
+PYTHON ?= python3
+VENV := .venv
+# -P: the folder make runs in is not on the path, so what runs is the installed package.
+RUN := $(VENV)/bin/python -P
+PIP := $(VENV)/bin/python -m pip --quiet --disable-pip-version-check
+STAMPS := $(VENV)/.stamps
+# Folders are listed too: a deleted file changes its folder's time. The slash keeps `bench/` apart from the
+# task `bench`.
+PACKAGES := actors bench cli client conf shm store supervisor
+SOURCES := pyproject.toml MANIFEST.in $(wildcard __init__.py py.typed) \
+	$(shell find $(addsuffix /,$(PACKAGES)) -name __pycache__ -prune -o \
+		\( -type d -o -name '*.py' -o -name '*.py[ix]' -o -name '*.pxd' -o -name '*.h' -o -name '*.toml' -o -name '*.service' \) -print)
+FAULTS := build/faults
+# More arguments for pytest: make test ARGS='tests/unit -k ring'
+ARGS ?=
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+# Both builds write silomq.egg-info.
+.NOTPARALLEL:
+.PHONY: help demo serve test check lint fix bench torture fault-build install clean
+
+help:  ## list the tasks
+	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: $(STAMPS)/demo $(STAMPS)/silomq  ## a tour on real data: send, read, kill, recover
+	$(RUN) -m silomq.cli.demo
+
+serve: $(STAMPS)/silomq  ## run a store in ./demo-store until Ctrl-C
+	$(VENV)/bin/silo serve --store ./demo-store
+
+test: lint fault-build $(STAMPS)/demo $(STAMPS)/bench  ## everything CI runs: checks and all tests but the long ones
+	SILOMQ_FAULT_BUILD='$(CURDIR)/$(FAULTS)' $(RUN) -m pytest $(ARGS)
+
+check: lint  ## linters, types, and the tests of the source's own shape
+	$(RUN) -m pytest -q tests/tidy $(ARGS)
+
+fix: $(STAMPS)/dev  ## mend what a tool can mend
+	$(RUN) -m ruff check --fix .
+	$(RUN) -m ruff format .
+
+bench: $(STAMPS)/bench $(STAMPS)/silomq  ## measure against this machine's limits
+	$(RUN) -m silomq.bench.run
+
+torture: fault-build $(STAMPS)/dev $(STAMPS)/demo $(STAMPS)/bench $(STAMPS)/silomq  ## the long forms of the crash and endurance tests
+	SILOMQ_LONG=1 SILOMQ_FAULT_BUILD='$(CURDIR)/$(FAULTS)' $(RUN) -m pytest -m slow $(ARGS)
+
+install: $(STAMPS)/silomq  ## install the package into .venv
+
+fault-build: $(FAULTS)/.stamp  ## a second copy whose compiled code can be told to die
+
+clean:  ## remove everything that make made
+	rm -rf $(VENV) build dist demo-store *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find $(PACKAGES) tests -name __pycache__ -prune -exec rm -rf {} +
+
+lint: $(STAMPS)/dev $(STAMPS)/silomq
+	$(RUN) -m ruff check .
+	$(RUN) -m ruff format --check .
+	$(RUN) -m mypy -p silomq
+	$(RUN) -m mypy tests
+
+# Prints the requirements of pyproject.toml: one list serves the package and this file.
+define REQUIREMENTS
+import sys, tomllib
+with open("pyproject.toml", "rb") as file:
+    table = tomllib.load(file)
+lists = dict(table["project"]["optional-dependencies"])
+lists["base"] = table["build-system"]["requires"] + table["project"]["dependencies"]
+print(*lists[sys.argv[1]], sep="\n")
+endef
+export REQUIREMENTS
+
+$(STAMPS)/venv:
+	$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("SiloMQ needs Python 3.11 or newer; try: make PYTHON=python3.12")'
+	$(PYTHON) -m venv $(VENV)
+	mkdir -p $(STAMPS)
+	touch $@
+
+$(STAMPS)/base $(STAMPS)/demo $(STAMPS)/bench $(STAMPS)/dev: pyproject.toml constraints.txt | $(STAMPS)/venv
+	$(RUN) -c "$$REQUIREMENTS" $(@F) > $(STAMPS)/$(@F).txt
+	$(PIP) install -c constraints.txt -r $(STAMPS)/$(@F).txt
+	touch $@
+
+# build/lib keeps what was once built there, and a wheel is made of it: a deleted or renamed module would
+# stay in the package. So all but the extension modules that still have a source goes before each build.
+define PRUNE
+	@find $(1)/lib.* -type f ! -name '*.so' -delete 2>/dev/null || true
+	@for so in $$(find $(1)/lib.* -name '*.so' 2>/dev/null); do \
+		source=$${so#*/silomq/}; test -e "$${source%%.*}.pyx" || rm "$$so"; done
+endef
+
+$(STAMPS)/silomq: $(STAMPS)/base $(SOURCES)
+	$(call PRUNE,build)
+	$(PIP) install --no-deps --no-build-isolation --force-reinstall .
+	touch $@
+
+# Objects of the two builds differ in CFLAGS, so they must not share a folder.
+$(FAULTS)/.stamp: $(STAMPS)/base $(SOURCES)
+	mkdir -p $(FAULTS)
+	$(call PRUNE,build/faults-work)
+	printf '[build]\nbuild_base = build/faults-work\n' > build/faults.cfg
+	DIST_EXTRA_CONFIG='$(CURDIR)/build/faults.cfg' CFLAGS='$(CFLAGS) -DSILO_FAULT_POINTS=1' \
+		$(PIP) install --no-deps --no-build-isolation --upgrade --target $(FAULTS) .
+	touch $@

@@ -1,0 +1,1 @@
+"""SiloMQ: RocketMQ's message store as a family of processes over shared memory."""

@@ -1,0 +1,121 @@
+"""allocate: keeps commit-log files ready ahead of append, their space taken, warmed and locked.
+
+The only writer of `ready`, `allocate_error` and `locked_bytes`, and the only maker of commit-log files. Append asks through
+the semaphore; that it asked is in `file_wanted` and `wrote`, the semaphore only wakes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+
+import posix_ipc
+
+from ..conf.settings import FlushDiskType
+from ..store import disk
+from ..store.commitlog import LogFile, disk_full
+from .frame import TICK_S, Actor
+
+_RETRY_S = 1.0
+
+
+class Allocate(Actor):
+    """Prepares files until `allocate_ahead_files` lie behind the one that append writes."""
+
+    name = "allocate"
+
+    def setup(self) -> None:
+        self.log = self.world.log
+        self.size = self.settings.mapped_file_size_commit_log
+        self.sync = self.settings.flush_disk_type == FlushDiskType.SYNC_FLUSH
+        self.ready = self.control.own("ready")
+        self.error = self.control.own("allocate_error")
+        self.locked = self.control.own("locked_bytes")
+        self.wrote = self.control.word("wrote")
+        self.held: dict[int, LogFile] = {}
+        self.may_lock = self.settings.lock_mapped_file_enable
+        self.log.remove_half_made()
+        self.locked.store(0)
+        while self.ready.load() <= self.wrote.load():
+            self._make(self.ready.load())
+
+    def run(self) -> None:
+        while not self.stopping:
+            self.beat()
+            if self._files_ahead() < self.settings.allocate_ahead_files + 1:
+                if not self._try_make():
+                    self._wait(_RETRY_S)
+                continue
+            self._hold_active()
+            self._wait(TICK_S)
+
+    def _files_ahead(self) -> int:
+        """Files from the one that append writes on."""
+        return (self.ready.load() - self.log.base_of(self.wrote.load())) // self.size
+
+    def _wait(self, seconds: float) -> None:
+        with contextlib.suppress(posix_ipc.BusyError, posix_ipc.SignalError):
+            self.world.allocate_semaphore.acquire(seconds)
+
+    def _try_make(self) -> bool:
+        base = self.ready.load()
+        try:
+            self._make(base)
+        except OSError as error:
+            if self.error.load() != error.errno:
+                self.logger.error(
+                    "cannot make a commit-log file; trying again every second",
+                    file=base,
+                    size=self.size,
+                    error=str(error),
+                    free_bytes=disk.free_bytes(self.world.folders.commit_log),
+                )
+            self.error.store(error.errno or 5)
+            self.ready.wake()
+            if not disk_full(error):
+                raise
+            return False
+        return True
+
+    def _make(self, base: int) -> None:
+        """Makes one file and says so; then warms and locks it, which append need not wait for."""
+        self.log.create(base)
+        self.error.store(0)
+        self.ready.store(base + self.size)
+        self.ready.wake()
+        self._hold(base)
+
+    def _hold_active(self) -> None:
+        """Lets go of the files that append is through with, takes hold of those a predecessor made."""
+        active = self.log.base_of(self.wrote.load())
+        for base in [base for base in self.held if base < active]:
+            del self.held[base]
+        for base in range(active, self.ready.load(), self.size):
+            if base not in self.held:
+                self._hold(base)
+        self.locked.store(self.size * len(self.held) if self.may_lock else 0)
+
+    def _hold(self, base: int) -> None:
+        file = self.log.open(base, writable=True)
+        self.held[base] = file
+        if self.sync:
+            disk.shape_for_sync(file.mapping)
+        if self.settings.warm_mapped_file_enable:
+            # What append has written needs no warming, and after a restart may not be in memory any more.
+            written = max(0, self.wrote.load() - base) // disk.WARM_STEP * disk.WARM_STEP
+            for at in range(written, self.size, disk.WARM_STEP):
+                self.beat()
+                if self.stopping or not disk.warm(file.mapping, at, disk.WARM_STEP):
+                    break
+            if self.sync:
+                self.log.sync(base)
+        if self.may_lock:
+            try:
+                file.mapping.lock(0, self.size)
+            except OSError as error:
+                self.may_lock = False
+                self.logger.warning(
+                    "cannot lock commit-log files in memory, going on without: raise the limit "
+                    "(LimitMEMLOCK in the unit, ulimit -l in a shell)",
+                    size=self.size,
+                    error=str(error),
+                )

@@ -1,0 +1,253 @@
+"""append: moves records from the producers' rings into the commit log.
+
+The only writer of commit-log bytes (without a pool), of `wrote`, of the queues' next offsets, and of ring tails and results.
+The order of its steps is the kernel's (`store/_append.pyx`); here is the policy around it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import time
+from typing import Any
+
+from ..conf.settings import FlushDiskType
+from ..shm import mail
+from ..shm._memory import Mapping
+from ..shm.ring import DATA, RingClosed, largest_frame
+from ..store import _append as kernel
+from ..store import disk
+from ..store.commitlog import LogFile
+from ..store.ids import Host
+from ..store.status import PutMessageStatus
+from .frame import TICK_S, Actor, Session
+
+_SLICE_NS = 50_000_000
+_FILE_TIMEOUT_S = 5.0
+_DRAIN_S = 2.0
+_PREFAULT_STEP = 8 * 1024 * 1024
+
+
+class Append(Actor):
+    """Serves every ring the supervisor holds."""
+
+    name = "append"
+
+    def setup(self) -> None:
+        settings = self.settings
+        self.sync = settings.flush_disk_type == FlushDiskType.SYNC_FLUSH
+        host = Host.parse(f"{settings.store_host}:{settings.store_port}")
+        self.kernel = kernel.Appender(
+            self.control.memory,
+            self.world.table.memory,
+            settings.max_sessions,
+            store_host=host.packed(),
+            batch_bytes=settings.append_batch_bytes,
+            max_body=settings.max_message_size,
+            append_crc=settings.enabled_append_prop_crc,
+            wake_reput=not self.sync,
+        )
+        self.kernel.get_up()
+        self.attached: dict[int, Session] = {}
+        self.closing: set[int] = set()
+        self.poll = select.epoll()
+        self.inbox = self.world.append_mail[1]
+        self.poll.register(self.inbox, select.EPOLLIN)
+        self.poll.register(self.signal_fd, select.EPOLLIN)
+        self.ready = self.control.word("ready")
+        self.wanted = self.control.own("file_wanted")
+        self.flush_error = self.control.word("flush_error")
+        self.allocate_error = self.control.word("allocate_error")
+        self.file: LogFile | None = None
+        self.prefaulted = 0
+        self._take_over()
+
+    def _take_over(self) -> None:
+        """Makes good what a predecessor left between two publish steps, before anything is appended."""
+        touched = self.kernel.roll_back()
+        self._open_file()
+        for session in self.world.sessions.values():
+            if session.ring >= 0:
+                self._attach(session)
+        self._clear_behind()
+        settled = sum(self.kernel.settle(session.index) for session in self.attached.values())
+        if touched or settled:
+            self.logger.warning(
+                "took over from a killed append", queues_rolled_back=touched, bytes_acknowledged=settled
+            )
+
+    def _clear_behind(self) -> None:
+        """Zeroes what an unpublished batch may have left, so that no scan of the log ever finds it."""
+        if self.file is None:
+            return
+        frames = [largest_frame(s.capacity) for s in self.attached.values()]
+        length = self.settings.append_batch_bytes + max(
+            frames, default=largest_frame(self.settings.ring_size_max)
+        )
+        start = self.kernel.position - self.file.base
+        end = min(start + length, self.file.mapping.length)
+        view = memoryview(self.file.mapping)
+        step = 1 << 20
+        zeros = bytes(step)
+        for at in range(start, end, step):
+            stop = min(at + step, end)
+            if view[at:stop] != zeros[: stop - at]:
+                view[at:stop] = zeros[: stop - at]
+
+    def run(self) -> None:
+        spin_ns = self.settings.append_spin_us * 1000
+        while not self.stopping:
+            self.beat()
+            self._choose_status()
+            reason = self.kernel.run(spin_ns, _SLICE_NS)
+            if reason == kernel.ROLL:
+                self._next_file()
+            elif reason == kernel.BAD_RING:
+                self._drop_bad(self.kernel.bad_ring)
+            elif reason == kernel.MAIL:
+                self._read_mail()
+            elif reason == kernel.IDLE:
+                self._finish_closing()
+                self._prefault()
+                self._sleep()
+        self._drain(spin_ns)
+
+    def _choose_status(self) -> None:
+        """What to answer instead of appending: nothing, or why the store takes no messages now."""
+        if self.flush_error.load():
+            self.kernel.refuse_status = PutMessageStatus.SERVICE_NOT_AVAILABLE
+        elif self.file is None and not self._open_file() and self.allocate_error.load():
+            self.kernel.refuse_status = PutMessageStatus.CREATE_MAPPED_FILE_FAILED
+        else:
+            self.kernel.refuse_status = PutMessageStatus.PUT_OK
+
+    def _sleep(self) -> None:
+        if self.kernel.lie_down():
+            events = self.poll.poll(TICK_S)
+            self.kernel.get_up()
+            if any(fd == self.inbox.fileno() for fd, _ in events):
+                self._read_mail()
+
+    # -- files
+
+    def _open_file(self) -> bool:
+        """Goes on in the file that holds the position, if allocate has made it."""
+        base = self.world.log.base_of(self.kernel.position)
+        if self.ready.load() <= base:
+            return False
+        self.file = self.world.log.open(base, writable=True)
+        if self.sync:
+            disk.shape_for_sync(self.file.mapping)
+        self.kernel.set_file(self.file.mapping, base)
+        self.prefaulted = (self.kernel.position - base) // _PREFAULT_STEP * _PREFAULT_STEP
+        return True
+
+    def _next_file(self) -> None:
+        """The file is full: takes the next one, and waits for it if allocate is behind."""
+        self.kernel.no_file()
+        self.file = None
+        base = self.kernel.position
+        self.wanted.store(base)
+        self.world.allocate_semaphore.release()
+        deadline = time.monotonic() + _FILE_TIMEOUT_S
+        while not self.stopping and time.monotonic() < deadline and not self.allocate_error.load():
+            seen = self.ready.load()
+            if self._open_file():
+                return
+            self.beat()
+            self.ready.wait(seen, 0.1)
+        if not self._open_file():
+            self.logger.error("no commit-log file to go on in", offset=base, refused_with="CREATE_MAPPED_FILE_FAILED")
+            self.kernel.refuse_status = PutMessageStatus.CREATE_MAPPED_FILE_FAILED
+
+    def _prefault(self) -> None:
+        """Maps warm pages of the file before the kernel would do it one fault at a time, in idle moments."""
+        if self.file is None or self.prefaulted >= self.file.mapping.length:
+            return
+        if not self.settings.warm_mapped_file_enable:
+            return
+        disk.warm(self.file.mapping, self.prefaulted, _PREFAULT_STEP)
+        self.prefaulted += _PREFAULT_STEP
+
+    # -- sessions
+
+    def _attach(self, session: Session) -> None:
+        try:
+            ring = Mapping(session.ring, 0, DATA + session.capacity)
+        except OSError as error:
+            self.logger.error("cannot map a session's ring", session=session.number, error=str(error))
+            return
+        self.kernel.attach(session.index, ring, session.capacity, session.index)
+        self.poll.register(session.bell, select.EPOLLIN | select.EPOLLET)
+        self.attached[session.number] = session
+        if session.closing:
+            self.closing.add(session.number)
+
+    def _read_mail(self) -> None:
+        while True:
+            try:
+                message, fds = mail.receive(self.inbox)
+            except BlockingIOError:
+                return
+            if message is None:
+                return
+            self._take(message, fds)
+
+    def _take(self, message: dict[str, Any], fds: list[int]) -> None:
+        number = message["session"]
+        known = number in self.attached
+        if message["do"] == "attach" and not known and len(fds) == 2:
+            # A session that came with the fork is also in the mail that its predecessor did not read.
+            self._attach(
+                Session(number, message["index"], fds[0], message["capacity"], fds[1], connection=-1)
+            )
+            return
+        mail.close_all(fds)
+        if message["do"] == "detach":
+            if known:
+                self.closing.add(number)
+            else:
+                self._report(number)
+
+    def _finish_closing(self) -> None:
+        """Lets go of sessions whose client is gone and whose messages are all appended."""
+        for number in [n for n in self.closing if self.kernel.drained(self.attached[n].index)]:
+            self._detach(number)
+
+    def _detach(self, number: int, why: RingClosed = RingClosed.OPEN) -> None:
+        session = self.attached.pop(number)
+        self.closing.discard(number)
+        self.kernel.detach(session.index, why)
+        with contextlib.suppress(OSError):
+            self.poll.unregister(session.bell)
+        os.close(session.ring)
+        os.close(session.bell)
+        self._report(number)
+
+    def _report(self, number: int) -> None:
+        mail.send(self.world.append_mail[1], {"do": "detached", "session": number})
+
+    def _drop_bad(self, index: int) -> None:
+        """A ring that makes no sense is read no more; its client learns why, all others go on."""
+        number = next(n for n, s in self.attached.items() if s.index == index)
+        self.logger.warning("a producer's ring makes no sense: its session is closed", session=number)
+        self._detach(number, RingClosed.BAD_FRAME)
+
+    def _drain(self, spin_ns: int) -> None:
+        """On stop: appends what was published before it, and tells the producers that it is over."""
+        deadline = time.monotonic() + _DRAIN_S
+        self._read_mail()
+        while time.monotonic() < deadline:
+            self.beat()
+            reason = self.kernel.run(spin_ns, _SLICE_NS)
+            if reason == kernel.ROLL:
+                self.stopping = False
+                self._next_file()
+                self.stopping = True
+            elif reason == kernel.BAD_RING:
+                self._drop_bad(self.kernel.bad_ring)
+            elif reason == kernel.IDLE:
+                break
+        for session in list(self.attached.values()):
+            self.kernel.detach(session.index, RingClosed.STORE_STOPPED)

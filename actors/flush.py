@@ -1,0 +1,203 @@
+"""flush: makes the commit log, the queues and the index durable, and says so.
+
+The only writer of `flushed` and of the progress record. Under ASYNC_FLUSH it works by RocketMQ's intervals and page counts
+(FlushRealTimeService, FlushConsumeQueueService); under SYNC_FLUSH it syncs whatever was appended as soon as the last sync is
+over, so that one sync serves all who wait (GroupCommitService). A failed sync makes the store read-only: the kernel may
+have dropped the pages it could not write, and a second sync would report success without them.
+"""
+
+from __future__ import annotations
+
+import time
+
+from ..conf.settings import FlushDiskType
+from ..store import disk
+from ..store.commitlog import LogFile
+from ..store.consumequeue import ENTRY_SIZE, QueueFiles
+from ..store.index import IndexFiles
+from ..store.progress import ProgressFile
+from .frame import TICK_S, Actor
+
+PAGE = 4096
+
+
+def pages_between(start: int, end: int) -> int:
+    """RocketMQ compares whole pages, not bytes."""
+    return end // PAGE - start // PAGE
+
+
+class Flush(Actor):
+    """Syncs on time, on request, and everything at the end."""
+
+    name = "flush"
+
+    def setup(self) -> None:
+        settings = self.settings
+        self.sync = settings.flush_disk_type == FlushDiskType.SYNC_FLUSH
+        self.wrote = self.control.word("wrote")
+        self.dispatched = self.control.word("dispatched")
+        self.flushed = self.control.own("flushed")
+        self.flushes = self.control.own("flushes")
+        self.error = self.control.own("flush_error")
+        self.asleep = self.control.own("flush_asleep")
+        self.asleep.store(0)
+        self.reput_asleep = self.control.word("reput_asleep")
+        self.log = self.world.log
+        self.file: LogFile | None = None
+        self.queues = QueueFiles(
+            self.world.folders.consume_queue, settings.mapped_file_size_consume_queue
+        )
+        self.index = IndexFiles(
+            self.world.folders.index, settings.max_hash_slot_num, settings.max_index_num
+        )
+        self.progress = ProgressFile(self.world.folders.ours)
+        # Queue entries of before a restart of this process may not be durable: all queues count as dirty.
+        self.queue_offsets: list[int] = []
+        self.durable_dispatch = 0
+        self.last_thorough = self.last_queues = self.last_queues_thorough = time.monotonic()
+
+    def run(self) -> None:
+        while not self.stopping:
+            self.beat()
+            wrote = self.wrote.load()
+            if self.error.load():
+                time.sleep(TICK_S)
+            elif self.sync and wrote > self.flushed.load():
+                self.flush_log(wrote)
+                self._queues_if_due()
+            elif wrote == self.flushed.load() and self.dispatched.load() == self.durable_dispatch:
+                self.wrote.sleep(wrote, TICK_S, self.asleep)
+            else:
+                self._flush_on_time()
+        self._flush_all()
+
+    def _flush_on_time(self) -> None:
+        """One round of the ASYNC_FLUSH timers (and, in both modes, of the queues')."""
+        settings = self.settings
+        interval = min(settings.flush_interval_commit_log_ms, settings.flush_interval_consume_queue_ms)
+        deadline = time.monotonic() + interval / 1000
+        while not self.stopping and (left := deadline - time.monotonic()) > 0:
+            self.beat()
+            if self.sync:
+                wrote = self.wrote.load()
+                if wrote > self.flushed.load():
+                    break
+                self.wrote.sleep(wrote, min(left, TICK_S), self.asleep)
+            else:
+                time.sleep(min(left, 0.25))
+        now, wrote = time.monotonic(), self.wrote.load()
+        pages = pages_between(self.flushed.load(), wrote)
+        thorough = now - self.last_thorough >= settings.flush_commit_log_thorough_interval_ms / 1000
+        if self.sync or thorough or pages >= settings.flush_commit_log_least_pages:
+            if thorough:
+                self.last_thorough = now
+            if wrote > self.flushed.load():
+                self.flush_log(wrote)
+        self._queues_if_due()
+
+    def flush_log(self, end: int) -> None:
+        """Makes the commit log durable up to `end` and tells who waits. A failure is final."""
+        start = self.flushed.load()
+        try:
+            while start < end:
+                stop = min(end, self.log.base_of(start) + self.log.file_size)
+                self._sync_range(start, stop)
+                start = stop
+        except OSError as error:
+            self._fail(error, "commit log", start)
+            return
+        self.flushes.add(1)
+        if self.sync:
+            # Producers wait on `flushed` in their read-only mapping and cannot announce it.
+            self.flushed.store(end)  # SYNC: flushed publish
+            self.flushed.wake()
+        else:
+            self.flushed.publish(end, self.reput_asleep)
+
+    def _sync_range(self, start: int, stop: int) -> None:
+        """Only the range: a warmed file has other dirty pages, which nobody waits for."""
+        base = self.log.base_of(start)
+        if self.file is None or self.file.base != base:
+            self.file = self.log.open(base, writable=True)
+            if self.sync:
+                disk.shape_for_sync(self.file.mapping)
+        self.file.mapping.sync(start - base, stop - start)
+
+    def _fail(self, error: OSError, what: str, where: int) -> None:
+        self.error.store(error.errno or 5)
+        self.flushed.wake()
+        self.logger.critical(
+            "a sync failed: the store takes no more messages; check the disk, then restart the store",
+            what=what,
+            offset=where,
+            error=str(error),
+        )
+
+    def _queues_if_due(self) -> None:
+        now = time.monotonic()
+        settings = self.settings
+        if now - self.last_queues < settings.flush_interval_consume_queue_ms / 1000:
+            return
+        self.last_queues = now
+        every = settings.flush_consume_queue_thorough_interval_ms / 1000
+        if now - self.last_queues_thorough >= every or self._queue_pages() >= (
+            settings.flush_consume_queue_least_pages
+        ):
+            self.last_queues_thorough = now
+            self.flush_queues()
+
+    def _queue_pages(self) -> int:
+        """Pages of queue entries written since the last flush, over all queues."""
+        progress = self.control.progress()
+        behind = progress["dispatch_count"] - getattr(self, "flushed_count", 0)
+        return behind * ENTRY_SIZE // PAGE
+
+    def flush_queues(self, *, clean: bool = False) -> None:
+        """Makes queues and index durable as far as reput has published, then records it."""
+        published = self.control.progress()
+        try:
+            self._sync_queues()
+            if published["index_name"]:
+                for name in self.index.names():
+                    if self._first_dirty_index <= name <= published["index_name"]:
+                        self.index.sync(name)
+                self._first_dirty_index = published["index_name"]
+            if published["dispatched"] > self.flushed.load():
+                self.flush_log(published["dispatched"])
+                if self.error.load():
+                    return
+            record = published | {
+                "flushed": self.flushed.load(),
+                "clean": int(clean),
+                "store_time_ms": self.control.load("store_time_ms"),
+            }
+            self.progress.write(record)
+        except OSError as error:
+            self._fail(error, "queues or index", published["dispatched"])
+            return
+        self.durable_dispatch = published["dispatched"]
+        self.flushed_count = published["dispatch_count"]
+
+    _first_dirty_index = 0
+
+    def _sync_queues(self) -> None:
+        table = self.world.table
+        now = table.queue_column("max_offset")
+        before = self.queue_offsets + [0] * (len(now) - len(self.queue_offsets))
+        for slot, (first, end) in enumerate(zip(before, now, strict=True)):
+            if end > first:
+                topic, queue_id = table.queue(slot)
+                # The entry before the first new one may share its file; a queue may begin late.
+                first = max(first, end - self.settings.mapped_file_size_consume_queue // ENTRY_SIZE)
+                self.queues.sync(table.topic_name(topic), queue_id, first, end)
+                self.beat()
+        self.queue_offsets = now
+
+    def _flush_all(self) -> None:
+        """On stop: everything, and the record that says so."""
+        if self.error.load():
+            return
+        wrote = self.wrote.load()
+        if wrote > self.flushed.load():
+            self.flush_log(wrote)
+        self.flush_queues(clean=self.dispatched.load() == wrote and not self.error.load())

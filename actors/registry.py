@@ -1,0 +1,380 @@
+"""registry: the clients' door. Sessions, topics, and the right to write to them.
+
+The only writer of topics, queues and grants in the topic table, and of `config/topics.json`. It serves a Unix socket, one
+packet a request (`shm/mail.py`); every request may be repeated, because a client repeats what it had asked when it hears
+that the registry was replaced. The connections themselves outlive it: the supervisor holds them.
+"""
+
+from __future__ import annotations
+
+import grp
+import os
+import pwd
+import selectors
+import socket
+import struct
+import time
+from typing import Any
+
+from ..conf.settings import FlushDiskType
+from ..shm import mail, ring
+from ..shm.control import StoreState
+from ..shm.segments import open_segment
+from ..store import topics_json
+from ..store.errors import IllegalMessage
+from ..store.ids import Host
+from ..store.names import validate_topic
+from ..store.paths import TOPICS
+from ..store.status import PutMessageStatus
+from ..store.table import TableFull, Topic
+from ..store.topics_json import TopicConfig
+from .frame import TICK_S, Actor, Session
+
+PROTOCOL = 1
+_SAVE_DELAY_S = 0.1
+_PAGE_TOPICS = 200
+_WRITE, _READ = 2, 4
+
+
+class Refused(Exception):
+    """A request that is answered with an error: a PutMessageStatus name and one sentence."""
+
+    def __init__(self, status: PutMessageStatus, why: str) -> None:
+        super().__init__(why)
+        self.status = status
+
+
+class Registry(Actor):
+    """Answers clients until the store stops."""
+
+    name = "registry"
+
+    def setup(self) -> None:
+        self.table = self.world.table
+        self.state = self.control.word("state")
+        self.topics_word = self.control.own("topics")
+        filed = self.table.repair()
+        if filed:
+            self.logger.warning("filed queues that a killed registry had not", queues=filed)
+        self._load_topics()
+        self.control_fd = open_segment(self.world.store_id, "control")
+        self.table_fd = open_segment(self.world.store_id, "table")
+        self.inbox = self.world.registry_mail[1]
+        self.sessions = dict(self.world.sessions)
+        self.by_connection: dict[int, int] = {}
+        self.connections: dict[int, socket.socket] = {}
+        self.selector = selectors.DefaultSelector()
+        for fd in (self.world.listener, self.inbox, self.signal_fd):
+            self.selector.register(fd, selectors.EVENT_READ)
+        self.group = self._allowed_group()
+        for session in self.sessions.values():
+            self._adopt(session)
+
+    def run(self) -> None:
+        while not self.stopping:
+            self.beat()
+            for key, _ in self.selector.select(self._patience()):
+                if key.fileobj is self.world.listener:
+                    self._accept()
+                elif key.fileobj is self.inbox:
+                    self._read_mail()
+                elif isinstance(key.fileobj, socket.socket):
+                    self._serve(key.fileobj)
+            if self.unsaved_since and time.monotonic() - self.unsaved_since >= self.save_delay_s:
+                self._save_topics()
+
+    def teardown(self) -> None:
+        if getattr(self, "unsaved_since", 0.0):
+            self._save_topics()
+
+    def _patience(self) -> float:
+        if not self.unsaved_since:
+            return TICK_S
+        return max(0.0, self.unsaved_since + self.save_delay_s - time.monotonic())
+
+    # -- connections
+
+    def _allowed_group(self) -> int:
+        name = self.settings.socket_group
+        return grp.getgrnam(name).gr_gid if name else -1
+
+    def _may_connect(self, connection: socket.socket) -> bool:
+        """The store's own user, root, and members of the configured group."""
+        data = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+        _, uid, gid = struct.unpack("iII", data)
+        if uid in (0, os.getuid()) or gid == self.group:
+            return True
+        if self.group < 0:
+            return False
+        try:
+            user = pwd.getpwuid(uid).pw_name
+        except KeyError:
+            return False
+        return user in grp.getgrgid(self.group).gr_mem
+
+    def _accept(self) -> None:
+        try:
+            connection, _ = self.world.listener.accept()
+        except (BlockingIOError, ConnectionAbortedError):
+            return
+        connection.setblocking(False)
+        if not self._may_connect(connection):
+            why = "this user may not use the store: join the group that socket_group names, or run as its user"
+            self._answer(connection, {"ok": False, "status": "SERVICE_NOT_AVAILABLE", "why": why})
+            connection.close()
+            return
+        self.connections[connection.fileno()] = connection
+        self.selector.register(connection, selectors.EVENT_READ)
+
+    def _adopt(self, session: Session) -> None:
+        """Goes on with a connection that a predecessor served."""
+        if session.closing or session.connection < 0:
+            return
+        connection = socket.socket(fileno=os.dup(session.connection))
+        connection.setblocking(False)
+        self.connections[connection.fileno()] = connection
+        self.by_connection[connection.fileno()] = session.number
+        self.selector.register(connection, selectors.EVENT_READ)
+        self._answer(connection, {"event": "registry restarted"})
+
+    def _answer(self, connection: socket.socket, message: dict[str, Any], fds: tuple[int, ...] = ()) -> None:
+        """A client that does not read its answers, or is gone, loses its connection."""
+        try:
+            mail.send(connection, message, fds)
+        except OSError:
+            self._hang_up(connection)
+
+    def _hang_up(self, connection: socket.socket) -> None:
+        fd = connection.fileno()
+        if fd < 0 or fd not in self.connections:
+            return
+        self.selector.unregister(connection)
+        del self.connections[fd]
+        number = self.by_connection.pop(fd, None)
+        connection.close()
+        if number is not None:
+            self.sessions[number].closing = True
+            mail.send(self.inbox, {"do": "closing", "session": number})
+
+    def _serve(self, connection: socket.socket) -> None:
+        try:
+            request, fds = mail.receive(connection)
+        except BlockingIOError:
+            return
+        except (OSError, ValueError) as error:
+            self.logger.warning("a client's packet makes no sense: hanging up", error=str(error))
+            self._hang_up(connection)
+            return
+        mail.close_all(fds)
+        if request is None:
+            self._hang_up(connection)
+            return
+        answer: dict[str, Any]
+        out: tuple[int, ...] = ()
+        try:
+            answer, out = self._do(connection, request)
+        except (Refused, IllegalMessage) as error:
+            answer = {"ok": False, "status": error.status.name, "why": getattr(error, "why", str(error))}
+        except TableFull as error:
+            answer = {"ok": False, "status": "SERVICE_NOT_AVAILABLE", "why": str(error)}
+        except (KeyError, TypeError, ValueError) as error:
+            why = f"malformed request: {type(error).__name__} {error}"
+            answer = {"ok": False, "status": "UNKNOWN_ERROR", "why": why}
+        self._answer(connection, {"id": request.get("id"), **answer}, out)
+
+    def _do(
+        self, connection: socket.socket, request: dict[str, Any]
+    ) -> tuple[dict[str, Any], tuple[int, ...]]:
+        match request["do"]:
+            case "hello":
+                return self._hello(connection, request)
+            case "open":
+                return self._open(connection, str(request["topic"]), bool(request["write"])), ()
+            case "create":
+                return self._create(request), ()
+            case "topics":
+                return self._list(int(request["after"])), ()
+            case "report":
+                return {"ok": True, "report": self.world.report}, ()
+            case other:
+                raise ValueError(f"unknown request {other!r}")
+
+    # -- sessions
+
+    def _hello(
+        self, connection: socket.socket, request: dict[str, Any]
+    ) -> tuple[dict[str, Any], tuple[int, ...]]:
+        """A session: with a ring for who writes, without for who only reads."""
+        if request["protocol"] != PROTOCOL:
+            why = f"the client speaks protocol {request['protocol']}, the store {PROTOCOL}: use one version"
+            raise Refused(PutMessageStatus.SERVICE_NOT_AVAILABLE, why)
+        capacity = int(request["ring_size"])
+        number = self.by_connection.get(connection.fileno())
+        if number is None:
+            number = self._new_session(connection, capacity)
+        session = self.sessions[number]
+        settings = self.settings
+        answer = {
+            "ok": True,
+            "session": number,
+            "capacity": session.capacity,
+            "store": self.world.folders.root.path,
+            "store_host": Host.parse(f"{settings.store_host}:{settings.store_port}").packed().hex(),
+            "max_message_size": settings.max_message_size,
+            "sync_flush": settings.flush_disk_type == FlushDiskType.SYNC_FLUSH,
+            "sync_flush_timeout_ms": settings.sync_flush_timeout_ms,
+            "append_crc": settings.enabled_append_prop_crc,
+            "producer_spin_us": settings.producer_spin_us,
+            "file_size_commit_log": settings.mapped_file_size_commit_log,
+            "file_size_consume_queue": settings.mapped_file_size_consume_queue,
+        }
+        fds = (self.control_fd, self.table_fd)
+        return answer, (*fds, session.ring, session.bell) if session.ring >= 0 else fds
+
+    def _new_session(self, connection: socket.socket, capacity: int) -> int:
+        if self.state.load() != StoreState.RUNNING:
+            raise Refused(PutMessageStatus.SERVICE_NOT_AVAILABLE, "the store is stopping")
+        used = {session.index for session in self.sessions.values()}
+        index = next((i for i in range(self.settings.max_sessions) if i not in used), -1)
+        if index < 0:
+            why = f"the store has its {self.settings.max_sessions} sessions: raise max_sessions"
+            raise Refused(PutMessageStatus.SERVICE_NOT_AVAILABLE, why)
+        number = time.monotonic_ns()
+        ring_fd = bell = -1
+        if capacity:
+            capacity = self._ring_capacity(capacity)
+            ring_fd = ring.create(capacity, number)
+            bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        session = Session(number, index, ring_fd, capacity, bell, connection.fileno())
+        self.sessions[number] = session
+        self.by_connection[connection.fileno()] = number
+        fds = [connection.fileno()] + ([ring_fd, bell] if capacity else [])
+        mail.send(
+            self.inbox,
+            {"do": "session", "session": number, "index": index, "capacity": capacity},
+            fds,
+        )
+        return number
+
+    def _ring_capacity(self, wanted: int) -> int:
+        wanted = (wanted + 4095) // 4096 * 4096
+        limit = self.settings.ring_size_max
+        if not ring.MIN_CAPACITY <= wanted <= limit:
+            why = f"ring_size {wanted}: {ring.MIN_CAPACITY} to {limit} bytes (ring_size_max)"
+            raise Refused(PutMessageStatus.SERVICE_NOT_AVAILABLE, why)
+        return wanted
+
+    def _read_mail(self) -> None:
+        """The supervisor says that append has let go of a session: its index and grants are free again."""
+        while True:
+            try:
+                message, fds = mail.receive(self.inbox)
+            except BlockingIOError:
+                return
+            mail.close_all(fds)
+            if message is None:
+                return
+            number = message["session"]
+            session = self.sessions.pop(number, None)
+            if session is None:
+                continue
+            self.table.revoke_all(session.index)
+            mail.close_all([fd for fd in (session.ring, session.bell) if fd >= 0])
+            for fd, owner in list(self.by_connection.items()):
+                if owner == number:
+                    del self.by_connection[fd]
+                    self._hang_up(self.connections[fd])
+
+    # -- topics
+
+    def _open(self, connection: socket.socket, name: str, write: bool) -> dict[str, Any]:
+        """The queues of a topic, which is made if it does not exist and the settings allow it; grants writing."""
+        validate_topic(name)
+        topic = self.table.find(name)
+        if topic is None:
+            if not (write and self.settings.auto_create_topic_enable):
+                why = f"topic {name} does not exist" + (
+                    ", and auto_create_topic_enable is off: create it (silo topics create)" if write else ""
+                )
+                raise Refused(PutMessageStatus.MESSAGE_ILLEGAL, why)
+            topic = self._add(TopicConfig(name, *(2 * [self.settings.default_topic_queue_nums])))
+        if not topic.perm & (_WRITE if write else _READ):
+            why = f"topic {name} may not be {'written' if write else 'read'} (perm {topic.perm})"
+            raise Refused(PutMessageStatus.MESSAGE_ILLEGAL, why)
+        number = self.by_connection.get(connection.fileno())
+        if write and number is not None:
+            self.table.grant(self.sessions[number].index, topic.index)
+        nums = topic.write_queue_nums if write else topic.read_queue_nums
+        return {"ok": True, "index": topic.index, "slots": topic.slots[:nums]}
+
+    def _create(self, request: dict[str, Any]) -> dict[str, Any]:
+        name = str(request["topic"])
+        validate_topic(name)
+        queues = int(request["queues"]) or self.settings.default_topic_queue_nums
+        if not 1 <= queues <= self.settings.max_queues:
+            raise Refused(PutMessageStatus.MESSAGE_ILLEGAL, f"{queues} queues: 1 to {self.settings.max_queues}")
+        topic = self.table.find(name)
+        if topic is not None:
+            if topic.write_queue_nums != queues:
+                why = f"topic {name} exists with {topic.write_queue_nums} queues"
+                raise Refused(PutMessageStatus.MESSAGE_ILLEGAL, why)
+        else:
+            self._add(TopicConfig(name, queues, queues))
+            self._save_topics()
+        return {"ok": True}
+
+    def _add(self, config: TopicConfig) -> Topic:
+        topic = self.table.add_topic(
+            config.topic_name,
+            write_nums=config.write_queue_nums,
+            read_nums=config.read_queue_nums,
+            perm=config.perm,
+        )
+        self.configs[config.topic_name] = config
+        self.unsaved_since = self.unsaved_since or time.monotonic()
+        self.topics_word.store(self.table.topic_count)
+        return topic
+
+    def _list(self, after: int) -> dict[str, Any]:
+        count = self.table.topic_count
+        page = [self.table.topic(i) for i in range(after, min(after + _PAGE_TOPICS, count))]
+        found = [
+            {
+                "topic": t.name,
+                "perm": t.perm,
+                "write_queues": t.write_queue_nums,
+                "read_queues": t.read_queue_nums,
+                "first_slot": t.slots[0],
+            }
+            for t in page
+        ]
+        return {"ok": True, "topics": found, "next": after + len(page) if after + len(page) < count else -1}
+
+    def _load_topics(self) -> None:
+        """The saved attributes, and every topic of the table: a predecessor may not have saved the newest."""
+        self.path = f"{self.world.folders.config.path}/{TOPICS}"
+        saved, _ = topics_json.load(self.path)
+        self.version = saved.data_version
+        self.configs = dict(saved.topics)
+        self.save_delay_s = _SAVE_DELAY_S
+        self.unsaved_since = 0.0
+        for topic in self.table.topics():
+            if topic.name not in self.configs:
+                self.configs[topic.name] = TopicConfig(
+                    topic.name, topic.read_queue_nums, topic.write_queue_nums, topic.perm
+                )
+                self.unsaved_since = time.monotonic()
+        self.topics_word.store(self.table.topic_count)
+
+    def _save_topics(self) -> None:
+        """Replaces topics.json. With many topics a save takes long, so the next one waits in proportion."""
+        began = time.monotonic()
+        self.version = self.version.next(int(time.time() * 1000))
+        try:
+            topics_json.save(self.path, topics_json.TopicTable(self.configs, self.version))
+        except OSError as error:
+            self.logger.error("cannot save topics.json; trying again", error=str(error))
+            self.unsaved_since = time.monotonic() + TICK_S
+            return
+        self.unsaved_since = 0.0
+        self.save_delay_s = max(_SAVE_DELAY_S, 5 * (time.monotonic() - began))

@@ -1,0 +1,70 @@
+"""reput: dispatches the commit log into consume queues and index, and wakes the readers.
+
+The only writer of queue entries, index entries, the queues' greatest offsets, `dispatched` and the arrival words. The order of
+its steps is the kernel's (`store/_dispatch.pyx`), the decisions between them are `store/dispatching.py`'s.
+"""
+
+from __future__ import annotations
+
+import time
+
+from ..conf.settings import FlushDiskType
+from ..store.commitlog import disk_full
+from ..store.consumequeue import QueueFiles
+from ..store.dispatching import Dispatching
+from ..store.index import IndexFiles
+from .frame import TICK_S, Actor
+
+_SLICE_NS = 50_000_000
+
+
+class Reput(Actor):
+    """Follows `wrote`, or `flushed` under SYNC_FLUSH: a reader must not see what a power cut could take back."""
+
+    name = "reput"
+
+    def setup(self) -> None:
+        settings = self.settings
+        sync = settings.flush_disk_type == FlushDiskType.SYNC_FLUSH
+        self.limit = self.control.word("flushed" if sync else "wrote")
+        self.asleep = self.control.own("reput_asleep")
+        self.asleep.store(0)
+        folders = self.world.folders
+        index = IndexFiles(folders.index, settings.max_hash_slot_num, settings.max_index_num)
+        self.dispatching = Dispatching(
+            self.control,
+            self.world.table,
+            self.world.log,
+            QueueFiles(folders.consume_queue, settings.mapped_file_size_consume_queue),
+            index if settings.message_index_enable else None,
+            limit="flushed" if sync else "wrote",
+        )
+        if self.dispatching.undone:
+            self.logger.warning("took over from a killed reput", index_entries_undone=self.dispatching.undone)
+
+    def run(self) -> None:
+        while True:
+            self.beat()
+            seen = self.limit.load()
+            if self._step() and self.limit.load() == seen:
+                if self.stopping and self._may_stop():
+                    return
+                self.limit.sleep(seen, TICK_S, self.asleep)
+
+    def _may_stop(self) -> bool:
+        """Append is gone: what it wrote is dispatched, or flush cannot make it durable."""
+        written = self.control.load("wrote")
+        return self.dispatching.position >= written or self.control.load("flush_error") != 0
+
+    def _step(self) -> bool:
+        """One slice of work; True when all is dispatched. Without disk space it waits for some."""
+        if self.dispatching.position >= self.limit.load():
+            return True
+        try:
+            return self.dispatching.step(_SLICE_NS)
+        except OSError as error:
+            if not disk_full(error):
+                raise
+            self.logger.error("no disk space for queues or index; trying again", error=str(error))
+            time.sleep(TICK_S)
+            return self.stopping

@@ -1,0 +1,1 @@
+"""What a user's process imports: producer, consumer, admin."""

@@ -1,0 +1,15 @@
+"""What a client raises besides the store's IllegalMessage."""
+
+from ..store.errors import StoreError
+
+
+class SendTimeout(StoreError, TimeoutError):  # noqa: N818 - the field's word
+    """No answer, or no room in the ring, in time. A message that was published may still be stored."""
+
+
+class StoreClosed(StoreError, ConnectionError):  # noqa: N818 - the field's word
+    """The store is not there, or stopped while it had messages of this client: their fate is unknown."""
+
+
+class SessionLost(StoreClosed):
+    """The store closed this session alone, because its ring made no sense."""

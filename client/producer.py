@@ -1,0 +1,170 @@
+"""`Producer`: sends messages to a store on this machine."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+import weakref
+from types import TracebackType
+from typing import Literal, Self
+
+from ..shm.ring import RingClosed
+from ..store.errors import StoreError
+from ..store.record import decode_record
+from ._ring import RingProducer, Route
+from .errors import SessionLost, StoreClosed
+from .session import Connection
+
+DEFAULT_RING = 16 * 1024 * 1024
+_producers: weakref.WeakSet[Producer] = weakref.WeakSet()
+
+
+class Producer(RingProducer):
+    """A session with the store in folder `store`, through which messages are sent.
+
+    May be shared by threads: each call is one step, messages are in the order of the calls. A child made by `fork` cannot use
+    its parent's producer. `ring_size` (bytes) bounds what can be under way, and half of it the longest message or batch.
+    `timeout` (seconds) is how long a call waits for room or for an answer.
+
+    A restart of any of the store's processes is not noticed. When the whole store stops, `on_restart="error"` raises
+    StoreClosed for what was not answered; `"retry"` waits up to `reconnect_timeout` seconds for it to come back and sends
+    again what was not answered (which may then be stored twice, with the same UNIQ_KEY).
+    """
+
+    def __init__(
+        self,
+        store: str | os.PathLike[str],
+        *,
+        ring_size: int = DEFAULT_RING,
+        timeout: float = 3.0,
+        on_restart: Literal["error", "retry"] = "error",
+        reconnect_timeout: float = 30.0,
+    ) -> None:
+        if on_restart not in ("error", "retry"):
+            raise ValueError(f"on_restart={on_restart!r}: 'error' or 'retry'")
+        self.store = os.fspath(store)
+        self.ring_size = ring_size
+        self.on_restart = on_restart
+        self.reconnect_timeout = reconnect_timeout
+        self._reconnecting = threading.RLock()
+        self._thread: threading.Thread | None = None
+        self._work = threading.Event()
+        self._connection = Connection(store, ring_size)
+        super().__init__(self._connection.config, send_timeout_s=timeout)
+        self._bind()
+        _producers.add(self)
+
+    def _bind(self) -> None:
+        link = self._connection
+        assert link.ring is not None
+        self.configure(link.config)
+        self.bind(link.ring, link.capacity, link.control.memory, link.bell)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def open_topic(self, topic: str) -> Route:
+        """Asks for the right to write to a topic; the store makes it if it may. Called once a topic by `send`."""
+        if not isinstance(topic, str):
+            raise TypeError(f"topic must be str, not {type(topic).__name__}")
+        answer = self._connection.request({"do": "open", "topic": topic, "write": True})
+        route = Route(topic, tuple(answer["slots"]))
+        self.routes[topic] = route
+        return route
+
+    def flush(self, timeout: float | None = None) -> None:
+        """Waits until everything sent so far was answered. Raises SendTimeout."""
+        self.wait_answered(self.send_timeout_s if timeout is None else timeout)
+
+    def close(self) -> None:
+        """Ends the session. What was published is still appended; futures that are open fail with StoreClosed."""
+        if self.closed is not None:
+            return
+        self.shut(StoreClosed("the producer is closed"))
+        self._work.set()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join()
+        self._connection.close()
+
+    # -- called by the kernel
+
+    def check_alive(self) -> None:
+        """After a wait without progress: is the store still there? Raises StoreClosed, or reconnects."""
+        if self.closed is not None:
+            raise self.closed
+        why = self.closed_by_store
+        if why == 0 and self._connection.is_alive():
+            return
+        if why == RingClosed.BAD_FRAME:
+            error: StoreError = SessionLost(
+                "the store closed this session because its ring made no sense: is another program writing to this "
+                "process's memory?"
+            )
+        else:
+            error = StoreClosed(f"the store at {self.store} stopped with messages of this producer unanswered")
+        if self.on_restart == "retry" and why != RingClosed.BAD_FRAME:
+            self._reconnect(error)
+            return
+        self.shut(error)
+        raise error
+
+    def serve_callbacks(self) -> None:
+        """Starts the thread that resolves futures with callbacks, at the first of them."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._serve, name="silomq-callbacks", daemon=True)
+            self._thread.start()
+        self._work.set()
+
+    def _serve(self) -> None:
+        while self.closed is None:
+            if not self.waiting:
+                self._work.clear()
+                if not self.waiting:
+                    self._work.wait(1.0)
+                continue
+            try:
+                self.progress(0.05)
+            except StoreError:
+                return
+
+    def _reconnect(self, error: StoreError) -> None:
+        """A new session in place of the lost one; then sends again, in order, what was not answered."""
+        with self._reconnecting:
+            if self.closed_by_store == 0 and self._connection.is_alive():
+                return  # another thread did it
+            open_frames = self.unanswered()
+            old = self._connection
+            deadline = time.monotonic() + self.reconnect_timeout
+            while True:
+                try:
+                    self._connection = Connection(self.store, self.ring_size)
+                    break
+                except StoreError:
+                    if time.monotonic() > deadline:
+                        self.shut(error)
+                        raise error from None
+                    time.sleep(0.05)
+            old.close()
+            self.forget_pending()
+            self._bind()
+            for records, count, future in open_frames:
+                record = decode_record(records, check_crc=False)
+                slot = self.open_topic(record.topic).slots[record.queue_id]
+                self.resubmit(records, count, slot, future, self.reconnect_timeout)
+
+
+def _after_fork() -> None:
+    for producer in list(_producers):
+        producer.forbid(StoreClosed("a producer cannot be used in a forked child: open one there"))
+
+
+os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,169 @@
+"""A client's connection to a store: its socket, its read-only view of the shared memory, and requests to the registry."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import socket
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..shm import mail
+from ..shm._memory import Mapping
+from ..shm.control import SIZE, Control
+from ..shm.ring import DATA
+from ..store.errors import IllegalMessage
+from ..store.ids import LOCALHOST, local_address, month_bounds_ms
+from ..store.paths import SOCKET
+from ..store.status import PutMessageStatus
+from ..store.table import TopicTable
+from .errors import StoreClosed
+
+PROTOCOL = 1
+_REQUEST_S = 10.0
+
+
+@dataclass(frozen=True)
+class StoreConfig:
+    """What the registry says of the store, in the form the kernel takes. Hosts are 8 or 20 bytes."""
+
+    store: str
+    store_host: bytes
+    born_host: bytes
+    born_address: bytes
+    max_message_size: int
+    sync_flush: bool
+    sync_flush_timeout_ms: int
+    append_crc: bool
+    producer_spin_us: int
+    key_epoch_ms: int
+    file_size_commit_log: int
+    file_size_consume_queue: int
+
+
+class Connection:
+    """One session with the store in folder `store`: with a ring of `ring_size` bytes, or without (0).
+
+    Raises StoreClosed when no store runs there, or it does not take this user. Requests may come from any thread.
+    """
+
+    def __init__(self, store: str | os.PathLike[str], ring_size: int = 0, *, timeout_s: float = 10.0) -> None:
+        self.path = os.fspath(store)
+        self._lock = threading.Lock()
+        self._next_id = 0
+        self._socket = self._connect(timeout_s)
+        try:
+            answer, fds = self._ask({"do": "hello", "protocol": PROTOCOL, "ring_size": ring_size})
+        except BaseException:
+            self._socket.close()
+            raise
+        self.control = Control(Mapping(fds[0], 0, SIZE, writable=False))
+        self.control.check()
+        table_size = os.fstat(fds[1]).st_size
+        self.table = TopicTable(Mapping(fds[1], 0, table_size, writable=False))
+        self.capacity: int = answer["capacity"]
+        self.ring: Mapping | None = None
+        self.bell = -1
+        self.ring_fd = -1
+        if ring_size:
+            self.ring = Mapping(fds[2], 0, DATA + self.capacity)
+            self.ring_fd, self.bell = fds[2], fds[3]
+        mail.close_all(fds[:2])
+        self.session: int = answer["session"]
+        self.config = StoreConfig(
+            store=answer["store"],
+            store_host=bytes.fromhex(answer["store_host"]),
+            born_host=LOCALHOST.packed(),
+            born_address=local_address(),
+            max_message_size=answer["max_message_size"],
+            sync_flush=answer["sync_flush"],
+            sync_flush_timeout_ms=answer["sync_flush_timeout_ms"],
+            append_crc=answer["append_crc"],
+            producer_spin_us=answer["producer_spin_us"],
+            key_epoch_ms=month_bounds_ms(int(time.time() * 1000))[0],
+            file_size_commit_log=answer["file_size_commit_log"],
+            file_size_consume_queue=answer["file_size_consume_queue"],
+        )
+
+    def _connect(self, timeout_s: float) -> socket.socket:
+        end = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC)
+        end.settimeout(timeout_s)
+        try:
+            folder = os.open(self.path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                end.connect(f"/proc/self/fd/{folder}/{SOCKET}")
+            finally:
+                os.close(folder)
+        except (FileNotFoundError, NotADirectoryError, ConnectionRefusedError) as error:
+            end.close()
+            what = "no store runs there" if Path(self.path).is_dir() else "there is no such folder"
+            raise StoreClosed(f"cannot connect to {self.path}: {what}; start it with: silo serve --store {self.path}") from error
+        except PermissionError as error:
+            end.close()
+            raise StoreClosed(
+                f"cannot connect to {self.path}: user {os.geteuid()} may not; join the group of its socket"
+            ) from error
+        return end
+
+    def request(self, message: dict[str, Any]) -> dict[str, Any]:
+        """Asks the registry; its answer. Raises IllegalMessage as it refuses, StoreClosed when the store is gone."""
+        answer, fds = self._ask(message)
+        mail.close_all(fds)
+        return answer
+
+    def _ask(self, message: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
+        """Sends until answered: a registry that was replaced says so, and is asked again."""
+        with self._lock:
+            self._next_id += 1
+            request = {"id": self._next_id, **message}
+            deadline = time.monotonic() + _REQUEST_S
+            self._send(request)
+            while True:
+                answer, fds = self._receive(deadline)
+                if answer.get("event") == "registry restarted":
+                    self._send(request)
+                elif answer.get("id", request["id"]) == request["id"]:
+                    break
+                else:
+                    mail.close_all(fds)  # the second answer to a request that was asked twice
+        if not answer.get("ok"):
+            raise IllegalMessage(PutMessageStatus[answer["status"]], answer["why"])
+        return answer, fds
+
+    def _send(self, request: dict[str, Any]) -> None:
+        try:
+            mail.send(self._socket, request)
+        except OSError as error:
+            raise StoreClosed(f"the store at {self.path} is gone ({error})") from error
+
+    def _receive(self, deadline: float) -> tuple[dict[str, Any], list[int]]:
+        self._socket.settimeout(max(0.001, deadline - time.monotonic()))
+        try:
+            answer, fds = mail.receive(self._socket)
+        except TimeoutError as error:
+            raise StoreClosed(f"the registry of {self.path} has not answered for {_REQUEST_S:g} s") from error
+        except OSError as error:
+            raise StoreClosed(f"the store at {self.path} is gone ({error})") from error
+        if answer is None:
+            raise StoreClosed(f"the store at {self.path} hung up")
+        return answer, fds
+
+    def is_alive(self) -> bool:
+        """Whether the store still holds this session: its end of the socket is open."""
+        if self._socket.fileno() < 0:
+            return False
+        poll = select.poll()
+        poll.register(self._socket, select.POLLRDHUP)
+        return not any(events & (select.POLLRDHUP | select.POLLHUP) for _, events in poll.poll(0))
+
+    def close(self) -> None:
+        self._socket.close()
+        for fd in (self.ring_fd, self.bell):
+            if fd >= 0:
+                with contextlib.suppress(OSError):
+                    os.close(fd)
+        self.ring_fd = self.bell = -1

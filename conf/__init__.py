@@ -1,0 +1,1 @@
+"""Typed settings, logging, and the systemd unit."""

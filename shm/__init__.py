@@ -1,0 +1,1 @@
+"""Memory shared by processes: mappings, words, the control block, rings."""

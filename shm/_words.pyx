@@ -1,0 +1,79 @@
+# cython: language_level=3, boundscheck=False, wraparound=False
+"""Words of shared memory as Python objects: a reader's handle can load and wait, a writer's can also store and wake."""
+
+from libc.stdint cimport int64_t, uint64_t
+
+cdef extern from "shm/words.h" nogil:
+    uint64_t silo_load(const void *p)
+    void silo_store(void *p, uint64_t v)
+    void silo_fence()
+    int silo_futex_wait(const void *p, uint64_t seen, int64_t timeout_ns)
+    int silo_futex_wake(const void *p, int count)
+    void SILO_FAULT(const char *name)
+
+cdef uint64_t ASLEEP = 1
+cdef uint64_t AWAKE = 0
+cdef int ALL = 2147483647
+
+
+cdef class Word:
+    """The unsigned 64-bit word at `offset` of `memory`, seen by a process that does not own it."""
+
+    cdef const unsigned char[::1] view
+    cdef uint64_t *p
+
+    def __cinit__(self, memory, size_t offset):
+        self.view = memory
+        if offset % 8 or offset + 8 > <size_t>self.view.shape[0]:
+            raise ValueError(f"no aligned word at {offset} of {self.view.shape[0]} bytes")
+        self.p = <uint64_t *>&self.view[offset]
+
+    cpdef uint64_t load(self):
+        return silo_load(self.p)
+
+    def wait(self, uint64_t seen, double timeout_s):
+        """Sleeps until the word is no longer `seen` (compared by its low 32 bits), someone wakes it, or time is up."""
+        cdef int64_t ns = <int64_t>(timeout_s * 1e9)
+        if ns <= 0:
+            return
+        with nogil:
+            silo_futex_wait(self.p, seen, ns)
+
+    def sleep(self, uint64_t seen, double timeout_s, OwnedWord asleep):
+        """`wait`, announced in `asleep` so that the writer knows it must pay for a wake-up."""
+        asleep.store(ASLEEP)
+        silo_fence()
+        if silo_load(self.p) == seen:
+            self.wait(seen, timeout_s)
+        asleep.store(AWAKE)
+
+    def wake(self):
+        """Wakes every process that waits on the word."""
+        silo_futex_wake(self.p, ALL)
+
+
+cdef class OwnedWord(Word):
+    """A word that this process, and no other, writes. `memory` must be writable."""
+
+    def __cinit__(self, memory, size_t offset):
+        if memoryview(memory).readonly:
+            raise TypeError("an owned word needs writable memory")
+
+    cpdef store(self, uint64_t value):
+        silo_store(self.p, value)
+
+    def add(self, uint64_t amount):
+        silo_store(self.p, self.p[0] + amount)
+
+    def publish(self, uint64_t value, Word asleep):
+        """Stores, then wakes the sleepers if `asleep` says that there are any."""
+        silo_store(self.p, value)
+        silo_fence()
+        if silo_load(asleep.p) != AWAKE:
+            silo_futex_wake(self.p, ALL)
+
+
+def fault(str name):
+    """A place where a build with fault points can be told to die (see words.h); nothing in any other build."""
+    cdef bytes b = name.encode()
+    SILO_FAULT(<const char *>b)

@@ -1,0 +1,246 @@
+"""The control block: the positions, doorbells and heartbeats that a store's processes share.
+
+One posix_ipc segment a store, written by its actors and mapped read-only by clients. Every word is an unsigned 64-bit
+integer with one writer; words with different writers, and words that are polled while others change, are on cache
+lines of their own (128 bytes, because CPUs fetch lines in pairs). Positions are absolute offsets of the commit
+log, in bytes. "Survives" in the last column: the word keeps its value when its writer is replaced.
+
+Layout control:
+
+======  =====  ====  ===================  =======
+offset  size   type  field                meaning
+======  =====  ====  ===================  =======
+0       8      u64   magic                "SILOCTL1", written last
+8       8      u64   layout_version       of this table; a client with another one refuses
+16      8      u64   store_id             names the store's other segments
+24      8      u64   header_crc           CRC-32C of bytes 8..24
+128     8      u64   state                supervisor: a StoreState. readers: all
+136     8      u64   generation           supervisor: counts starts of this control block's store
+144     8      u64   started_ms           supervisor: epoch ms
+152     8      u64   append_mail           supervisor: messages sent to append so far. readers: append
+160     8      u64   sessions             supervisor: client sessions it holds. readers: cli
+256     8      u64   wrote                append: end of the last whole record or end-of-file record; survives
+264     8      u64   store_time_ms        append: newest store timestamp given out; survives
+272     8      u64   records              append: records appended so far; survives
+280     8      u64   rejected             append: frames answered with an error status; survives
+288     8      u64   file_wanted          append: offset of the file it waits for. readers: allocate
+384     8      u64   append_asleep        append: 1 while it sleeps in epoll. readers: producers
+512     8      u64   committed            commit: end of what left the pool; without a pool unused; survives
+640     8      u64   commit_asleep        commit: 1 while it sleeps
+768     8      u64   flushed              flush: all below is durable; a futex for producers; survives
+776     8      u64   flushes              flush: syncs of the commit log so far; survives
+784     8      u64   flush_error          flush: errno of a failed sync; the store is read-only from then on; survives
+896     8      u64   flush_asleep         flush: 1 while it sleeps on `wrote`. readers: append
+1024    8      u64   dispatched           reput: all below is in queues and index; survives
+1032    8      u64   dispatch_count       reput: queue entries written so far; survives
+1152    8      u64   reput_asleep         reput: 1 while it sleeps on `wrote` or `flushed`
+1280    8      u64   ready                allocate: end of the last prepared commit-log file; a futex for append; survives
+1288    8      u64   allocate_error       allocate: errno of the last failure, 0 after success; survives
+1296    8      u64   locked_bytes         allocate: bytes locked in memory
+1408    8      u64   min_offset           clean: start of the first commit-log file; survives
+1416    8      u64   disk_flags           clean: disk-full bits; survives
+1536    8      u64   topics               registry: topics in the table. readers: cli
+2048    1024   line  process              supervisor: 16 process entries of 64 bytes: pid, starts, started_ms, actor state
+3072    1024   line  heartbeat            each actor its own 64 bytes: beat_ns (CLOCK_MONOTONIC)
+4096    8      u64   progress_generation  reput: the progress slot to believe is generation % 2; survives
+4224    128    line  progress_0           reput: a progress slot; survives
+4352    128    line  progress_1           reput: a progress slot; survives
+8192    8192   u64   arrival              reput: 1,024 words; queue slot % 1,024 changes when the queue grows
+======  =====  ====  ===================  =======
+
+Layout progress:
+
+======  ====  ====  ==============  =======
+offset  size  type  field           meaning
+======  ====  ====  ==============  =======
+0       8     u64   dispatched      all below is in queues and index
+8       8     u64   dispatch_count  queue entries written so far
+16      8     u64   index_name      the index file in use, its 17 digits as a number; 0 = none yet
+24      8     u64   index_count     its next entry number
+32      8     u64   index_slots     its used slots
+40      8     u64   begin_time      its first store timestamp, ms
+48      8     u64   end_time        its last store timestamp, ms
+56      8     u64   begin_offset    its first physical offset
+64      8     u64   end_offset      its last physical offset
+======  ====  ====  ==============  =======
+"""
+
+from __future__ import annotations
+
+import enum
+import struct
+from typing import TYPE_CHECKING
+
+import crc32c
+
+from ._words import OwnedWord, Word
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+MAGIC = int.from_bytes(b"SILOCTL1", "little")
+LAYOUT_VERSION = 1
+SIZE = 16384
+ARRIVAL_WORDS = 1024
+PROCESS_SIZE = HEARTBEAT_SIZE = 64
+_HEADER = struct.Struct("<QQ")
+
+CONTROL: dict[str, tuple[int, int]] = {
+    "magic": (0, 8),
+    "layout_version": (8, 8),
+    "store_id": (16, 8),
+    "header_crc": (24, 8),
+    "state": (128, 8),
+    "generation": (136, 8),
+    "started_ms": (144, 8),
+    "append_mail": (152, 8),
+    "sessions": (160, 8),
+    "wrote": (256, 8),
+    "store_time_ms": (264, 8),
+    "records": (272, 8),
+    "rejected": (280, 8),
+    "file_wanted": (288, 8),
+    "append_asleep": (384, 8),
+    "committed": (512, 8),
+    "commit_asleep": (640, 8),
+    "flushed": (768, 8),
+    "flushes": (776, 8),
+    "flush_error": (784, 8),
+    "flush_asleep": (896, 8),
+    "dispatched": (1024, 8),
+    "dispatch_count": (1032, 8),
+    "reput_asleep": (1152, 8),
+    "ready": (1280, 8),
+    "allocate_error": (1288, 8),
+    "locked_bytes": (1296, 8),
+    "min_offset": (1408, 8),
+    "disk_flags": (1416, 8),
+    "topics": (1536, 8),
+    "process": (2048, 1024),
+    "heartbeat": (3072, 1024),
+    "progress_generation": (4096, 8),
+    "progress_0": (4224, 128),
+    "progress_1": (4352, 128),
+    "arrival": (8192, 8192),
+}
+PROGRESS: dict[str, tuple[int, int]] = {
+    name: (8 * i, 8)
+    for i, name in enumerate(
+        (
+            "dispatched",
+            "dispatch_count",
+            "index_name",
+            "index_count",
+            "index_slots",
+            "begin_time",
+            "end_time",
+            "begin_offset",
+            "end_offset",
+        )
+    )
+}
+LAYOUTS = {"control": CONTROL, "progress": PROGRESS}
+
+# The processes of a store, in the order in which they start: the index is the entry in the process table.
+ACTORS = ("allocate", "append", "commit", "flush", "reput", "clean", "registry")
+SUPERVISOR = 15
+assert len(ACTORS) < SUPERVISOR
+
+
+class StoreState(enum.IntEnum):
+    """Where the store is in its life; `RUNNING` is the only state in which puts are accepted."""
+
+    STARTING = 0
+    RUNNING = 1
+    DRAINING = 2
+    STOPPED = 3
+
+
+class ActorState(enum.IntEnum):
+    """What the supervisor knows of one process."""
+
+    ABSENT = 0
+    BOOTING = 1
+    READY = 2
+    DEAD = 3
+
+
+class Control:
+    """The control block in `memory` (SIZE bytes). `word` gives a reader's handle, `own` a writer's."""
+
+    def __init__(self, memory: Buffer) -> None:
+        self.memory = memory
+
+    def word(self, field: str, extra: int = 0) -> Word:
+        return Word(self.memory, CONTROL[field][0] + extra)
+
+    def own(self, field: str, extra: int = 0) -> OwnedWord:
+        return OwnedWord(self.memory, CONTROL[field][0] + extra)
+
+    def load(self, field: str) -> int:
+        """The present value of a word: for looking once, not for a loop."""
+        return self.word(field).load()
+
+    def arrival(self, queue_slot: int) -> Word:
+        """The word that changes when the queue in `queue_slot` (or one that shares it) grows."""
+        return self.word("arrival", 8 * (queue_slot % ARRIVAL_WORDS))
+
+    def create(self, store_id: int) -> None:
+        """Writes the header of a fresh block, the magic last: a block with a magic is whole."""
+        body = _HEADER.pack(LAYOUT_VERSION, store_id)
+        self.own("layout_version").store(LAYOUT_VERSION)
+        self.own("store_id").store(store_id)
+        self.own("header_crc").store(crc32c.crc32c(body))
+        self.own("magic").store(MAGIC)
+
+    def check(self) -> None:
+        """Raises LayoutError unless this is a whole control block of this layout."""
+        if self.load("magic") != MAGIC:
+            raise LayoutError("not a SiloMQ control block (its magic is missing)")
+        version = self.load("layout_version")
+        if version != LAYOUT_VERSION:
+            raise LayoutError(
+                f"the store runs layout version {version}, this program knows {LAYOUT_VERSION}: "
+                "use the same SiloMQ version on both sides"
+            )
+        body = _HEADER.pack(version, self.load("store_id"))
+        if crc32c.crc32c(body) != self.load("header_crc"):
+            raise LayoutError("the control block's header fails its CRC-32C")
+
+    def progress(self) -> dict[str, int]:
+        """The published progress of reput (the fields of the layout `progress`)."""
+        while True:
+            generation = self.load("progress_generation")
+            slot = CONTROL[f"progress_{generation % 2}"][0]
+            values = {name: Word(self.memory, slot + at).load() for name, (at, _) in PROGRESS.items()}
+            # A slot is rewritten only after the other one was published: one look is enough.
+            if self.load("progress_generation") == generation:
+                return values
+
+    def set_progress(self, values: dict[str, int]) -> None:
+        """Publishes progress: for start-up, before reput runs. Reput publishes in its kernel, in the same order."""
+        generation = self.load("progress_generation") + 1
+        slot = CONTROL[f"progress_{generation % 2}"][0]
+        for name, (at, _) in PROGRESS.items():
+            OwnedWord(self.memory, slot + at).store(values[name])
+        self.own("progress_generation").store(generation)
+        self.own("dispatched").store(values["dispatched"])
+        self.own("dispatch_count").store(values["dispatch_count"])
+
+    def store_process(self, actor: int, pid: int, starts: int, started_ms: int, state: ActorState) -> None:
+        base = CONTROL["process"][0] + PROCESS_SIZE * actor
+        for i, value in enumerate((pid, starts, started_ms, int(state))):
+            OwnedWord(self.memory, base + 8 * i).store(value)
+
+    def process(self, actor: int) -> tuple[int, int, int, ActorState]:
+        """(pid, starts, started_ms, state) of an entry of the process table."""
+        base = CONTROL["process"][0] + PROCESS_SIZE * actor
+        pid, starts, started_ms, state = (Word(self.memory, base + 8 * i).load() for i in range(4))
+        return pid, starts, started_ms, ActorState(state)
+
+    def beat_word(self, actor: int) -> OwnedWord:
+        return self.own("heartbeat", HEARTBEAT_SIZE * actor)
+
+
+class LayoutError(Exception):
+    """Shared memory that this version of SiloMQ cannot read."""

@@ -1,0 +1,54 @@
+/* Where the compiled modules find their words. shm/control.py and shm/ring.py own these layouts; a test holds the
+ * numbers here against them. */
+#ifndef SILO_LAYOUT_H
+#define SILO_LAYOUT_H
+
+#include <stdint.h>
+
+enum {
+    CONTROL_APPEND_MAIL = 152,
+    CONTROL_WROTE = 256,
+    CONTROL_STORE_TIME_MS = 264,
+    CONTROL_RECORDS = 272,
+    CONTROL_REJECTED = 280,
+    CONTROL_APPEND_ASLEEP = 384,
+    CONTROL_FLUSHED = 768,
+    CONTROL_FLUSH_ASLEEP = 896,
+    CONTROL_DISPATCHED = 1024,
+    CONTROL_DISPATCH_COUNT = 1032,
+    CONTROL_REPUT_ASLEEP = 1152,
+    CONTROL_PROGRESS_GENERATION = 4096,
+    CONTROL_PROGRESS_0 = 4224,
+    CONTROL_PROGRESS_1 = 4352,
+    CONTROL_ARRIVAL = 8192,
+    ARRIVAL_WORDS = 1024,
+
+    RING_HEAD = 128,
+    RING_PRODUCER_ASLEEP = 256,
+    RING_TAIL = 384,
+    RING_CLOSED = 512,
+    RING_REJECTED = 520,
+    RING_DATA = 4096,
+
+    FRAME_HEADER = 64,
+    FRAME_RESULT = 32,
+    FRAME_CHECKED = 12, /* the CRC-32C covers the header from here to the result */
+    KIND_RECORDS = 1,
+    KIND_PAD = 2,
+};
+
+typedef struct {
+    uint32_t length, kind, crc, record_bytes, count, queue_slot, flags, reserved;
+} silo_frame;
+
+typedef struct {
+    int64_t status, physical_offset, queue_offset, store_timestamp;
+} silo_result;
+
+/* Reput's progress, the layout `progress` of shm/control.py. */
+typedef struct {
+    uint64_t dispatched, dispatch_count, index_name, index_count, index_slots;
+    uint64_t begin_time, end_time, begin_offset, end_offset;
+} silo_progress;
+
+#endif

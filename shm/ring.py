@@ -1,0 +1,123 @@
+"""A producer's session memory: one ring that is submission and completion queue in one.
+
+The memory is a memfd which the registry makes and seals against shrinking and growing. The producer is the only
+writer of `head`, `producer_asleep` and the frames' first halves; append is the only writer of `tail` and of the
+frames' second halves (the results). Both counters are bytes since the session began and only grow; a frame's place is its
+counter modulo the capacity. Frames are multiples of 64 bytes and never wrap: a pad frame fills the end of the ring.
+
+A client may write anything here at any time. Append takes the capacity from the registry, never from the ring.
+
+Layout ring:
+
+======  ====  ====  ===============  =======
+offset  size  type  field            meaning
+======  ====  ====  ===============  =======
+0       8     u64   magic            "SILORNG1"
+8       8     u64   capacity         bytes of frames, a multiple of 4096, from 4096 on
+16      8     u64   session          session number, for people who look at it
+128     8     u64   head             producer: end of the last published frame
+256     8     u64   producer_asleep  producer: 1 while it sleeps on `tail`
+384     8     u64   tail             append: end of the last answered frame; a futex for the producer
+512     8     u64   closed           append: 0, or why it stopped reading this ring (a RingClosed)
+520     8     u64   rejected         append: frames of this session answered with an error status
+======  ====  ====  ===============  =======
+
+Layout frame:
+
+======  ====  ====  ===============  =======
+offset  size  type  field            meaning
+======  ====  ====  ===============  =======
+0       4     u32   length           of the whole frame, bytes, a multiple of 64
+4       4     u32   kind             1 records, 2 pad
+8       4     u32   crc              CRC-32C of bytes 12..32 of the frame and of the records but for their bodies
+12      4     u32   record_bytes     length of the records, bytes
+16      4     u32   count            records in the frame, all for one queue
+20      4     u32   queue_slot       of the topic table
+24      4     u32   flags            1 = wait for the sync under SYNC_FLUSH (for statistics; clients do the waiting)
+28      4     u32   reserved         0
+32      8     i64   status           append: a PutMessageStatus
+40      8     i64   physical_offset  append: of the first record; -1 = no result yet
+48      8     i64   queue_offset     append: of the first record
+56      8     i64   store_timestamp  append: of all its records, epoch ms
+======  ====  ====  ===============  =======
+"""
+
+from __future__ import annotations
+
+import enum
+import fcntl
+import os
+
+from ._memory import Mapping
+from ._words import OwnedWord
+
+MAGIC = int.from_bytes(b"SILORNG1", "little")
+DATA = 4096
+FRAME_HEADER = 64
+ALIGNMENT = 64
+KIND_RECORDS = 1
+KIND_PAD = 2
+MIN_CAPACITY = 65536
+
+RING: dict[str, tuple[int, int]] = {
+    "magic": (0, 8),
+    "capacity": (8, 8),
+    "session": (16, 8),
+    "head": (128, 8),
+    "producer_asleep": (256, 8),
+    "tail": (384, 8),
+    "closed": (512, 8),
+    "rejected": (520, 8),
+}
+FRAME: dict[str, tuple[int, int]] = {
+    "length": (0, 4),
+    "kind": (4, 4),
+    "crc": (8, 4),
+    "record_bytes": (12, 4),
+    "count": (16, 4),
+    "queue_slot": (20, 4),
+    "flags": (24, 4),
+    "reserved": (28, 4),
+    "status": (32, 8),
+    "physical_offset": (40, 8),
+    "queue_offset": (48, 8),
+    "store_timestamp": (56, 8),
+}
+LAYOUTS = {"ring": RING, "frame": FRAME}
+
+assert MIN_CAPACITY % 4096 == 0
+assert FRAME_HEADER == FRAME["store_timestamp"][0] + 8
+
+
+class RingClosed(enum.IntEnum):
+    """Why append reads a ring no more."""
+
+    OPEN = 0
+    BAD_FRAME = 1
+    BAD_HEAD = 2
+    STORE_STOPPED = 3
+
+
+def largest_frame(capacity: int) -> int:
+    """The longest frame that always fits once the ring is empty: half of it, because frames do not wrap."""
+    return capacity // 2 // ALIGNMENT * ALIGNMENT
+
+
+def create(capacity: int, session: int) -> int:
+    """A sealed memfd with an empty ring of `capacity` bytes of frames; the caller owns the descriptor."""
+    if capacity < MIN_CAPACITY or capacity % 4096:
+        raise ValueError(f"ring capacity {capacity}: a multiple of 4096 from {MIN_CAPACITY} on")
+    fd = os.memfd_create(f"silomq-ring-{session}", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    try:
+        os.ftruncate(fd, DATA + capacity)
+        fcntl.fcntl(
+            fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
+        )
+        memory = Mapping(fd, 0, DATA)
+        OwnedWord(memory, RING["capacity"][0]).store(capacity)
+        OwnedWord(memory, RING["session"][0]).store(session)
+        OwnedWord(memory, RING["magic"][0]).store(MAGIC)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd

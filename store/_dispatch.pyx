@@ -1,0 +1,350 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+"""The dispatch kernel: from the commit log into consume queues and index.
+
+Records are taken in groups of 16: a first look at each resolves its queue and its key hashes and starts the loads
+that would miss the cache; then the group is written in order. Per record the queue entry comes first, then the index
+entries, then the queue's greatest offset. `publish` makes the progress official. Why a kill between any two of these
+loses and doubles nothing is in ARCHITECTURE.md section 4.
+
+The kernel knows no files. `run` returns a reason (CAUGHT_UP, SLICE, NEXT_FILE, NEED_WINDOW, INDEX_FULL,
+UNKNOWN_QUEUE, BAD_RECORD) and the caller decides.
+"""
+
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free, malloc
+from libc.string cimport memchr, memcmp, memcpy, memset
+
+CAUGHT_UP, SLICE, NEXT_FILE, NEED_WINDOW, INDEX_FULL, UNKNOWN_QUEUE, BAD_RECORD = range(7)
+
+cdef const char *SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
+cdef uint32_t SCHEDULE_TOPIC_LENGTH = 19
+
+
+cdef class Dispatcher:
+    """Dispatches into the store whose `control` and `table` are given (both writable).
+
+    `delays` are the delay levels' times in ms, level 1 first. `state` is the progress to go on from (the fields of the
+    layout `progress`).
+    """
+
+    def __cinit__(self, unsigned char[::1] control, unsigned char[::1] table, int max_queues,
+                  list delays, dict state):
+        cdef int i
+        self.control_view = control
+        self.table_view = table
+        self.control = &control[0]
+        silo_table_open(&self.table, &table[0])
+        self.windows = <Window *>calloc(max_queues, sizeof(Window))
+        self.hashes = <uint32_t *>malloc(GROUP * RECORD_KEYS * sizeof(uint32_t))
+        if self.windows == NULL or self.hashes == NULL:
+            raise MemoryError
+        self.max_queues = max_queues
+        self.window_views = {}
+        self.delay_levels = min(len(delays), DELAY_LEVELS)
+        for i in range(self.delay_levels):
+            self.delays[i] = delays[i]
+        self.state = state
+
+    def __dealloc__(self):
+        free(self.windows)
+        free(self.hashes)
+
+    @property
+    def state(self):
+        """The progress so far, published or not."""
+        return self.state
+
+    def set_log(self, const unsigned char[::1] memory not None, uint64_t base):
+        """Reads on in the commit-log file mapped at `memory`, which starts at offset `base`."""
+        self.log_view = memory
+        self.log = <uint8_t *>&memory[0]
+        self.log_base = base
+        self.log_size = memory.shape[0]
+
+    def set_window(self, long slot, unsigned char[::1] memory not None, uint64_t first):
+        """Queue entries from queue offset `first` on of the queue in `slot` lie in `memory` (whole entries count)."""
+        if not 0 <= slot < self.max_queues:
+            raise IndexError(slot)
+        self.window_views[slot] = memory
+        self.windows[slot].base = &memory[0]
+        self.windows[slot].first = first
+        self.windows[slot].end = first + memory.shape[0] / ENTRY_SIZE
+
+    def drop_window(self, long slot):
+        self.windows[slot].base = NULL
+        self.windows[slot].end = 0
+        del self.window_views[slot]
+
+    def set_index(self, unsigned char[::1] memory, uint64_t name, uint64_t slots, uint64_t entries,
+                  bint fresh):
+        """Puts keys into the index file mapped at `memory` (None: no index).
+
+        A fresh file begins where the last one ended, as RocketMQ's does: its first entry's time is counted from there.
+        """
+        if memory is None:
+            self.index_view = None
+            self.index = NULL
+            return
+        self.index_view = memory
+        self.index = &memory[0]
+        self.hash_slots = slots
+        self.index_entries = entries
+        self.state.index_name = name
+        if fresh:
+            self.state.index_count = 1
+            self.state.index_slots = 0
+            self.state.begin_time = self.state.end_time
+            self.state.begin_offset = self.state.end_offset
+        self.write_index_header()
+
+    cdef void write_index_header(self) noexcept nogil:
+        """The index file's header as the progress has it."""
+        cdef uint8_t *p = self.index
+        silo_put64(p, self.state.begin_time)
+        silo_put64(p + 8, self.state.end_time)
+        silo_put64(p + 16, self.state.begin_offset)
+        silo_put64(p + 24, self.state.end_offset)
+        silo_put32(p + 32, <uint32_t>self.state.index_slots)
+        silo_put32(p + 36, <uint32_t>self.state.index_count)
+
+    def undo_index(self):
+        """Takes back the entries that were never published, those from the published count on: how many.
+
+        An entry is written before its slot, so a slot at or above the count leads, entry by entry, to what it held.
+        """
+        cdef uint64_t count = self.state.index_count, n = count, slot, previous
+        cdef uint8_t *entries = self.index + INDEX_HEADER + 4 * self.hash_slots
+        cdef uint8_t *at
+        cdef uint8_t zero[ENTRY_SIZE]
+        memset(zero, 0, ENTRY_SIZE)
+        while n < self.index_entries and memcmp(entries + ENTRY_SIZE * n, zero, ENTRY_SIZE):
+            at = self.index + INDEX_HEADER + 4 * (silo_be32(entries + ENTRY_SIZE * n) % self.hash_slots)
+            slot = silo_be32(at)
+            while count <= slot < self.index_entries:
+                previous = silo_be32(entries + ENTRY_SIZE * slot + 16)
+                slot = previous if previous < slot else 0
+            silo_put32(at, <uint32_t>slot)
+            n += 1
+        memset(entries + ENTRY_SIZE * count, 0, ENTRY_SIZE * (n - count))
+        self.write_index_header()
+        return n - count
+
+    def run(self, size_t limit_word, int64_t slice_ns):
+        """Dispatches up to the value of the control block's word at `limit_word`, for at most about `slice_ns`."""
+        cdef int reason
+        with nogil:
+            reason = self.work(limit_word, slice_ns)
+        return reason
+
+    cdef int work(self, size_t limit_word, int64_t slice_ns) noexcept nogil:
+        cdef int64_t start = silo_monotonic_ns()
+        cdef uint64_t limit
+        cdef int found, wrote, groups = 0
+        while True:
+            limit = silo_load(self.control + limit_word)  # SYNC: wrote observe
+            if self.state.dispatched >= limit:
+                self.publish()
+                return R_CAUGHT_UP
+            if self.state.dispatched >= self.log_base + self.log_size:
+                self.publish()
+                return R_NEXT_FILE
+            found = self.gather(limit)
+            wrote = self.write()
+            if wrote != R_CAUGHT_UP:
+                self.publish()
+                return wrote
+            if found != R_CAUGHT_UP:
+                # What the first look stumbled over is now the next record, unless it ends the file.
+                if found == R_NEXT_FILE:
+                    self.state.dispatched = self.log_base + self.log_size
+                self.publish()
+                return found
+            groups += 1
+            if groups % 64 == 0:
+                self.publish()
+                if silo_monotonic_ns() - start >= slice_ns:
+                    return R_SLICE
+
+    cdef int gather(self, uint64_t limit) noexcept nogil:
+        """Looks at up to GROUP records from the present position on."""
+        cdef uint64_t offset = self.state.dispatched, end = self.log_base + self.log_size
+        cdef uint32_t keys = 0
+        cdef silo_record m
+        cdef int found
+        if limit < end:
+            end = limit
+        self.grouped = 0
+        while self.grouped < GROUP and offset < end:
+            found = silo_parse_record(self.log + (offset - self.log_base), end - offset, &m)
+            if found == RECORD_END_OF_FILE:
+                return R_NEXT_FILE if self.grouped == 0 else R_CAUGHT_UP
+            if found != RECORD_OK:
+                return R_BAD_RECORD
+            found = self.look(&m, offset, &self.group[self.grouped], &keys)
+            if found != R_CAUGHT_UP:
+                return found
+            self.grouped += 1
+            offset += m.total
+        return R_CAUGHT_UP
+
+    cdef int look(self, const silo_record *m, uint64_t offset, Pending *one, uint32_t *keys) noexcept nogil:
+        """What dispatch must know of one record; starts the loads that writing it will need."""
+        cdef silo_properties found
+        cdef uint32_t topic_hash
+        silo_find_properties(m.bytes + m.properties_at, m.properties_length, &found)
+        one.offset = offset
+        one.size = m.total
+        one.store_time = silo_be64(m.bytes + m.time_at)
+        one.slot = -1
+        if silo_is_queued(m):
+            one.queue_offset = silo_be64(m.bytes + RECORD_QUEUE_OFFSET)
+            one.slot = silo_find_queue(&self.table, m.bytes + m.topic_at, m.topic_length,
+                                       silo_be32(m.bytes + RECORD_QUEUE_ID))
+            if one.slot < 0:
+                return R_UNKNOWN_QUEUE
+            one.tags_code = self.tags_code(m, &found, one.store_time)
+            __builtin_prefetch(&self.windows[one.slot], 0, 3)
+            __builtin_prefetch(silo_queue(&self.table, <uint32_t>one.slot) + QUEUE_MAX_OFFSET, 1, 3)
+        one.key_from = keys[0]
+        if self.index != NULL and m.flags & FLAG_TRANSACTION != FLAG_ROLLBACK:
+            topic_hash = silo_java_hash(0, m.bytes + m.topic_at, m.topic_length)
+            self.add_keys(&found, topic_hash, keys)
+        one.key_to = keys[0]
+        return R_CAUGHT_UP
+
+    cdef void add_keys(self, const silo_properties *found, uint32_t topic_hash, uint32_t *count) noexcept nogil:
+        """UNIQ_KEY first, then the pieces of KEYS between single spaces."""
+        cdef const uint8_t *p = found.keys.at
+        cdef const uint8_t *end
+        cdef const uint8_t *stop
+        if found.unique_key.length:
+            self.add_key(silo_index_hash(topic_hash, found.unique_key.at, found.unique_key.length), count)
+        if found.keys.length == 0:
+            return
+        end = p + found.keys.length
+        while p < end:
+            stop = <const uint8_t *>memchr(p, 32, end - p)
+            if stop == NULL:
+                stop = end
+            if stop != p:
+                self.add_key(silo_index_hash(topic_hash, p, <uint32_t>(stop - p)), count)
+            p = stop + 1
+
+    cdef void add_key(self, uint32_t key_hash, uint32_t *count) noexcept nogil:
+        self.hashes[count[0]] = key_hash
+        count[0] += 1
+        __builtin_prefetch(self.index + INDEX_HEADER + 4 * (key_hash % self.hash_slots), 1, 3)
+
+    cdef int64_t tags_code(self, const silo_record *m, const silo_properties *found,
+                           uint64_t store_time) noexcept nogil:
+        """The third field of a queue entry: the hash of the tags, or when a delayed message is due."""
+        cdef int level
+        if m.topic_length == SCHEDULE_TOPIC_LENGTH and memcmp(
+                m.bytes + m.topic_at, SCHEDULE_TOPIC, SCHEDULE_TOPIC_LENGTH) == 0:
+            level = min(silo_parse_level(found.delay), self.delay_levels)
+            if level > 0:
+                return <int64_t>store_time + self.delays[level - 1]
+        return <int32_t>silo_java_hash(0, found.tags.at, found.tags.length) if found.tags.length else 0
+
+    cdef int write(self) noexcept nogil:
+        """Writes the group in order; what stops it leaves `dispatched` before the record that could not be written."""
+        cdef int i
+        cdef Pending *one
+        cdef Window *window
+        cdef uint8_t *entry
+        cdef uint8_t *q
+        for i in range(self.grouped):
+            one = &self.group[i]
+            if one.slot >= 0:
+                window = &self.windows[one.slot]
+                if one.queue_offset < window.first or one.queue_offset >= window.end:
+                    self.need_slot = one.slot
+                    self.need_offset = one.queue_offset
+                    return R_NEED_WINDOW
+                entry = window.base + ENTRY_SIZE * (one.queue_offset - window.first)
+                silo_put64(entry, one.offset)
+                silo_put32(entry + 8, one.size)
+                silo_put64(entry + 12, one.tags_code)
+                SILO_FAULT("reput:queue")
+            if self.put_keys(one) != R_CAUGHT_UP:
+                return R_INDEX_FULL
+            if one.slot >= 0:
+                q = silo_queue(&self.table, <uint32_t>one.slot) + QUEUE_MAX_OFFSET
+                if silo_load(q) <= one.queue_offset:
+                    silo_store(q, one.queue_offset + 1)  # SYNC: queue-max publish
+                    SILO_FAULT("reput:max")
+                self.arrivals[(one.slot % ARRIVAL_WORDS) / 64] |= <uint64_t>1 << (one.slot % 64)
+                self.state.dispatch_count += 1
+            self.state.dispatched += one.size
+        return R_CAUGHT_UP
+
+    cdef int put_keys(self, const Pending *one) noexcept nogil:
+        """Puts the record's keys, from `keys_done` on: a file that fills up in between is followed by the next."""
+        cdef uint32_t k
+        for k in range(one.key_from + self.keys_done, one.key_to):
+            if self.state.index_count >= self.index_entries:
+                return R_INDEX_FULL
+            self.put_index(self.hashes[k], one.offset, one.store_time)
+            self.keys_done += 1
+        self.keys_done = 0
+        return R_CAUGHT_UP
+
+    cdef void put_index(self, uint32_t key_hash, uint64_t offset, uint64_t store_time) noexcept nogil:
+        """IndexFile.putKey: entry, then slot, then the header (which lives in `state`)."""
+        cdef silo_progress *s = &self.state
+        cdef uint8_t *slot = self.index + INDEX_HEADER + 4 * (key_hash % self.hash_slots)
+        cdef uint8_t *entry = (self.index + INDEX_HEADER + 4 * self.hash_slots
+                               + ENTRY_SIZE * s.index_count)
+        cdef int64_t previous = <int32_t>silo_be32(slot)
+        cdef int64_t seconds = 0
+        if previous <= 0 or previous > <int64_t>s.index_count:
+            previous = 0
+        if <int64_t>s.begin_time > 0:
+            seconds = (<int64_t>store_time - <int64_t>s.begin_time) / 1000
+            seconds = 0 if seconds < 0 else min(seconds, 0x7FFFFFFF)
+        silo_put32(entry, key_hash)
+        silo_put64(entry + 4, offset)
+        silo_put32(entry + 12, <uint32_t>seconds)
+        silo_put32(entry + 16, <uint32_t>previous)
+        silo_order()
+        SILO_FAULT("reput:entry")
+        silo_put32(slot, <uint32_t>s.index_count)
+        SILO_FAULT("reput:slot")
+        if s.index_count <= 1:
+            s.begin_offset = offset
+            s.begin_time = store_time
+        if previous == 0:
+            s.index_slots += 1
+        s.index_count += 1
+        s.end_offset = offset
+        s.end_time = store_time
+
+    cdef void publish(self) noexcept nogil:
+        """Makes the progress official, then wakes the readers of every queue that grew."""
+        cdef uint64_t generation = silo_load(self.control + CONTROL_PROGRESS_GENERATION) + 1
+        cdef uint8_t *slot = self.control + (CONTROL_PROGRESS_1 if generation % 2 else CONTROL_PROGRESS_0)
+        cdef uint64_t *words = <uint64_t *>&self.state
+        cdef uint8_t *word
+        cdef int i, bit
+        if self.state.dispatched == silo_load(self.control + CONTROL_DISPATCHED):
+            return
+        # A record that is half in a full index file and half in the next: `run` goes on in the middle of it, but a
+        # replacement could not. It starts before it, and finds the full file's entries unpublished.
+        if self.keys_done == 0:
+            for i in range(<int>(sizeof(silo_progress) / 8)):
+                silo_store(slot + 8 * i, words[i])
+            SILO_FAULT("reput:progress")
+            silo_store(self.control + CONTROL_PROGRESS_GENERATION, generation)  # SYNC: progress publish
+            SILO_FAULT("reput:generation")
+            silo_store(self.control + CONTROL_DISPATCH_COUNT, self.state.dispatch_count)
+            silo_store(self.control + CONTROL_DISPATCHED, self.state.dispatched)
+            if self.index != NULL:
+                self.write_index_header()
+        SILO_FAULT("reput:published")
+        for i in range(16):
+            while self.arrivals[i]:
+                bit = __builtin_ctzll(self.arrivals[i])
+                self.arrivals[i] &= self.arrivals[i] - 1
+                word = self.control + CONTROL_ARRIVAL + 8 * (64 * i + bit)
+                silo_store(word, silo_load(word) + 1)  # SYNC: arrival publish
+                silo_futex_wake(word, INT_MAX)

@@ -1,0 +1,58 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+"""The scan kernel: walks a commit-log file record by record, as far as its bytes are good."""
+
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+
+cdef extern from "store/checksum.h" nogil:
+    uint32_t silo_crc32(uint32_t seed, const uint8_t *p, size_t n)
+
+cdef extern from "shm/words.h" nogil:
+    uint32_t silo_be32(const uint8_t *p)
+    uint64_t silo_be64(const uint8_t *p)
+
+cdef extern from "store/record.h" nogil:
+    ctypedef struct silo_record:
+        uint32_t total, body_at, body_length, time_at
+    int RECORD_OK, RECORD_END_OF_FILE, RECORD_NONE, RECORD_BODY_CRC, RECORD_PHYSICAL_OFFSET
+    int silo_parse_record(const uint8_t *r, uint64_t left, silo_record *out)
+
+END_OF_FILE, NOTHING, BAD_LENGTHS, BAD_CRC, BAD_OFFSET, FULL = range(6)
+
+
+def scan(const unsigned char[::1] memory not None, uint64_t position, uint64_t base, bint check_crc):
+    """Walks the file in `memory`, whose first byte is at log offset `base`, from `position` (bytes into it) on.
+
+    Returns (position behind the last good record, records, newest store timestamp, why it ended): END_OF_FILE
+    (an end-of-file record: the position is the file's length), FULL (the file ends without one), NOTHING (no record
+    follows), or what is wrong with the bytes that follow.
+    """
+    cdef uint64_t size = memory.shape[0], records = 0
+    cdef int64_t newest = 0, stored
+    cdef const uint8_t *r
+    cdef silo_record m
+    cdef int found, why = 5
+    with nogil:
+        while position < size:
+            r = &memory[position]
+            found = silo_parse_record(r, size - position, &m)
+            if found == RECORD_END_OF_FILE:
+                why = 0 if silo_be32(r) == size - position else 2
+                if why == 0:
+                    position = size
+                break
+            if found != RECORD_OK:
+                why = 1 if found == RECORD_NONE else 2
+                break
+            if silo_be64(r + RECORD_PHYSICAL_OFFSET) != base + position:
+                why = 4
+                break
+            if check_crc and silo_be32(r + RECORD_BODY_CRC) != (
+                    silo_crc32(0, r + m.body_at, m.body_length) & 0x7FFFFFFF):
+                why = 3
+                break
+            stored = <int64_t>silo_be64(r + m.time_at)
+            if stored > newest:
+                newest = stored
+            records += 1
+            position += m.total
+    return position, records, newest, why

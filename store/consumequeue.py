@@ -1,0 +1,154 @@
+"""Consume queues: files of 20-byte entries, one queue a folder, and the windows through which reput writes them.
+
+A queue's file is as long as RocketMQ's from the start, but sparse: space is taken window by window before a window is
+mapped. A window is a multiple of 20,480 bytes, the least common multiple of an entry and a page. It starts small and grows
+with the queue, so that 40,000 queues do not take 240 GB; what `vm.max_map_count` allows is kept mapped.
+
+Layout entry:
+
+======  ====  ====  =========  =======
+offset  size  type  field      meaning
+======  ====  ====  =========  =======
+0       8     i64   offset     of the record in the commit log
+8       4     i32   size       of the whole record, bytes
+12      8     i64   tags_code  Java hash of the tags, or for a delayed message when it is due, epoch ms
+======  ====  ====  =========  =======
+"""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..shm._memory import Mapping
+from . import disk
+from .disk import Folder
+from .paths import file_bases, file_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ENTRY = struct.Struct(">qiq")
+ENTRY_SIZE = 20
+LAYOUTS = {"entry": {"offset": (0, 8), "size": (8, 4), "tags_code": (12, 8)}}
+WINDOW_UNIT = 20480
+WINDOW_GROWTH = 16
+BLANK_ENTRY = ENTRY.pack(0, 0x7FFFFFFF, 0)
+assert ENTRY.size == ENTRY_SIZE
+assert WINDOW_UNIT % 4096 == 0
+assert WINDOW_UNIT % ENTRY_SIZE == 0
+
+
+def round_file_size(size: int) -> int:
+    """RocketMQ rounds the configured file size up to whole entries."""
+    return (size + ENTRY_SIZE - 1) // ENTRY_SIZE * ENTRY_SIZE
+
+
+def queue_ids(topic: Folder) -> list[int]:
+    """The queues that have a folder; names that are no numbers are left out, as RocketMQ leaves them."""
+    return sorted(int(name) for name in topic.names() if name.isascii() and name.isdigit())
+
+
+def entries_below(queue: Folder, file_size: int, limit: int) -> int:
+    """The queue offset behind the last entry whose record begins below commit-log offset `limit`; 0 without any.
+
+    Entries ascend by record; behind the last one lie zeros (or, after a cut, entries at or above `limit`).
+    """
+    for base in reversed(file_bases(queue)):
+        with queue.file(file_name(base)) as fd:
+            size = min(queue.size(file_name(base)), file_size)
+            count = size // ENTRY_SIZE
+            if count == 0:
+                continue
+            view = memoryview(disk.map_file(fd, 0, size, writable=False))
+            low, high = 0, count
+            while low < high:
+                middle = (low + high) // 2
+                offset, length, _ = ENTRY.unpack_from(view, middle * ENTRY_SIZE)
+                if length > 0 and offset < limit:
+                    low = middle + 1
+                else:
+                    high = middle
+        if low:
+            return base // ENTRY_SIZE + low
+    return 0
+
+
+class QueueFiles:
+    """The folders below `consumequeue/`, and windows into their files."""
+
+    def __init__(self, root: Folder, file_size: int) -> None:
+        self.root = root
+        self.file_size = round_file_size(file_size)
+
+    def folder(self, topic: str, queue_id: int, *, create: bool = False) -> Folder:
+        """The folder of one queue; the caller closes it."""
+        parent = self.root.folder(topic, create=create)
+        try:
+            return parent.folder(str(queue_id), create=create)
+        finally:
+            parent.close()
+
+    def queues(self) -> Iterator[tuple[str, int, Folder]]:
+        """Every queue that has a folder."""
+        for topic in self.root.names():
+            try:
+                parent = self.root.folder(topic)
+            except NotADirectoryError:
+                continue
+            for queue_id in queue_ids(parent):
+                folder = parent.folder(str(queue_id))
+                yield topic, queue_id, folder
+                folder.close()
+            parent.close()
+
+    def window(self, topic: str, queue_id: int, queue_offset: int, size: int) -> tuple[Mapping, int]:
+        """Maps entries around `queue_offset` for writing: (mapping, queue offset of its first entry).
+
+        Up to `size` bytes (a multiple of WINDOW_UNIT) of one file, with their space taken. Makes the file if it is not there;
+        if the queue has none at all and does not start at a file's beginning, fills it up with blank entries, as
+        RocketMQ does. Raises OSError (ENOSPC: the disk is full).
+        """
+        position = queue_offset * ENTRY_SIZE
+        base = position - position % self.file_size
+        start = (position - base) // WINDOW_UNIT * WINDOW_UNIT
+        length = min(size, self.file_size - start)
+        folder = self.folder(topic, queue_id, create=True)
+        try:
+            name = file_name(base)
+            fresh = name not in folder.names()
+            orphan = fresh and not file_bases(folder)
+            with folder.file(name, write=True, create=True) as fd:
+                if fresh:
+                    disk.set_size(fd, self.file_size)
+                disk.allocate(fd, start, length)
+                mapping = disk.map_file(fd, start, length, writable=True)
+                if orphan and position > base:
+                    disk.write_at(fd, BLANK_ENTRY * ((position - base) // ENTRY_SIZE), 0)
+            if fresh:
+                folder.sync()
+        finally:
+            folder.close()
+        return mapping, (base + start) // ENTRY_SIZE
+
+    def sync(self, topic: str, queue_id: int, first: int, end: int) -> None:
+        """Makes the entries [first, end) of a queue durable."""
+        folder = self.folder(topic, queue_id)
+        try:
+            base = first * ENTRY_SIZE // self.file_size * self.file_size
+            while base < end * ENTRY_SIZE:
+                with folder.file(file_name(base), write=True) as fd:
+                    disk.sync_data(fd)
+                base += self.file_size
+        finally:
+            folder.close()
+
+
+def window_limit() -> int:
+    """How many windows may be mapped: what the kernel allows a process, less a reserve for everything else."""
+    try:
+        allowed = int(Path("/proc/sys/vm/max_map_count").read_text())
+    except (OSError, ValueError):
+        allowed = 65530
+    return max(64, allowed - allowed // 8 - 1024)

@@ -1,0 +1,144 @@
+"""Dispatch with its files: what reput does all the time, and start-up once for what a crash left undone.
+
+The kernel stops when it needs a decision; this module makes it: the next log file, a queue's window, a new index file.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+
+from ..shm._memory import Mapping
+from ..shm.control import CONTROL, Control
+from . import _dispatch as kernel
+from .commitlog import CommitLog, LogFile
+from .consumequeue import WINDOW_GROWTH, WINDOW_UNIT, QueueFiles, window_limit
+from .errors import Corrupt, StoreError
+from .index import IndexFiles
+from .table import TopicTable
+
+# RocketMQ's messageDelayLevel, ms.
+DELAY_LEVELS = [
+    *(1000 * s for s in (1, 5, 10, 30)),
+    *(60_000 * m for m in (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 20, 30)),
+    *(3_600_000 * h for h in (1, 2)),
+]
+
+
+class Dispatching:
+    """Dispatches the commit log from the published progress on.
+
+    `limit` names the control word to follow: `wrote`, or `flushed` under SYNC_FLUSH. `index` is None where keys are not
+    indexed. `unknown_queue`, if given, is told (topic, queue id) of a record whose queue is not in the table and must add it;
+    without it such a record is an error.
+    """
+
+    def __init__(
+        self,
+        control: Control,
+        table: TopicTable,
+        log: CommitLog,
+        queues: QueueFiles,
+        index: IndexFiles | None,
+        *,
+        limit: str = "wrote",
+        unknown_queue: Callable[[str, int], None] | None = None,
+    ) -> None:
+        self.control = control
+        self.table = table
+        self.log = log
+        self.queues = queues
+        self.index = index
+        self.unknown_queue = unknown_queue
+        progress = control.progress()
+        self.kernel = kernel.Dispatcher(
+            control.memory, table.memory, table.max_queues, DELAY_LEVELS, progress
+        )
+        control.own("dispatched").store(progress["dispatched"])
+        control.own("dispatch_count").store(progress["dispatch_count"])
+        self._limit_word = CONTROL[limit][0]
+        self._file: LogFile | None = None
+        self._index_mapping: Mapping | None = None
+        self._windows: OrderedDict[int, int] = OrderedDict()  # slot -> size, oldest first
+        self._window_limit = window_limit()
+        self.undone = self._resume_index(progress) if index is not None else 0
+
+    def _resume_index(self, progress: dict[str, int]) -> int:
+        """Goes back to the published index entry: how many entries a dead predecessor had put behind it."""
+        assert self.index is not None
+        name = progress["index_name"]
+        self.index.remove_after(name)
+        if name == 0:
+            return 0
+        self._set_index(name, self.index.open(name), fresh=False)
+        return self.kernel.undo_index()
+
+    def _set_index(self, name: int, mapping: Mapping, *, fresh: bool) -> None:
+        assert self.index is not None
+        self._index_mapping = mapping
+        self.kernel.set_index(mapping, name, self.index.slots, self.index.entries, fresh)
+
+    def step(self, slice_ns: int) -> bool:
+        """Dispatches for about `slice_ns`; True when nothing is left to do.
+
+        Raises OSError (ENOSPC: no space for a queue or the index), Corrupt for a record that is none.
+        """
+        if self._file is None:
+            self._next_file()
+        if self.index is not None and self._index_mapping is None:
+            self._set_index(*self.index.create(), fresh=True)
+        reason = self.kernel.run(self._limit_word, slice_ns)
+        if reason == kernel.NEXT_FILE:
+            self._file = None
+        elif reason == kernel.NEED_WINDOW:
+            self._add_window(self.kernel.need_slot, self.kernel.need_offset)
+        elif reason == kernel.INDEX_FULL:
+            self._index_mapping = None
+        elif reason == kernel.UNKNOWN_QUEUE:
+            self._add_queue()
+        elif reason == kernel.BAD_RECORD:
+            raise Corrupt("", self.position, "dispatch found no record where one must begin")
+        return reason == kernel.CAUGHT_UP
+
+    @property
+    def position(self) -> int:
+        """Commit-log offset behind the last dispatched record."""
+        return self.kernel.state["dispatched"]
+
+    def _next_file(self) -> None:
+        base = self.log.base_of(self.position)
+        try:
+            self._file = self.log.open(base)
+        except FileNotFoundError:
+            # Append closed the last file and waits for the next: there is nothing to dispatch in it yet.
+            if self.position < self.control.word("wrote").load():
+                raise
+            return
+        self.kernel.set_log(self._file.mapping, base)
+
+    def _add_window(self, slot: int, queue_offset: int) -> None:
+        size = self._windows.pop(slot, 0)
+        if size:
+            self.kernel.drop_window(slot)
+        elif len(self._windows) >= self._window_limit:
+            oldest, _ = self._windows.popitem(last=False)
+            self.kernel.drop_window(oldest)
+        size = min(max(size * WINDOW_GROWTH, WINDOW_UNIT), 256 * WINDOW_UNIT)
+        topic_index, queue_id = self.table.queue(slot)
+        topic = self.table.topic_name(topic_index)
+        mapping, first = self.queues.window(topic, queue_id, queue_offset, size)
+        self.kernel.set_window(slot, mapping, first)
+        self._windows[slot] = size
+
+    def _add_queue(self) -> None:
+        from .record import decode_record
+
+        assert self._file is not None
+        at = self.position - self._file.base
+        record = decode_record(memoryview(self._file.mapping), at, check_crc=False)
+        if self.unknown_queue is None:
+            raise StoreError(
+                f"the record at offset {self.position} belongs to queue {record.queue_id} of {record.topic}, which "
+                "is not in the topic table"
+            )
+        self.unknown_queue(record.topic, record.queue_id)

@@ -1,0 +1,110 @@
+"""The index files: a hash table from `topic#key` to commit-log offsets, one file after the other.
+
+A file is a header, `max_hash_slot_num` slots (i32: the newest entry of the chain, 0 = empty) and `max_index_num` entries. Entry
+0 is never used. Slots and entries are not in the file: reader and writer agree by configuration.
+
+Layout header:
+
+======  ====  ====  ================  =======
+offset  size  type  field             meaning
+======  ====  ====  ================  =======
+0       8     i64   begin_timestamp   store time of the first record; of the file before until there is one
+8       8     i64   end_timestamp     store time of the last record
+16      8     i64   begin_phy_offset  of the first record
+24      8     i64   end_phy_offset    of the last record
+32      4     i32   hash_slot_count   slots in use
+36      4     i32   index_count       the next entry's number
+======  ====  ====  ================  =======
+
+Layout entry:
+
+======  ====  ====  ============  =======
+offset  size  type  field         meaning
+======  ====  ====  ============  =======
+0       4     i32   key_hash      |Java hash of topic#key|
+4       8     i64   phy_offset    of the record
+12      4     i32   time_diff     store time less begin_timestamp, whole seconds
+16      4     i32   prev_index    the chain's next older entry, 0 = none
+======  ====  ====  ============  =======
+"""
+
+from __future__ import annotations
+
+import struct
+import time
+
+from ..shm._memory import Mapping
+from . import disk
+from .disk import Folder
+from .errors import StoreError
+
+HEADER = struct.Struct(">qqqqii")
+HEADER_SIZE = 40
+SLOT_SIZE = 4
+ENTRY_SIZE = 20
+LAYOUTS = {
+    "header": {
+        "begin_timestamp": (0, 8),
+        "end_timestamp": (8, 8),
+        "begin_phy_offset": (16, 8),
+        "end_phy_offset": (24, 8),
+        "hash_slot_count": (32, 4),
+        "index_count": (36, 4),
+    },
+    "entry": {"key_hash": (0, 4), "phy_offset": (4, 8), "time_diff": (12, 4), "prev_index": (16, 4)},
+}
+assert HEADER.size == HEADER_SIZE
+
+
+class IndexFiles:
+    """The files below `index/` of `slots` slots and `entries` entries each."""
+
+    def __init__(self, folder: Folder, slots: int, entries: int) -> None:
+        self.folder = folder
+        self.slots = slots
+        self.entries = entries
+        self.size = HEADER_SIZE + SLOT_SIZE * slots + ENTRY_SIZE * entries
+
+    def names(self) -> list[int]:
+        """The files' names as numbers (yyyyMMddHHmmssSSS), ascending; foreign names are left out."""
+        return sorted(int(n) for n in self.folder.names() if len(n) == 17 and n.isdigit())
+
+    def create(self) -> tuple[int, Mapping]:
+        """A new file, named after the local time, later than every other: (name, mapping). OSError: no space."""
+        now = time.time()
+        name = int(time.strftime("%Y%m%d%H%M%S", time.localtime(now)) + f"{int(now * 1000) % 1000:03d}")
+        names = self.names()
+        if names:
+            name = max(name, names[-1] + 1)
+        text = str(name)
+        try:
+            with self.folder.file(text, write=True, create=True) as fd:
+                disk.allocate(fd, 0, self.size)
+                mapping = disk.map_file(fd, 0, self.size, writable=True)
+        except OSError:
+            self.folder.unlink(text)
+            raise
+        self.folder.sync()
+        return name, mapping
+
+    def open(self, name: int, *, writable: bool = True) -> Mapping:
+        """Maps a file. StoreError when its size does not fit the settings."""
+        size = self.folder.size(str(name))
+        if size != self.size:
+            raise StoreError(
+                f"{self.folder.path}/{name} has {size} bytes, {self.slots} slots and {self.entries} entries take "
+                f"{self.size}: set max_hash_slot_num and max_index_num to what the store was made with"
+            )
+        with self.folder.file(str(name), write=writable) as fd:
+            return disk.map_file(fd, 0, self.size, writable=writable)
+
+    def remove_after(self, name: int) -> list[int]:
+        """Removes the files that are newer than `name`: which."""
+        gone = [found for found in self.names() if found > name]
+        for found in gone:
+            self.folder.unlink(str(found))
+        return gone
+
+    def sync(self, name: int) -> None:
+        with self.folder.file(str(name), write=True) as fd:
+            disk.sync_data(fd)

@@ -1,0 +1,114 @@
+"""Names of topics and consumer groups.
+
+A topic's name becomes a folder below `consumequeue/` and a part of every record, so this is where a
+name that came from outside turns into bytes that may be used as both. The rule is RocketMQ's
+(`TopicValidator`, `Validators`): `[%|a-zA-Z0-9_-]`, at most 127 bytes, 255 for names that start
+with `%RETRY%`. Dots and slashes are not among the characters, hence neither `..` nor a path can
+pass.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from .errors import IllegalMessage
+from .status import PutMessageStatus
+
+MAX_NAME_BYTES: Final = 127
+MAX_RETRY_NAME_BYTES: Final = 255
+ALLOWED: Final = "letters a-z and A-Z, digits, and the characters % | _ -"
+
+RETRY_PREFIX: Final = "%RETRY%"
+DLQ_PREFIX: Final = "%DLQ%"
+LMQ_PREFIX: Final = "%LMQ%"
+SYSTEM_PREFIX: Final = "rmq_sys_"
+
+SCHEDULE_TOPIC: Final = "SCHEDULE_TOPIC_XXXX"
+TRANS_HALF_TOPIC: Final = "RMQ_SYS_TRANS_HALF_TOPIC"
+TRANS_OP_HALF_TOPIC: Final = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
+TRANS_CHECK_MAX_TIME_TOPIC: Final = "TRANS_CHECK_MAX_TIME_TOPIC"
+TRACE_TOPIC: Final = "RMQ_SYS_TRACE_TOPIC"
+SELF_TEST_TOPIC: Final = "SELF_TEST_TOPIC"
+BENCHMARK_TOPIC: Final = "BenchmarkTest"
+OFFSET_MOVED_TOPIC: Final = "OFFSET_MOVED_EVENT"
+AUTO_CREATE_TOPIC: Final = "TBW102"
+
+#: Topics that RocketMQ's broker makes for itself.
+SYSTEM_TOPICS: Final = frozenset(
+    (
+        SCHEDULE_TOPIC,
+        TRANS_HALF_TOPIC,
+        TRANS_OP_HALF_TOPIC,
+        TRANS_CHECK_MAX_TIME_TOPIC,
+        TRACE_TOPIC,
+        SELF_TEST_TOPIC,
+        BENCHMARK_TOPIC,
+        OFFSET_MOVED_TOPIC,
+        AUTO_CREATE_TOPIC,
+    )
+)
+#: System topics that a client must not send to (`TopicValidator.NOT_ALLOWED_SEND_TOPIC_SET`).
+UNSENDABLE_TOPICS: Final = SYSTEM_TOPICS - {TRACE_TOPIC, BENCHMARK_TOPIC, AUTO_CREATE_TOPIC}
+
+_LEGAL = re.compile(r"[%|a-zA-Z0-9_-]*")
+
+assert MAX_RETRY_NAME_BYTES <= 255, "a folder name of Linux has at most 255 bytes"
+assert len(RETRY_PREFIX) + MAX_NAME_BYTES <= MAX_RETRY_NAME_BYTES, "each group has its retry topic"
+
+
+def validate_topic(name: str) -> bytes:
+    """The bytes of a topic's name, safe as a folder name and as a record's topic field.
+
+    Raises IllegalMessage (MESSAGE_ILLEGAL) when the name is empty, too long, or holds another
+    character.
+    """
+    limit = MAX_RETRY_NAME_BYTES if name.startswith(RETRY_PREFIX) else MAX_NAME_BYTES
+    return _validate("topic", name, limit)
+
+
+def validate_group(name: str) -> bytes:
+    """The bytes of a consumer group's name: the same characters, at most 127 bytes.
+
+    RocketMQ allows 255 (`Validators.checkGroup`), but a group needs its `%RETRY%` topic, and 127
+    keeps that within the limit for topics. Raises IllegalMessage (MESSAGE_ILLEGAL) like
+    `validate_topic`.
+    """
+    return _validate("group", name, MAX_NAME_BYTES)
+
+
+def retry_topic(group: str) -> str:
+    """The topic where messages that `group` failed to consume come back (`MixAll`)."""
+    return RETRY_PREFIX + group
+
+
+def is_system_topic(name: str) -> bool:
+    """Whether RocketMQ keeps `name` for itself (`TopicValidator.isSystemTopic`)."""
+    return name in SYSTEM_TOPICS or name.startswith(SYSTEM_PREFIX)
+
+
+def _validate(kind: str, name: str, limit: int) -> bytes:
+    if not name:
+        raise _illegal(f"the {kind} name is empty; allowed are 1 to {limit} of {ALLOWED}")
+    match = _LEGAL.match(name)
+    legal = match.end() if match else 0
+    if legal != len(name):
+        raise _illegal(
+            f"the {kind} name {_shorten(name)} has {name[legal]!a} at position {legal};"
+            f" allowed are {ALLOWED}"
+        )
+    if len(name) > limit:
+        raise _illegal(
+            f"the {kind} name {_shorten(name)} has {len(name)} bytes; at most {limit} are allowed"
+            f" ({MAX_RETRY_NAME_BYTES} for topics that start with {RETRY_PREFIX})"
+        )
+    return name.encode("ascii")
+
+
+def _illegal(why: str) -> IllegalMessage:
+    return IllegalMessage(PutMessageStatus.MESSAGE_ILLEGAL, why)
+
+
+def _shorten(name: str) -> str:
+    # ascii() also keeps terminal escapes of a hostile name out of logs.
+    return ascii(name) if len(name) <= 40 else ascii(name[:40]) + "..."

@@ -1,0 +1,50 @@
+"""Where a store keeps its files, and how RocketMQ names them."""
+
+from __future__ import annotations
+
+import os
+
+from .disk import Folder
+
+COMMIT_LOG = "commitlog"
+CONSUME_QUEUE = "consumequeue"
+INDEX = "index"
+CONFIG = "config"
+OURS = "silomq"
+TOPICS = "topics.json"
+PROGRESS = "progress"
+SOCKET = "silomq.sock"
+LOCK = "lock"
+ABORT = "abort"
+LAYOUT_VERSION = 1
+LAYOUT_FILE = "layout"
+
+
+def file_name(offset: int) -> str:
+    """A mapped file's name: the offset of its first byte, twenty digits."""
+    return f"{offset:020d}"
+
+
+def file_bases(folder: Folder) -> list[int]:
+    """Offsets of the mapped files in `folder`, ascending; other names are not mapped files and are left out."""
+    return sorted(int(name) for name in folder.names() if len(name) == 20 and name.isdigit())
+
+
+class StoreFolders:
+    """The folders of the store at `path`, opened once.
+
+    Raises OSError, with the path, when one of them cannot be opened or made.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, create: bool = False) -> None:
+        self.root = Folder.open(path, create=create)
+        self.commit_log = self.root.folder(COMMIT_LOG, create=create)
+        self.consume_queue = self.root.folder(CONSUME_QUEUE, create=create)
+        self.index = self.root.folder(INDEX, create=create)
+        self.config = self.root.folder(CONFIG, create=create)
+        self.ours = self.root.folder(OURS, create=create)
+
+    def close(self) -> None:
+        folders = (self.ours, self.config, self.index, self.consume_queue, self.commit_log, self.root)
+        for folder in folders:
+            folder.close()

@@ -1,0 +1,58 @@
+"""The answers of the store, as RocketMQ spells and orders them.
+
+The numbers are the positions in RocketMQ's enums (`PutMessageStatus`, `AppendMessageStatus`,
+`GetMessageStatus` of org.apache.rocketmq.store, 5.x). They cross process borders in rings and are
+compared by compiled code, so they are written out and never change. Spellings are those of 5.x: 4.x
+wrote CREATE_MAPEDFILE_FAILED and OS_PAGECACHE_BUSY.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class PutMessageStatus(IntEnum):
+    """What became of a put; PUT_OK and the flush and slave answers mean that it was appended."""
+
+    PUT_OK = 0
+    FLUSH_DISK_TIMEOUT = 1
+    FLUSH_SLAVE_TIMEOUT = 2
+    SLAVE_NOT_AVAILABLE = 3
+    SERVICE_NOT_AVAILABLE = 4
+    CREATE_MAPPED_FILE_FAILED = 5
+    MESSAGE_ILLEGAL = 6
+    PROPERTIES_SIZE_EXCEEDED = 7
+    OS_PAGE_CACHE_BUSY = 8
+    UNKNOWN_ERROR = 9
+    IN_SYNC_REPLICAS_NOT_ENOUGH = 10
+    PUT_TO_REMOTE_BROKER_FAIL = 11
+    LMQ_CONSUME_QUEUE_NUM_EXCEEDED = 12
+    WHEEL_TIMER_FLOW_CONTROL = 13
+    WHEEL_TIMER_MSG_ILLEGAL = 14
+    WHEEL_TIMER_NOT_ENABLE = 15
+
+
+class AppendMessageStatus(IntEnum):
+    """What the last step, the append to the active file, answered."""
+
+    PUT_OK = 0
+    END_OF_FILE = 1
+    MESSAGE_SIZE_EXCEEDED = 2
+    PROPERTIES_SIZE_EXCEEDED = 3
+    UNKNOWN_ERROR = 4
+    ROCKSDB_ERROR = 5
+
+
+class GetMessageStatus(IntEnum):
+    """What a read of a queue found; each tells the reader where to go on."""
+
+    FOUND = 0
+    NO_MATCHED_MESSAGE = 1
+    MESSAGE_WAS_REMOVING = 2
+    OFFSET_FOUND_NULL = 3
+    OFFSET_OVERFLOW_BADLY = 4
+    OFFSET_OVERFLOW_ONE = 5
+    OFFSET_TOO_SMALL = 6
+    NO_MATCHED_LOGIC_QUEUE = 7
+    NO_MESSAGE_IN_QUEUE = 8
+    OFFSET_RESET = 9

@@ -1,0 +1,1 @@
+"""Spawns, watches, restarts and stops the actors of one store."""

@@ -1,0 +1,309 @@
+"""The supervisor: one loop that spawns the actors in order, watches them, replaces them, and stops them in order."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import selectors
+import signal
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import setproctitle
+
+from ..actors.allocate import Allocate
+from ..actors.append import Append
+from ..actors.clean import Clean
+from ..actors.commit import Commit
+from ..actors.flush import Flush
+from ..actors.frame import Actor, World
+from ..actors.registry import Registry
+from ..actors.reput import Reput
+from ..conf.logging import configure, get_logger
+from ..conf.settings import Settings
+from ..shm import segments
+from ..shm.control import ACTORS, HEARTBEAT_SIZE, SUPERVISOR, ActorState, StoreState
+from ..store.paths import ABORT, SOCKET
+from .broker import Broker
+from .notify import Notifier
+from .prepare import prepare
+from .restarts import RestartPolicy
+
+CLASSES: dict[str, type[Actor]] = {
+    actor.name: actor for actor in (Allocate, Append, Commit, Flush, Reput, Clean, Registry)
+}
+# Nobody may come in, then nothing is appended, dispatched, flushed any more; who serves the others goes last.
+STOP_ORDER = ("registry", "append", "reput", "flush", "commit", "clean", "allocate")
+_BOOT_TIMEOUT_S = 60.0
+_TICK_S = 1.0
+# A process that waits for the disk cannot beat and must not be killed for it.
+_DISK_PATIENCE = 20
+assert tuple(CLASSES) == ACTORS
+assert sorted(STOP_ORDER) == sorted(ACTORS)
+
+
+@dataclass
+class Child:
+    """One running actor."""
+
+    name: str
+    pid: int
+    pidfd: int
+    ready_fd: int
+    started: float
+    ready: bool = False
+
+
+class GaveUp(Exception):
+    """An actor does not get ready however often it is started; the message says which."""
+
+
+class Supervisor:
+    """Runs one store until SIGTERM or SIGINT. `run` returns the exit status."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.notifier = Notifier()
+        self.world, self.lock = prepare(settings)
+        configure(self.world.store_name, "supervisor", settings.log_level, settings.log_format)
+        self.logger: Any = get_logger()
+        self.logger.info("store recovered", path=self.world.folders.root.path, **self.world.report)
+        self.broker = Broker(self.world)
+        self.state = self.world.control.own("state")
+        self.beat_word = self.world.control.own("heartbeat", HEARTBEAT_SIZE * SUPERVISOR)
+        self.children: dict[str, Child] = {}
+        self.due: dict[str, float] = {}  # actor -> when to start it again
+        self.starts = dict.fromkeys(ACTORS, 0)
+        self.policies = {
+            name: RestartPolicy(settings.restart_backoff_max_ms / 1000, settings.boot_failures_max)
+            for name in ACTORS
+        }
+        self.stop_requested = False
+        self.selector = selectors.DefaultSelector()
+        self.selector.register(self.broker.from_append, selectors.EVENT_READ)
+        self.selector.register(self.broker.from_registry, selectors.EVENT_READ)
+        self.signal_fd, wakeup = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.set_wakeup_fd(wakeup, warn_on_full_buffer=False)
+        self.selector.register(self.signal_fd, selectors.EVENT_READ)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._on_stop)
+
+    def _on_stop(self, _number: int, _frame: object) -> None:
+        self.stop_requested = True
+
+    def run(self) -> int:
+        """Serves until told to stop. 0 after a clean stop, 1 when an actor could not be kept alive."""
+        setproctitle.setproctitle(f"silomq[{self.world.store_name}] supervisor")
+        status = 0
+        try:
+            self._start_all()
+            while not self.stop_requested:
+                self._turn(_TICK_S)
+        except GaveUp as error:
+            self.logger.critical("giving up", why=str(error))
+            status = 1
+        finally:
+            self._stop_all()
+        return status
+
+    # -- starting
+
+    def _start_all(self) -> None:
+        gc.collect()
+        gc.freeze()  # children share what exists now, and do not copy it by counting garbage
+        for name in ACTORS:
+            self._spawn(name)
+            deadline = time.monotonic() + _BOOT_TIMEOUT_S
+            while not self._is_ready(name):
+                if self.stop_requested:
+                    return
+                if time.monotonic() > deadline:
+                    raise GaveUp(f"{name} was not ready within {_BOOT_TIMEOUT_S:g} s")
+                self._turn(0.1)
+        self.state.store(StoreState.RUNNING)
+        self.notifier.ready("accepting puts")
+        self.logger.info("store running", pids={n: c.pid for n, c in self.children.items()})
+
+    def _is_ready(self, name: str) -> bool:
+        return name in self.children and self.children[name].ready
+
+    def _spawn(self, name: str) -> None:
+        """Forks an actor and opens its gate."""
+        read_fd, write_fd = os.pipe2(os.O_CLOEXEC)
+        pid = os.fork()
+        if pid == 0:
+            self._become(name, write_fd)
+        os.close(write_fd)
+        child = Child(name, pid, os.pidfd_open(pid), read_fd, time.monotonic())
+        self.children[name] = child
+        self.due.pop(name, None)
+        self.starts[name] += 1
+        self.selector.register(child.pidfd, selectors.EVENT_READ, child)
+        self.selector.register(child.ready_fd, selectors.EVENT_READ, child)
+        self._note(name, pid, ActorState.BOOTING)
+        self.world.gates[name].release()
+
+    def _become(self, name: str, ready_fd: int) -> None:
+        """The child's side of the fork: never returns."""
+        status = 1
+        try:
+            self.selector.close()
+            for child in self.children.values():
+                os.close(child.pidfd)
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            configure(self.world.store_name, name, self.settings.log_level, self.settings.log_format)
+            status = CLASSES[name](self.world).live(ready_fd)
+        finally:
+            os._exit(status)
+
+    def _note(self, name: str, pid: int, state: ActorState) -> None:
+        self.world.control.store_process(
+            ACTORS.index(name), pid, self.starts[name], int(time.time() * 1000), state
+        )
+
+    # -- watching
+
+    def _turn(self, patience_s: float) -> None:
+        """One turn of the loop: news of children and mail, then what is due."""
+        self.beat_word.store(time.monotonic_ns())
+        if self.due:
+            patience_s = min(patience_s, max(0.0, min(self.due.values()) - time.monotonic()))
+        if self.notifier.watchdog_s:
+            patience_s = min(patience_s, self.notifier.watchdog_s)
+            self.notifier.ping()
+        for key, _ in self.selector.select(patience_s):
+            if isinstance(key.data, Child):
+                self._child_news(key.data, int(key.fd))
+            elif key.fd == self.signal_fd:
+                os.read(self.signal_fd, 4096)
+            else:
+                self.broker.read(key.fileobj)  # type: ignore[arg-type] # the two mail sockets
+        self._replace_frozen()
+        for name in [n for n, when in self.due.items() if when <= time.monotonic()]:
+            self._spawn(name)
+
+    def _child_news(self, child: Child, fd: int) -> None:
+        if fd == child.ready_fd:
+            if os.read(child.ready_fd, 1):
+                child.ready = True
+                self._note(child.name, child.pid, ActorState.READY)
+            self.selector.unregister(child.ready_fd)
+            os.close(child.ready_fd)
+            child.ready_fd = -1
+        elif self.children.get(child.name) is child:
+            self._bury(child)
+
+    def _bury(self, child: Child) -> None:
+        """An actor died: starts it again, at once or after a pause, or gives up. Raises GaveUp."""
+        code = self._reap(child)
+        lived = time.monotonic() - child.started
+        self._note(child.name, 0, ActorState.DEAD)
+        if self.stop_requested:
+            return
+        delay = self.policies[child.name].died(was_ready=child.ready, lived_s=lived)
+        said = f"signal {-code}" if code < 0 else f"exit status {code}"
+        if delay is None:
+            raise GaveUp(f"{child.name} failed to start {self.settings.boot_failures_max} times (last: {said})")
+        self.logger.warning("actor died, replacing it", died=child.name, how=said, delay_ms=round(delay * 1000))
+        if delay == 0:
+            self._spawn(child.name)
+        else:
+            self.due[child.name] = time.monotonic() + delay
+
+    def _reap(self, child: Child) -> int:
+        """Collects a dead child; its exit status, or minus the signal."""
+        del self.children[child.name]
+        self.selector.unregister(child.pidfd)
+        os.close(child.pidfd)
+        if child.ready_fd >= 0:
+            # It may have got ready and died in one turn.
+            child.ready = os.read(child.ready_fd, 1) == b"1"
+            self.selector.unregister(child.ready_fd)
+            os.close(child.ready_fd)
+        return os.waitstatus_to_exitcode(os.waitpid(child.pid, 0)[1])
+
+    def _replace_frozen(self) -> None:
+        """Kills an actor that has not beaten for too long; its death is then news like any other."""
+        limit_s = self.settings.heartbeat_timeout_ms / 1000
+        now = time.monotonic()
+        for child in self.children.values():
+            beat = self.world.control.beat_word(ACTORS.index(child.name)).load() / 1e9
+            silent = now - max(beat, child.started)
+            if silent > limit_s * (_DISK_PATIENCE if waits_for_disk(child.pid) else 1):
+                self.logger.error("actor does not beat, killing it", frozen=child.name, silent_s=round(silent, 1))
+                signal.pidfd_send_signal(child.pidfd, signal.SIGKILL)
+                child.started = now  # its death needs a moment: do not kill it twice
+
+    # -- stopping
+
+    def _stop_all(self) -> None:
+        """Drains and stops in order, then removes what a clean stop removes."""
+        self.stop_requested = True
+        self.due.clear()
+        self.notifier.stopping()
+        self.state.store(StoreState.DRAINING)
+        deadline = time.monotonic() + self.settings.stop_timeout_ms / 1000
+        clean = True
+        for name in STOP_ORDER:
+            child = self.children.get(name)
+            if child is not None:
+                clean &= self._stop_one(child, deadline)
+        self.state.store(StoreState.STOPPED)
+        self._clean_up(clean=clean and self._all_is_durable())
+
+    def _stop_one(self, child: Child, deadline: float) -> bool:
+        """SIGTERM, patience, SIGKILL; whether the actor ended by itself."""
+        signal.pidfd_send_signal(child.pidfd, signal.SIGTERM)
+        while self.children.get(child.name) is child:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                self.logger.error("actor does not stop, killing it", frozen=child.name)
+                signal.pidfd_send_signal(child.pidfd, signal.SIGKILL)
+                self._reap(child)
+                return False
+            for key, _ in self.selector.select(left):
+                if isinstance(key.data, Child):
+                    self._child_news(key.data, int(key.fd))
+                elif key.fd == self.signal_fd:
+                    os.read(self.signal_fd, 4096)
+                else:
+                    self.broker.read(key.fileobj)  # type: ignore[arg-type] # the two mail sockets
+        return True
+
+    def _all_is_durable(self) -> bool:
+        control = self.world.control
+        wrote = control.load("wrote")
+        return wrote == control.load("flushed") == control.load("dispatched")
+
+    def _clean_up(self, *, clean: bool) -> None:
+        world = self.world
+        end = world.control.load("wrote")
+        if clean:
+            log = world.log
+            used = log.base_of(end) if end % log.file_size == 0 else log.base_of(end) + log.file_size
+            log.remove_from(used)
+            world.folders.root.unlink(ABORT)
+        self.broker.close_all()
+        world.listener.close()
+        with contextlib.suppress(FileNotFoundError):
+            world.folders.root.unlink(SOCKET)
+        segments.remove_all(world.store_id)
+        os.close(self.lock)
+        self.logger.info("store stopped", clean=clean, log_end=end)
+
+
+def waits_for_disk(pid: int) -> bool:
+    """Whether the kernel has the process in uninterruptible sleep."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rsplit(b")", 1)[1].split()[0] == b"D"
+    except OSError:
+        return False
+
+
+def serve(settings: Settings) -> int:
+    """Runs a store in this process until it is told to stop; the exit status."""
+    configure(settings.store_path.name, "supervisor", settings.log_level, settings.log_format)
+    return Supervisor(settings).run()

@@ -1,0 +1,190 @@
+"""What must be so before the first actor is forked: one supervisor, no leftovers, recovered files, shared memory."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import grp
+import os
+import select
+import signal
+import socket
+import time
+
+import posix_ipc
+import psutil
+
+from ..actors.frame import World
+from ..conf.settings import Settings
+from ..shm import mail, segments
+from ..shm._memory import Mapping
+from ..shm.control import ACTORS, SIZE, SUPERVISOR, Control, LayoutError
+from ..store import disk
+from ..store.errors import StoreError
+from ..store.paths import ABORT, LOCK, SOCKET, StoreFolders
+from ..store.startup import QueueMissing, StartUp, check_layout
+from ..store.table import Plan, TopicTable
+
+_OLD_ACTORS_S = 10.0
+
+
+class AlreadyRunning(StoreError):
+    """Another supervisor, or a RocketMQ broker, has the store."""
+
+
+def take_lock(folders: StoreFolders) -> int:
+    """Locks the first byte of `lock`, as RocketMQ does; the descriptor must stay open. Raises AlreadyRunning."""
+    fd = os.open(LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, disk.FILE_MODE, dir_fd=folders.root.fd)
+    try:
+        fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0, os.SEEK_SET)
+    except OSError as error:
+        os.close(fd)
+        if error.errno not in (errno.EACCES, errno.EAGAIN):
+            raise
+        raise AlreadyRunning(
+            f"the store {folders.root.path} is in use by another process (it holds {folders.root.path}/{LOCK}): "
+            "stop that one, or give another --store"
+        ) from error
+    disk.write_at(fd, b"lock", 0)
+    return fd
+
+
+def open_folders(path: os.PathLike[str] | str) -> StoreFolders:
+    """Opens or makes the store's folders. Raises StoreError that says which path and why."""
+    try:
+        folders = StoreFolders(path, create=True)
+        if not os.access(".", os.W_OK, dir_fd=folders.root.fd, effective_ids=True):
+            raise PermissionError(errno.EACCES, "the folder is not writable", os.fspath(path))
+    except OSError as error:
+        where = error.filename or path
+        raise StoreError(
+            f"cannot use {os.fspath(path)} as a store: {error.strerror} ({where}); give a folder that user "
+            f"{os.geteuid()} may write to"
+        ) from error
+    return folders
+
+
+def await_old_actors(store_id: int) -> list[int]:
+    """Waits for actors that a killed supervisor left dying; kills what still lives: their pids."""
+    try:
+        fd = segments.open_segment(store_id, "control")
+    except posix_ipc.ExistentialError:
+        return []
+    try:
+        control = Control(Mapping(fd, 0, SIZE, False))
+        control.check()
+    except (LayoutError, OSError, ValueError):
+        return []
+    finally:
+        os.close(fd)
+    waited = []
+    for actor in range(len(ACTORS)):
+        pid, _, started_ms, _ = control.process(actor)
+        if pid and _is_same_process(pid, started_ms):
+            waited.append(pid)
+            _await_death(pid)
+    return waited
+
+
+def _is_same_process(pid: int, started_ms: int) -> bool:
+    """Process numbers are used again: the time of birth tells."""
+    try:
+        return abs(psutil.Process(pid).create_time() * 1000 - started_ms) < 3000
+    except psutil.Error:
+        return False
+
+
+def _await_death(pid: int) -> None:
+    try:
+        pidfd = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    try:
+        if not select.select([pidfd], [], [], 1.0)[0]:
+            signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+            if not select.select([pidfd], [], [], _OLD_ACTORS_S)[0]:
+                raise StoreError(
+                    f"process {pid} of an earlier run of this store does not die: look at it, then start again"
+                )
+    finally:
+        os.close(pidfd)
+
+
+def listen(folders: StoreFolders, group: str) -> socket.socket:
+    """The clients' socket, in the store's folder; a stale one is replaced (the lock says that nobody listens)."""
+    with contextlib.suppress(FileNotFoundError):
+        folders.root.unlink(SOCKET)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK)
+    # A path through the folder's descriptor is short however long the store's own path is.
+    path = f"/proc/self/fd/{folders.root.fd}/{SOCKET}"
+    listener.bind(path)
+    if group:
+        os.chown(path, -1, grp.getgrnam(group).gr_gid)
+    os.chmod(path, 0o660)
+    listener.listen(128)
+    return listener
+
+
+def make_memory(settings: Settings, store_id: int) -> tuple[Mapping, Mapping]:
+    """Fresh control block and topic table."""
+    plan = Plan(settings.max_topics, settings.max_queues, settings.max_sessions)
+    control = segments.create_segment(store_id, "control", SIZE)
+    table = segments.create_segment(store_id, "table", plan.size)
+    Control(control).create(store_id)
+    TopicTable.create(table, plan)
+    return control, table
+
+
+def recover(folders: StoreFolders, settings: Settings, store_id: int) -> tuple[Mapping, Mapping, dict[str, object]]:
+    """Start-up's work, over again with more queues if the log knows of queues that nothing else did."""
+    extra: dict[str, int] = {}
+    while True:
+        segments.remove_all(store_id)
+        control, table = make_memory(settings, store_id)
+        start_up = StartUp(folders, settings, Control(control), TopicTable(table))
+        try:
+            report = start_up.run(extra)
+        except QueueMissing as missing:
+            extra[missing.topic] = missing.queue_id + 1
+            continue
+        return control, table, report.as_dict()
+
+
+def prepare(settings: Settings) -> tuple[World, int]:
+    """Everything up to the first fork: (world, descriptor of the held lock).
+
+    Raises AlreadyRunning, StoreError, Corrupt, OSError; nothing is left behind then.
+    """
+    folders = open_folders(settings.store_path)
+    lock = take_lock(folders)
+    store_id = segments.store_identity(settings.store_path)
+    try:
+        check_layout(folders)
+        await_old_actors(store_id)
+        control, table, report = recover(folders, settings, store_id)
+        with folders.root.file(ABORT, write=True, create=True) as fd:
+            disk.write_at(fd, str(os.getpid()).encode(), 0)
+        world = World(
+            settings=settings,
+            store_name=os.path.basename(os.path.realpath(settings.store_path)),
+            store_id=store_id,
+            control_memory=control,
+            table_memory=table,
+            folders=folders,
+            allocate_semaphore=segments.create_semaphore(store_id, "allocate"),
+            gates={name: segments.create_semaphore(store_id, f"gate-{name}") for name in ACTORS},
+            listener=listen(folders, settings.socket_group),
+            append_mail=mail.pair(),
+            registry_mail=mail.pair(),
+            report=report,
+        )
+    except BaseException:
+        segments.remove_all(store_id)
+        os.close(lock)
+        raise
+    now_ms = int(time.time() * 1000)
+    world.control.own("started_ms").store(now_ms)
+    world.control.own("generation").add(1)
+    world.control.own("heartbeat", 64 * SUPERVISOR).store(time.monotonic_ns())
+    return world, lock

@@ -1,0 +1,35 @@
+"""When to start an actor again: the decision, apart from the doing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+_SHORT_LIFE_S = 1.0
+_FREE_DEATHS = 5
+_FIRST_DELAY_S = 0.01
+
+
+@dataclass
+class RestartPolicy:
+    """One actor's history. A death in service costs nothing the first times; an actor that never gets ready is given up.
+
+    `max_delay_s` bounds the back-off, `max_boot_failures` the starts in a row that do not get ready.
+    """
+
+    max_delay_s: float
+    max_boot_failures: int
+    short_lives: int = 0
+    boot_failures: int = 0
+
+    def died(self, *, was_ready: bool, lived_s: float) -> float | None:
+        """Seconds to wait before the next start, or None: give up."""
+        if was_ready:
+            self.boot_failures = 0
+            self.short_lives = self.short_lives + 1 if lived_s < _SHORT_LIFE_S else 0
+        else:
+            self.boot_failures += 1
+            self.short_lives += 1
+            if self.boot_failures >= self.max_boot_failures:
+                return None
+        over = self.short_lives - (_FREE_DEATHS if was_ready else 1)
+        return 0.0 if over <= 0 else min(_FIRST_DELAY_S * 2**over, self.max_delay_s)
