@@ -27,6 +27,8 @@ _SLICE_NS = 50_000_000
 _FILE_TIMEOUT_S = 5.0
 _DRAIN_S = 2.0
 _PREFAULT_STEP = 8 * 1024 * 1024
+_PREFAULT_LEAD = 256 * 1024 * 1024
+_PREFAULT_BUSY = 16
 
 
 class Append(Actor):
@@ -60,6 +62,7 @@ class Append(Actor):
         self.flush_error = self.control.word("flush_error")
         self.allocate_error = self.control.word("allocate_error")
         self.file: LogFile | None = None
+        self.warmed = self.control.word("warmed")
         self.prefaulted = 0
         self._take_over()
 
@@ -107,9 +110,10 @@ class Append(Actor):
                 self._drop_bad(self.kernel.bad_ring)
             elif reason == kernel.MAIL:
                 self._read_mail()
-            elif reason == kernel.IDLE:
+            elif reason == kernel.SLICE:
+                self._prefault(_PREFAULT_BUSY)
+            elif not self._prefault(1):
                 self._finish_closing()
-                self._prefault()
                 self._sleep()
         self._drain(spin_ns)
 
@@ -161,14 +165,19 @@ class Append(Actor):
             self.logger.error("no commit-log file to go on in", offset=base, refused_with="CREATE_MAPPED_FILE_FAILED")
             self.kernel.refuse_status = PutMessageStatus.CREATE_MAPPED_FILE_FAILED
 
-    def _prefault(self) -> None:
-        """Maps warm pages of the file before the kernel would do it one fault at a time, in idle moments."""
-        if self.file is None or self.prefaulted >= self.file.mapping.length:
-            return
-        if not self.settings.warm_mapped_file_enable:
-            return
-        disk.warm(self.file.mapping, self.prefaulted, _PREFAULT_STEP)
-        self.prefaulted += _PREFAULT_STEP
+    def _prefault(self, most: int) -> bool:
+        """Maps pages that allocate has warmed, `most` steps of them, before each would cost a fault; True if any."""
+        if self.file is None:
+            return False
+        end = min(self.file.end, self.warmed.load())
+        lead = self.file.base + self.prefaulted - self.kernel.position
+        done = 0
+        while done < most and self.file.base + self.prefaulted < end and lead < _PREFAULT_LEAD:
+            disk.warm(self.file.mapping, self.prefaulted, _PREFAULT_STEP)
+            self.prefaulted += _PREFAULT_STEP
+            lead += _PREFAULT_STEP
+            done += 1
+        return done > 0
 
     # -- sessions
 

@@ -161,7 +161,10 @@ class Registry(Actor):
             request, fds = mail.receive(connection)
         except BlockingIOError:
             return
-        except (OSError, ValueError) as error:
+        except OSError:  # it died with an answer unread
+            self._hang_up(connection)
+            return
+        except ValueError as error:
             self.logger.warning("a client's packet makes no sense: hanging up", error=str(error))
             self._hang_up(connection)
             return

@@ -6,6 +6,7 @@ its steps is the kernel's (`store/_dispatch.pyx`), the decisions between them ar
 
 from __future__ import annotations
 
+import os
 import time
 
 from ..conf.settings import FlushDiskType
@@ -24,6 +25,8 @@ class Reput(Actor):
     name = "reput"
 
     def setup(self) -> None:
+        # With fewer cores than busy processes, taking messages in goes before making them visible: dispatch catches up.
+        os.nice(5)
         settings = self.settings
         sync = settings.flush_disk_type == FlushDiskType.SYNC_FLUSH
         self.limit = self.control.word("flushed" if sync else "wrote")

@@ -43,6 +43,7 @@ cdef extern from "store/properties.h" nogil:
 cdef extern from *:
     uint64_t __atomic_fetch_add(uint64_t *p, uint64_t v, int order) nogil
     int __ATOMIC_SEQ_CST
+    void __builtin_prefetch(const void *p, int rw, int locality) nogil
 
 cdef enum:
     PUT_OK = 0

@@ -9,6 +9,8 @@ cdef extern from "shm/words.h" nogil:
     void silo_fence()
     int silo_futex_wait(const void *p, uint64_t seen, int64_t timeout_ns)
     int silo_futex_wake(const void *p, int count)
+    int silo_futex_wait_any(const void *const *words, const uint64_t *seen, int count, int64_t timeout_ns)
+    int FUTEX_MOST
     void SILO_FAULT(const char *name)
 
 cdef uint64_t ASLEEP = 1
@@ -71,6 +73,25 @@ cdef class OwnedWord(Word):
         silo_fence()
         if silo_load(asleep.p) != AWAKE:
             silo_futex_wake(self.p, ALL)
+
+
+MOST_WORDS = FUTEX_MOST
+
+
+def wait_any(list words, list seen, double timeout_s):
+    """Sleeps until one of the words is no longer what was `seen` of it, or time is up; at most MOST_WORDS words."""
+    cdef const void *p[128]
+    cdef uint64_t values[128]
+    cdef int64_t ns = <int64_t>(timeout_s * 1e9)
+    cdef int i, count = len(words)
+    if count > FUTEX_MOST:
+        raise ValueError(f"{count} words: the kernel waits for {FUTEX_MOST} at once")
+    for i in range(count):
+        p[i] = (<Word?>words[i]).p
+        values[i] = seen[i]
+    if ns > 0 and count:
+        with nogil:
+            silo_futex_wait_any(p, values, count, ns)
 
 
 def fault(str name):

@@ -31,12 +31,13 @@ offset  size   type  field                meaning
 776     8      u64   flushes              flush: syncs of the commit log so far; survives
 784     8      u64   flush_error          flush: errno of a failed sync; the store is read-only from then on; survives
 896     8      u64   flush_asleep         flush: 1 while it sleeps on `wrote`. readers: append
-1024    8      u64   dispatched           reput: all below is in queues and index; survives
+1024    8      u64   dispatched           reput: all below is in queues and index; a futex for readers of many queues; survives
 1032    8      u64   dispatch_count       reput: queue entries written so far; survives
 1152    8      u64   reput_asleep         reput: 1 while it sleeps on `wrote` or `flushed`
 1280    8      u64   ready                allocate: end of the last prepared commit-log file; a futex for append; survives
 1288    8      u64   allocate_error       allocate: errno of the last failure, 0 after success; survives
 1296    8      u64   locked_bytes         allocate: bytes locked in memory
+1304    8      u64   warmed               allocate: commit-log bytes below it are in memory, as far as they were warmed. readers: append
 1408    8      u64   min_offset           clean: start of the first commit-log file; survives
 1416    8      u64   disk_flags           clean: disk-full bits; survives
 1536    8      u64   topics               registry: topics in the table. readers: cli
@@ -113,6 +114,7 @@ CONTROL: dict[str, tuple[int, int]] = {
     "ready": (1280, 8),
     "allocate_error": (1288, 8),
     "locked_bytes": (1296, 8),
+    "warmed": (1304, 8),
     "min_offset": (1408, 8),
     "disk_flags": (1416, 8),
     "topics": (1536, 8),

@@ -69,6 +69,31 @@ static inline int silo_futex_wake(const void *p, int count) {
     return (int)syscall(SYS_futex, p, FUTEX_WAKE, count, NULL, NULL, 0);
 }
 
+/* Sleeps until any of up to FUTEX_MOST words changes. Needs Linux 5.16; before that only the first word is waited for, and no
+ * longer than 20 ms. */
+enum { FUTEX_MOST = 128 };
+struct silo_futex_waitv {
+    uint64_t value, address;
+    uint32_t flags, reserved;
+};
+static inline int silo_futex_wait_any(const void *const *words, const uint64_t *seen, int count, int64_t timeout_ns) {
+    struct silo_futex_waitv waits[FUTEX_MOST];
+    struct timespec until;
+    for (int i = 0; i < count; i++) {
+        waits[i].value = (uint32_t)seen[i];
+        waits[i].address = (uint64_t)(uintptr_t)words[i];
+        waits[i].flags = 2; /* FUTEX_32, shared */
+        waits[i].reserved = 0;
+    }
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    timeout_ns += until.tv_nsec;
+    until.tv_sec += timeout_ns / 1000000000;
+    until.tv_nsec = timeout_ns % 1000000000;
+    long r = syscall(449, waits, count, 0, &until, CLOCK_MONOTONIC);
+    if (r < 0 && errno == ENOSYS) return silo_futex_wait(words[0], seen[0], 20000000);
+    return r < 0 ? -errno : 0;
+}
+
 /* Big-endian fields of the files. */
 static inline uint32_t silo_be32(const uint8_t *p) {
     uint32_t v;

@@ -19,7 +19,7 @@ from .consumequeue import QueueFiles, entries_below
 from .dispatching import Dispatching
 from .errors import Corrupt, StoreError
 from .index import IndexFiles
-from .paths import LAYOUT_FILE, LAYOUT_VERSION, TOPICS, StoreFolders, file_name
+from .paths import ABORT, LAYOUT_FILE, LAYOUT_VERSION, TOPICS, StoreFolders, file_name
 from .table import TopicTable
 
 _ENDS = {
@@ -148,9 +148,9 @@ class StartUp:
         first = bases[0] if bases else 0
         start = max(first, found["flushed"]) if found else first
         end, newest, why = start, 0, kernel.NOTHING
-        if found and found["clean"]:
-            self.report.clean = True
-        elif bases:
+        # Also after a clean stop: RocketMQ may have gone on with the store, and does not know our record.
+        self.report.clean = bool(found and found["clean"]) and ABORT not in self.folders.root.names()
+        if bases:
             check = self.settings.check_crc_on_recover
             end, self.report.records_scanned, newest, why = find_end(self.log, start, check_crc=check)
             refuse_data_behind(self.log, end, why)

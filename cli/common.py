@@ -1,0 +1,58 @@
+"""What several commands share: options, and how values look on a terminal and in JSON."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+DEFAULT_STORE = "store"
+STORE_VARIABLE = "SILOMQ_STORE_PATH"
+
+
+def store_option(command: F) -> F:
+    """`--store DIR`: the folder of the store."""
+    return click.option(
+        "--store",
+        type=click.Path(path_type=Path),
+        default=DEFAULT_STORE,
+        envvar=STORE_VARIABLE,
+        show_envvar=True,
+        show_default=True,
+        metavar="DIR",
+        help="Folder of the store.",
+    )(command)
+
+
+def json_option(command: F) -> F:
+    """`--json`: output for programs."""
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(command)
+
+
+def say(text: str) -> None:
+    """Talk: to stderr, so that stdout holds data alone."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def put_line(text: str) -> None:
+    """A line of data, as UTF-8 whatever the locale is."""
+    sys.stdout.buffer.write(text.encode("utf-8", "backslashreplace") + b"\n")
+
+
+def put_json(value: object, *, indent: int | None = None) -> None:
+    """A value as JSON: on one line for streams, indented for one answer."""
+    put_line(json.dumps(value, ensure_ascii=False, indent=indent))
+
+
+def printable(data: str | bytes) -> str:
+    """Text on one line of a terminal: what is not printable or not UTF-8 is escaped."""
+    text = data.decode("utf-8", "backslashreplace") if isinstance(data, bytes) else data
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)

@@ -1,0 +1,91 @@
+"""The `silo` command: finds the subcommand, and turns every error into one sentence and an exit status."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+import click
+
+from .. import __version__
+from .common import say
+from .look import status, topics
+from .outcome import Exit, explain
+from .send import send
+from .serve import config, serve
+from .tail import tail
+
+_EPILOG = """\b
+Exit status:
+  0    done
+  1    failed
+  2    wrong usage, or a message, topic or queue that the store does not take
+  3    a setting is wrong
+  4    another process has the store
+  5    data of the store is corrupt
+  6    the disk is full
+  130  ended by Ctrl-C
+"""
+
+
+@click.group(
+    invoke_without_command=True,
+    epilog=_EPILOG,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(__version__, prog_name="silo")
+@click.pass_context
+def silo(context: click.Context) -> None:
+    """Run a SiloMQ message store, and send to it and read from it.
+
+    Data goes to stdout, everything else to stderr.
+    """
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
+
+
+for _command in (serve, send, tail, status, topics, config):
+    silo.add_command(_command)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command with `arguments` (default: the process's own); its exit status."""
+    if "_SILO_COMPLETE" in os.environ:
+        return _complete(os.environ["_SILO_COMPLETE"])
+    try:
+        status = _run(list(sys.argv[1:] if arguments is None else arguments))
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        return Exit.INTERRUPTED
+    except BrokenPipeError:
+        # Who read the output has gone, as `head` does: nothing is wrong, and nobody is left to tell.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return Exit.OK
+    except Exception as error:  # noqa: BLE001 - nobody is to see a traceback who did not ask for it
+        if os.environ.get("SILO_TRACEBACK"):
+            raise
+        status, why = explain(error)
+        say("silo: " + " ".join(why.split()))
+    return status
+
+
+def _run(arguments: list[str]) -> int:
+    """As click's own `main`, which would end broken pipes and Ctrl-C in its own way."""
+    try:
+        with silo.make_context("silo", arguments) as context:
+            status = silo.invoke(context)
+    except click.exceptions.Exit as end:
+        return end.exit_code
+    return status if isinstance(status, int) else Exit.OK
+
+
+def _complete(instruction: str) -> int:
+    """Shell completion: eval "$(_SILO_COMPLETE=bash_source silo)"."""
+    from click.shell_completion import shell_complete
+
+    return shell_complete(silo, {}, "silo", "_SILO_COMPLETE", instruction)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,173 @@
+"""`Consumer`: reads one or more queues of a topic from an offset on."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from types import TracebackType
+from typing import Literal, Self
+
+from ..shm._words import MOST_WORDS, wait_any
+from ..shm.control import StoreState
+from ..store.disk import Folder
+from ..store.errors import StoreError
+from ..store.paths import COMMIT_LOG, CONSUME_QUEUE
+from ..store.reading import LogReader, QueueReader
+from .errors import StoreClosed
+from .received import MessageView
+from .session import Connection
+
+Start = Literal["earliest", "latest"] | int
+
+
+class _Queue:
+    """Where the consumer is in one queue."""
+
+    def __init__(self, queue_id: int, slot: int, link: Connection) -> None:
+        self.queue_id = queue_id
+        self.slot = slot
+        self.end = link.table.queue_word(slot, "max_offset")
+        self.arrival = link.control.arrival(slot)
+        self.next = 0
+        self.reader: QueueReader | None = None
+
+
+class Consumer:
+    """Reads queues of `topic` in the store in folder `store`, without asking any process for a message.
+
+    `queues` are queue ids (default: all that may be read). `offset` is where to begin: "earliest", "latest", a queue offset, or a
+    mapping from queue id to one of these. Belongs to the thread that made it: another one gets a RuntimeError.
+
+    Raises StoreClosed when no store runs there, IllegalMessage when the topic does not exist.
+    """
+
+    def __init__(
+        self,
+        store: str | os.PathLike[str],
+        topic: str,
+        *,
+        queues: Iterable[int] | None = None,
+        offset: Start | Mapping[int, Start] = "earliest",
+    ) -> None:
+        self.topic = topic
+        self._thread = threading.get_ident()
+        self._link = Connection(store)
+        try:
+            self._open(topic, queues, offset)
+        except BaseException:
+            self._link.close()
+            raise
+
+    def _open(
+        self, topic: str, queues: Iterable[int] | None, offset: Start | Mapping[int, Start]
+    ) -> None:
+        config = self._link.config
+        slots = self._link.request({"do": "open", "topic": topic, "write": False})["slots"]
+        chosen = list(range(len(slots))) if queues is None else list(queues)
+        for queue_id in chosen:
+            if not 0 <= queue_id < len(slots):
+                raise ValueError(f"queue {queue_id} of topic {topic}: it has queues 0 to {len(slots) - 1}")
+        self._root = Folder.open(config.store)
+        self._queue_root = self._root.folder(CONSUME_QUEUE)
+        self._log = LogReader(self._root.folder(COMMIT_LOG), config.file_size_commit_log)
+        self._queues = [_Queue(queue_id, slots[queue_id], self._link) for queue_id in chosen]
+        for queue in self._queues:
+            start = offset.get(queue.queue_id, "earliest") if isinstance(offset, Mapping) else offset
+            queue.next = self._resolve(queue, start)
+        self._turn = 0
+        many = len(self._queues) > MOST_WORDS
+        self._words = [self._link.control.word("dispatched")] if many else [q.arrival for q in self._queues]
+
+    def _resolve(self, queue: _Queue, start: Start) -> int:
+        if start == "earliest":
+            return self._link.table.queue_word(queue.slot, "min_offset").load()
+        if start == "latest":
+            return queue.end.load()
+        if isinstance(start, int) and start >= 0:
+            return start
+        raise ValueError(f"offset {start!r}: 'earliest', 'latest' or a queue offset from 0 on")
+
+    def poll(self, max_messages: int = 32, timeout: float = 0.0) -> list[MessageView]:
+        """Up to `max_messages` messages, the queues in turn; waits up to `timeout` seconds for the first.
+
+        Within a queue messages come in order and without a gap. Raises StoreClosed when the store stopped and all that
+        it had was read.
+        """
+        if threading.get_ident() != self._thread:
+            raise RuntimeError("a Consumer belongs to the thread that made it: make one for each thread")
+        deadline = time.monotonic() + timeout
+        while True:
+            seen = [word.load() for word in self._words]  # SYNC: arrival observe
+            found = self._take(max_messages)
+            left = deadline - time.monotonic()
+            if found or left <= 0:
+                return found
+            if not self._link.is_alive() or self._link.control.load("state") == StoreState.STOPPED:
+                raise StoreClosed(f"the store at {self._link.path} stopped; everything in it was read")
+            wait_any(self._words, seen, min(left, 1.0))
+
+    def _take(self, limit: int) -> list[MessageView]:
+        found: list[MessageView] = []
+        for i in range(len(self._queues)):
+            queue = self._queues[(self._turn + i) % len(self._queues)]
+            if len(found) >= limit:
+                break
+            found += self._read(queue, limit - len(found))
+        self._turn += 1
+        return found
+
+    def _read(self, queue: _Queue, limit: int) -> list[MessageView]:
+        count = min(limit, queue.end.load() - queue.next)  # SYNC: queue-max observe
+        if count <= 0:
+            return []
+        if queue.reader is None:
+            parent = self._queue_root.folder(self.topic)
+            folder = parent.folder(str(queue.queue_id))
+            parent.close()
+            queue.reader = QueueReader(folder, self._link.config.file_size_consume_queue)
+        first = queue.next
+        entries = queue.reader.entries(first, count)
+        record = self._log.record
+        found = [MessageView(record(at, size), first + i) for i, (at, size, _) in enumerate(entries)]
+        queue.next = first + len(found)
+        return found
+
+    def __iter__(self) -> Iterator[MessageView]:
+        """Every message, for ever; ends when the store stops."""
+        while True:
+            try:
+                found = self.poll(256, 1.0)
+            except StoreClosed:
+                return
+            yield from found
+
+    def seek(self, queue_id: int, offset: Start) -> None:
+        """Goes on in a queue from another offset on."""
+        queue = next((q for q in self._queues if q.queue_id == queue_id), None)
+        if queue is None:
+            raise StoreError(f"this consumer does not read queue {queue_id} of {self.topic}")
+        queue.next = self._resolve(queue, offset)
+
+    def positions(self) -> dict[int, int]:
+        """The next queue offset of each queue."""
+        return {queue.queue_id: queue.next for queue in self._queues}
+
+    def lag(self) -> int:
+        """Messages that were dispatched and not read yet."""
+        return sum(max(0, queue.end.load() - queue.next) for queue in self._queues)
+
+    def close(self) -> None:
+        self._link.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()

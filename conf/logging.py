@@ -1,0 +1,107 @@
+"""Log lines of a store's processes: JSON, or readable on a terminal.
+
+Each line bears the store, the actor and the pid, and an ISO-8601 time in UTC. All processes of a
+store inherit the supervisor's stderr, so a line is one `write`: the kernel keeps those apart.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+# structlog imports rich where it is installed, only to draw tracebacks: 4 MiB and 0.1 s for each
+# start of a store. While its name is None, importing it fails, and structlog does without.
+_WITHOUT_RICH: Final = "rich" not in sys.modules
+if _WITHOUT_RICH:
+    sys.modules["rich"] = None  # type: ignore[assignment]  # what `import` documents for this
+try:
+    import structlog
+finally:
+    if _WITHOUT_RICH:
+        del sys.modules["rich"]
+
+if TYPE_CHECKING:
+    from structlog.typing import EventDict, FilteringBoundLogger, Processor, WrappedLogger
+
+STDERR: Final = 2
+_LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40}
+_FIRST: Final = ("timestamp", "level", "store", "actor", "pid", "event")
+
+
+class _Lines:
+    """Writes each line to stderr with one system call."""
+
+    def msg(self, line: str) -> None:
+        """Writes one line. A log that nobody takes must not stop a store, so errors are let go."""
+        with contextlib.suppress(OSError):
+            os.write(STDERR, f"{line}\n".encode("utf-8", "backslashreplace"))
+
+    debug = info = warning = error = critical = exception = log = msg
+
+
+def configure(store: str, actor: str, level: str = "info", fmt: str = "auto") -> None:
+    """Sets the log of this process up; a forked process calls it again with its own `actor`.
+
+    `level` is debug, info, warning or error; `fmt` is json, console, or auto (console on a
+    terminal, json elsewhere).
+    """
+    console = fmt == "console" or (fmt == "auto" and os.isatty(STDERR))
+
+    def bear(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+        event.update(store=store, actor=actor, pid=os.getpid())
+        return event
+
+    processors: list[Processor] = [
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        bear,
+    ]
+    if console:
+        processors += [_printable, _console()]
+    else:
+        processors += [structlog.processors.format_exc_info, _json]
+    structlog.configure(
+        processors=processors,
+        wrapper_class=structlog.make_filtering_bound_logger(_LEVELS[level]),
+        logger_factory=lambda *_args: _Lines(),
+        # A logger that was made before the fork would go on writing the supervisor's name.
+        cache_logger_on_first_use=False,
+    )
+
+
+def get_logger() -> FilteringBoundLogger:
+    """A logger: `get_logger().info("store recovered", files=3)`."""
+    logger: FilteringBoundLogger = structlog.get_logger()
+    return logger
+
+
+def _console() -> Processor:
+    return structlog.dev.ConsoleRenderer(
+        colors=os.isatty(STDERR) and not os.environ.get("NO_COLOR"),
+        exception_formatter=structlog.dev.plain_traceback,
+        pad_event_to=0,
+    )
+
+
+def _json(_logger: WrappedLogger, _method: str, event: EventDict) -> str:
+    ordered = {key: event[key] for key in _FIRST if key in event}
+    # A lone surrogate (from a file name that is not UTF-8) is written as \udcff: JSON's escape too.
+    return json.dumps(ordered | event, default=repr, ensure_ascii=False, skipkeys=True)
+
+
+def _printable(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+    """Escapes what could drive a terminal: names in a log line may come from a hostile client."""
+    for key, value in event.items():
+        if key not in {"exc_info", "exception"}:
+            event[key] = _escape(value)
+    return event
+
+
+def _escape(value: Any) -> Any:
+    text = value if isinstance(value, str) else str(value)
+    if text.isprintable():
+        return value
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)

@@ -1,0 +1,172 @@
+"""Settings of a store: where they come from, and the face of `conf` to everybody else.
+
+Sources in rising precedence: defaults, the TOML file, variables `SILOMQ_<NAME>`, overrides
+(`NAME=VALUE`, the CLI's `--set`). In files and overrides names may be RocketMQ's (`flushDiskType`).
+A name that does not exist and a value that is not allowed are errors which say what would be.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from .kinds import SettingError
+from .schema import FlushDiskType, LogFormat, LogLevel, Settings, kinds
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
+
+__all__ = (
+    "Description",
+    "FlushDiskType",
+    "LogFormat",
+    "LogLevel",
+    "SettingError",
+    "Settings",
+    "describe",
+    "load",
+    "load_with_origins",
+)
+
+PREFIX: Final = "SILOMQ_"
+#: Variables with our prefix that are no settings: the file to read, and those of the tests.
+NOT_SETTINGS: Final = frozenset(
+    ("SILOMQ_CONFIG", "SILOMQ_FAULT", "SILOMQ_FAULT_TOKEN", "SILOMQ_FAULT_BUILD", "SILOMQ_LONG")
+)
+
+
+class Description(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known about a setting. `default` is written as in the TOML file."""
+
+    name: str
+    unit: str
+    range: str
+    default: str
+    reason: str
+    rocketmq: tuple[str, ...]
+
+
+def load(
+    path: Path | None = None,
+    *,
+    environ: Mapping[str, str] | None = None,
+    overrides: Sequence[str] = (),
+) -> Settings:
+    """The settings from the TOML file at `path`, the environment and `overrides`.
+
+    Raises SettingError, or OSError when the file cannot be read.
+    """
+    return load_with_origins(path, environ=environ, overrides=overrides)[0]
+
+
+def load_with_origins(
+    path: Path | None = None,
+    *,
+    environ: Mapping[str, str] | None = None,
+    overrides: Sequence[str] = (),
+) -> tuple[Settings, dict[str, str]]:
+    """As `load`; also where each setting's value came from, by its name."""
+    values: dict[str, Any] = {}
+    origins = dict.fromkeys(kinds(), "default")
+    sources = (
+        _from_file(path),
+        _from_environment(os.environ if environ is None else environ),
+        _from_overrides(overrides),
+    )
+    for source in sources:
+        for name, value, origin in source:
+            values[name] = value
+            origins[name] = origin
+    try:
+        return Settings(**values), origins
+    except SettingError as error:
+        origin = origins[error.key]
+        if origin == "default":
+            raise
+        raise SettingError(error.key, error.value, error.allowed, origin) from None
+
+
+def describe() -> list[Description]:
+    """All settings, in the order of the annotated file."""
+    defaults = Settings()
+    return [
+        Description(
+            name=name,
+            unit=kind.unit,
+            range=kind.range,
+            default=kind.show(getattr(defaults, name)),
+            reason=kind.reason,
+            rocketmq=kind.rocketmq,
+        )
+        for name, kind in kinds().items()
+    ]
+
+
+def _from_file(path: Path | None) -> list[tuple[str, Any, str]]:
+    if path is None:
+        return []
+    with path.open("rb") as file:
+        try:
+            table = tomllib.load(file)
+        except ValueError as error:  # not TOML, or not UTF-8
+            raise SettingError(str(path), "", f"it must be a TOML file: {error}") from None
+    return _checked((key, value, str(path)) for key, value in table.items())
+
+
+def _from_environment(environ: Mapping[str, str]) -> list[tuple[str, Any, str]]:
+    found = [key for key in environ if key.startswith(PREFIX) and key not in NOT_SETTINGS]
+    # RocketMQ's names are not tried: variables are upper case, which those names do not survive.
+    names = {PREFIX + name.upper(): name for name in kinds()}
+    return _checked((names.get(key, key), environ[key], f"environment {key}") for key in found)
+
+
+def _from_overrides(overrides: Sequence[str]) -> list[tuple[str, Any, str]]:
+    pairs: dict[str, tuple[str, Any, str]] = {}
+    for text in overrides:
+        key, equals, value = (part.strip() for part in text.partition("="))
+        if not equals:
+            raise SettingError(text, "", "write NAME=VALUE", "--set")
+        # The last one wins, as with any option that is given twice.
+        pairs[_name(key, value, "--set")] = (key, value, "--set")
+    return _checked(pairs.values())
+
+
+def _checked(source: Iterable[tuple[str, Any, str]]) -> list[tuple[str, Any, str]]:
+    """Names as ours, values parsed. One setting under two names in one source is an error."""
+    result: dict[str, tuple[str, Any, str]] = {}
+    for key, raw, origin in source:
+        name = _name(key, raw, origin)
+        if name in result:
+            raise SettingError(key, raw, f"{name} is given twice", origin)
+        kind = kinds()[name]
+        try:
+            result[name] = (name, kind.parse(raw), origin)
+        except ValueError:
+            raise SettingError(key, raw, kind.range, origin) from None
+    return list(result.values())
+
+
+def _name(key: str, raw: object, origin: str) -> str:
+    if key in kinds():
+        return key
+    for name, kind in kinds().items():
+        if key in kind.rocketmq:
+            return name
+    raise SettingError(ascii(key)[1:-1], raw, f"there is no such setting{_hint(key)}", origin)
+
+
+def _hint(key: str) -> str:
+    import difflib  # here, because it is only needed for a message
+
+    ours = {alias.lower(): alias for kind in kinds().values() for alias in kind.rocketmq}
+    ours.update({name: name for name in kinds()})
+    if key.startswith(PREFIX):
+        ours = {name: PREFIX + name.upper() for name in kinds()}
+        key = key.removeprefix(PREFIX)
+    matches = difflib.get_close_matches(key.lower(), list(ours), n=3)
+    close = [ours[match] for match in matches]
+    return f"; did you mean {' or '.join(close)}?" if close else "; silomq.toml lists all settings"
