@@ -4,7 +4,8 @@ A store runs by `silo serve`. A process on the same machine sends with `Producer
 with `Admin`; all three take the store's folder.
 """
 
-from .client._ring import Message, SendFuture
+from .client._future import SendFuture
+from .client._message import Message
 from .client.admin import Admin, TopicInfo
 from .client.consumer import Consumer
 from .client.errors import SendTimeout, SessionLost, StoreClosed

@@ -30,7 +30,7 @@ Examples:
 _READ, _WRITE = 4, 2
 
 
-@click.command(epilog=_STATUS_EPILOG)
+@click.command(epilog=_STATUS_EPILOG, short_help="Show positions, processes, start-up.")
 @store_option
 @json_option
 def status(store: Path, *, as_json: bool) -> None:
@@ -49,6 +49,7 @@ def status(store: Path, *, as_json: bool) -> None:
         soft_wrap=True,
     )
     for table in (_positions(found), _counts(found), _processes(found), _start_up(found)):
+        console.print()
         console.print(table)
     for field, what in (
         ("flush_error", "a sync of the commit log failed and the store takes no more messages"),
@@ -63,6 +64,7 @@ def _table(title: str, *columns: str, right: tuple[int, ...] = ()) -> Table:
     from rich.table import Table
 
     table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
+    table.show_edge = False
     for i, name in enumerate(columns):
         table.add_column(name, justify="right" if i in right else "left", overflow="fold")
     return table
@@ -136,7 +138,9 @@ def topics(context: click.Context, store: Path, *, as_json: bool) -> None:
         _print_topics(store, as_json=as_json)
     else:
         # Options may stand before the subcommand or behind it.
-        context.default_map = {name: {"store": store, "as_json": as_json} for name in ("list", "create")}
+        context.default_map = {
+            name: {"store": store, "as_json": as_json} for name in ("list", "create")
+        }
 
 
 @topics.command("list")

@@ -1,4 +1,4 @@
-"""The `silo` command: finds the subcommand, and turns every error into one sentence and an exit status."""
+"""The `silo` command: runs the subcommand; every error becomes one sentence and a status."""
 
 from __future__ import annotations
 
@@ -59,10 +59,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return Exit.INTERRUPTED
     except BrokenPipeError:
-        # Who read the output has gone, as `head` does: nothing is wrong, and nobody is left to tell.
+        # Who read the output has gone, as `head` does: nothing is wrong, nobody is left to tell.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Exit.OK
-    except Exception as error:  # noqa: BLE001 - nobody is to see a traceback who did not ask for it
+    except Exception as error:  # tracebacks are for who asks for them
         if os.environ.get("SILO_TRACEBACK"):
             raise
         status, why = explain(error)

@@ -24,7 +24,7 @@ class Exit(enum.IntEnum):
     INTERRUPTED = 130
 
 
-class Failure(Exception):  # noqa: N818 - it is what the command ends with
+class Failure(Exception):
     """Ends the command with a status and a sentence."""
 
     def __init__(self, status: Exit, why: str) -> None:
@@ -55,6 +55,8 @@ def explain(error: Exception) -> tuple[Exit, str]:
             return Exit.CORRUPT, str(error)
         case StoreError():
             return Exit.FAILED, str(error)
+        case UnicodeEncodeError():
+            return Exit.USAGE, f"{error.object!a} is not UTF-8"
         case OSError():
             where = f" ({error.filename})" if error.filename else ""
             status = Exit.DISK_FULL if error.errno in _FULL else Exit.FAILED

@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from ..client._ring import Message, SendFuture
+from .. import Message, SendFuture
 from ..client.admin import Admin
 from ..client.producer import Producer
 from ..client.result import SendResult
@@ -36,7 +36,7 @@ _IN_FLIGHT = 64  # batches
 _PROGRESS_S = 0.25
 
 
-@click.command(epilog=_EPILOG)
+@click.command(epilog=_EPILOG, short_help="Send a message, or lines of standard input.")
 @click.argument("topic")
 @click.argument("body", required=False)
 @store_option
@@ -61,6 +61,7 @@ _PROGRESS_S = 0.25
 )
 @json_option
 def send(
+    *,
     topic: str,
     body: str | None,
     store: Path,
@@ -70,7 +71,6 @@ def send(
     queue: int | None,
     shard_key: str | None,
     timeout: float,
-    *,
     as_json: bool,
 ) -> int:
     """Send BODY to TOPIC, or each line of standard input when BODY is not given.
@@ -179,9 +179,7 @@ class LineSender:
                 return
         else:
             try:
-                future = self.producer.send_async(
-                    self.topic, lines[0], **self.extras, **self.route
-                )
+                future = self.producer.send_async(self.topic, lines[0], **self.extras, **self.route)
             except IllegalMessage as error:
                 where = f"line {self.taken + 1}: {error.why}"
                 raise IllegalMessage(error.status, where) from None

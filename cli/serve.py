@@ -88,7 +88,7 @@ def serve(store: Path, config_file: Path | None, overrides: tuple[str, ...]) -> 
         raise Failure(Exit.LOCKED, str(error)) from error
 
 
-@click.command(epilog=_CONFIG_EPILOG)
+@click.command(epilog=_CONFIG_EPILOG, short_help="Print every setting.")
 @_settings_options
 @json_option
 def config(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-import datetime
+import datetime as dt
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -41,11 +41,12 @@ class _StartType(click.ParamType):
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> Start:
-        if value in ("earliest", "latest"):
+        if value in {"earliest", "latest"}:
             return "earliest" if value == "earliest" else "latest"
-        if str(value).isdecimal():
-            return int(value)
-        self.fail(f"{value!r} is not 'earliest', 'latest' or a queue offset from 0 on", param, ctx)
+        if not (str(value).isascii() and str(value).isdecimal()):
+            why = f"{value!r} is not 'earliest', 'latest' or a queue offset from 0 on"
+            self.fail(why, param, ctx)
+        return int(value)
 
 
 @click.command(epilog=_EPILOG)
@@ -75,13 +76,13 @@ class _StartType(click.ParamType):
 )
 @json_option
 def tail(
+    *,
     topic: str,
     store: Path,
     queues: tuple[int, ...],
     start: Start | None,
     limit: int | None,
     tags: tuple[str, ...],
-    *,
     follow: bool,
     body_only: bool,
     as_json: bool,
@@ -162,7 +163,7 @@ def _print(
 
 def _put_readable(message: MessageView) -> None:
     stamp = message.store_timestamp
-    when = datetime.datetime.fromtimestamp(stamp // 1000, datetime.UTC).astimezone()
+    when = dt.datetime.fromtimestamp(stamp // 1000, dt.UTC).astimezone()
     parts = (
         f"{message.queue_id}@{message.queue_offset}",
         f"{when:%Y-%m-%d %H:%M:%S}.{stamp % 1000:03d}",

@@ -12,7 +12,8 @@ from typing import Literal, Self
 from ..shm.ring import RingClosed
 from ..store.errors import StoreError
 from ..store.record import decode_record
-from ._ring import RingProducer, Route
+from ._message import Route
+from ._sender import Sender
 from .errors import SessionLost, StoreClosed
 from .session import Connection
 
@@ -20,7 +21,7 @@ DEFAULT_RING = 16 * 1024 * 1024
 _producers: weakref.WeakSet[Producer] = weakref.WeakSet()
 
 
-class Producer(RingProducer):
+class Producer(Sender):
     """A session with the store in folder `store`, through which messages are sent.
 
     May be shared by threads: each call is one step, messages are in the order of the calls. A child made by `fork` cannot use

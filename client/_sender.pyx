@@ -1,0 +1,177 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+"""The sending calls: one Python call encodes a message, in its final form, straight into the session's ring."""
+
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+
+from silomq.client._encode cimport Encoder
+from silomq.client._message cimport Parts, take, text
+
+from ..store.errors import IllegalMessage
+from ..store.status import PutMessageStatus
+from .outgoing import encode_extra, join_keys
+
+cdef extern from "shm/layout.h" nogil:
+    int FRAME_HEADER
+
+cdef extern from *:
+    void __builtin_prefetch(const void *p, int rw, int locality) nogil
+
+
+cdef class Sender(RingProducer):
+    """Sends through a ring. Subclasses give `open_topic(topic)`, which returns the topic's Route."""
+
+    cdef Route route(self, object topic):
+        cdef object found = self.routes.get(topic)
+        if found is None:
+            if self.closed is not None:
+                raise self.closed
+            found = self.open_topic(topic)
+        return <Route>found
+
+    cdef SendFuture put(self, object topic, object body, object tags, object keys, object properties,
+                        uint32_t flag, object queue, object shard_key, object born,
+                        bint wait_store, bint want, double timeout_s):
+        """Encodes and publishes one message; its future if one is wanted."""
+        cdef Route route
+        cdef Encoder encoder = self.encoder
+        cdef Parts m
+        cdef uint8_t *frame
+        cdef uint64_t length
+        cdef uint32_t queue_id
+        cdef bytes extra
+        cdef SendFuture future = None
+        route = self.route(topic)
+        if type(body) is not bytes:
+            body = body.encode() if isinstance(body, str) else bytes(body)
+        m.body = <const uint8_t *>PyBytes_AS_STRING(body)
+        m.body_length = PyBytes_GET_SIZE(body)
+        m.tags_length = m.keys_length = m.extra_length = 0
+        m.tags = m.keys = m.extra = m.body
+        if tags is not None:
+            m.tags = text(tags, &m.tags_length, "tags")
+        if keys is not None:
+            if type(keys) is not str:
+                keys = join_keys(keys)
+            m.keys = text(keys, &m.keys_length, "keys")
+        if properties is not None or not wait_store:
+            extra = encode_extra(properties or {}, wait_store)
+            m.extra = <const uint8_t *>PyBytes_AS_STRING(extra)
+            m.extra_length = PyBytes_GET_SIZE(extra)
+        m.flag = flag
+        m.born = -1 if born is None else born
+        encoder.measure(route, &m)
+        queue_id = route.choose(queue, shard_key)
+        length = (FRAME_HEADER + m.total + 63) & ~<uint64_t>63
+        frame = self.reserve(length, timeout_s)
+        encoder.refresh_time()
+        if want:
+            future = self.promise(route, queue_id, length, m.total, 1, wait_store)
+        encoder.encode(frame + FRAME_HEADER, route, queue_id, &m)
+        self.seal(frame, length, m.total, 1, route.slot_of[queue_id], wait_store)
+        self.publish(frame, length)
+        return future
+
+    cdef SendFuture put_batch(self, object topic, object messages, object queue, object shard_key,
+                              bint want, double timeout_s):
+        """Encodes and publishes a sequence of messages (bytes or Message) for one queue as one frame."""
+        cdef Route route
+        cdef Encoder encoder = self.encoder
+        cdef Parts m
+        cdef uint8_t *frame
+        cdef uint8_t *p
+        cdef uint64_t length, total = 0, bodies = 0
+        cdef uint32_t queue_id, count, i, ahead
+        cdef list items
+        cdef bytes lengths
+        cdef SendFuture future = None
+        route = self.route(topic)
+        items = messages if type(messages) is list else list(messages)
+        count = len(items)
+        if count == 0:
+            raise IllegalMessage(PutMessageStatus.MESSAGE_ILLEGAL, "a batch needs at least one message")
+        lengths = PyBytes_FromStringAndSize(NULL, 4 * count) if want else None
+        for i in range(count):
+            take(items[i], &m)
+            encoder.measure(route, &m)
+            total += m.total
+            bodies += m.body_length
+            if want:
+                (<uint32_t *>PyBytes_AS_STRING(lengths))[i] = m.total
+        if bodies > encoder.max_body:
+            raise IllegalMessage(
+                PutMessageStatus.MESSAGE_ILLEGAL,
+                f"the bodies of the batch have {bodies} bytes, the store takes {encoder.max_body} at once "
+                "(max_message_size): send fewer messages in a call",
+            )
+        queue_id = route.choose(queue, shard_key)
+        length = (FRAME_HEADER + total + 63) & ~<uint64_t>63
+        frame = self.reserve(length, timeout_s)
+        encoder.refresh_time()
+        if want:
+            future = self.promise(route, queue_id, length, <uint32_t>total, count, True)
+            future.lengths = lengths
+        p = frame + FRAME_HEADER
+        for i in range(count):
+            take(items[i], &m)
+            encoder.measure(route, &m)
+            # The lines that come after this record were last read by append, on another core.
+            for ahead in range(m.total, 2 * m.total, 64):
+                __builtin_prefetch(p + ahead, 1, 3)
+            p = encoder.encode(p, route, queue_id, &m)
+        self.seal(frame, length, <uint32_t>total, count, route.slot_of[queue_id], True)
+        self.publish(frame, length)
+        return future
+
+    def send_oneway(self, topic, body, *, tags=None, keys=None, properties=None, uint32_t flag=0,
+                    queue=None, shard_key=None, born_timestamp=None, timeout=None):
+        """Publishes a message and does not ask what becomes of it. Waits only while the ring is full.
+
+        `queue` chooses the queue by number, `shard_key` by hash; without both the queues take turns. Raises
+        IllegalMessage, SendTimeout after `timeout` seconds of a full ring, StoreClosed.
+        """
+        self.put(topic, body, tags, keys, properties, flag, queue, shard_key, born_timestamp, True, False,
+                 self.send_timeout_s if timeout is None else timeout)
+
+    def send_async(self, topic, body, *, tags=None, keys=None, properties=None, uint32_t flag=0, queue=None,
+                   shard_key=None, born_timestamp=None, bint wait_store=True, callback=None, timeout=None):
+        """Publishes a message and returns its SendFuture. Waits only while the ring is full.
+
+        `wait_store=False` (RocketMQ's WAIT property) asks for no sync under SYNC_FLUSH. Raises as `send_oneway`.
+        """
+        cdef SendFuture future = self.put(
+            topic, body, tags, keys, properties, flag, queue, shard_key, born_timestamp, wait_store, True,
+            self.send_timeout_s if timeout is None else timeout)
+        if callback is not None:
+            future.add_done_callback(callback)
+        return future
+
+    def send(self, topic, body, *, tags=None, keys=None, properties=None, uint32_t flag=0, queue=None,
+             shard_key=None, born_timestamp=None, bint wait_store=True, timeout=None):
+        """Sends a message and waits for the store's answer, a SendResult.
+
+        PUT_OK means appended, under SYNC_FLUSH durable; FLUSH_DISK_TIMEOUT that it was appended but not synced in
+        time. Raises IllegalMessage, SendTimeout (outcome unknown), StoreClosed.
+        """
+        cdef double seconds = self.send_timeout_s if timeout is None else timeout
+        return self.put(topic, body, tags, keys, properties, flag, queue, shard_key, born_timestamp,
+                        wait_store, True, seconds).result(seconds)
+
+    def send_batch(self, topic, messages, *, queue=None, shard_key=None, timeout=None):
+        """Sends messages (bytes or Message) to one queue, all or none, and waits for the answer."""
+        cdef double seconds = self.send_timeout_s if timeout is None else timeout
+        return self.put_batch(topic, messages, queue, shard_key, True, seconds).result(seconds)
+
+    def send_batch_async(self, topic, messages, *, queue=None, shard_key=None, callback=None, timeout=None):
+        """As `send_batch`, but returns the batch's SendFuture."""
+        cdef SendFuture future = self.put_batch(
+            topic, messages, queue, shard_key, True,
+            self.send_timeout_s if timeout is None else timeout)
+        if callback is not None:
+            future.add_done_callback(callback)
+        return future
+
+    def send_batch_oneway(self, topic, messages, *, queue=None, shard_key=None, timeout=None):
+        """As `send_batch`, but does not ask what becomes of it."""
+        self.put_batch(topic, messages, queue, shard_key, False,
+                       self.send_timeout_s if timeout is None else timeout)

@@ -1,0 +1,50 @@
+"""The files of the repository, as the tests of its shape look at them."""
+
+from __future__ import annotations
+
+import functools
+import subprocess
+import tomllib
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = ("actors", "bench", "cli", "client", "conf", "shm", "store", "supervisor")
+
+
+@functools.cache
+def files() -> tuple[Path, ...]:
+    """All files that git tracks or would, relative to ROOT; of an unpacked sdist, all that it holds."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard", "-z"],
+        cwd=ROOT,
+        capture_output=True,
+        check=False,
+    )
+    if listed.returncode == 0:
+        names = [Path(name) for name in listed.stdout.decode().split("\0") if name]
+    else:
+        names = [path.relative_to(ROOT) for path in ROOT.rglob("*")]
+    # A deleted file is listed until the deletion is committed, and .names/silomq is a link to ROOT.
+    return tuple(sorted(p for p in names if (ROOT / p).is_file() and p.parts[0] != ".names"))
+
+
+def sources(*suffixes: str, tests: bool = False) -> list[Path]:
+    """The package's files with one of `suffixes`; with `tests`, those of the tests too."""
+    folders = {*PACKAGES, "tests"} if tests else {*PACKAGES}
+    return [
+        path
+        for path in files()
+        if path.suffix in suffixes and (len(path.parts) == 1 or path.parts[0] in folders)
+    ]
+
+
+def module_name(path: Path) -> str:
+    """The name under which a file of the package is imported."""
+    parts = path.with_suffix("").parts
+    return ".".join(("silomq", *(parts[:-1] if parts[-1] == "__init__" else parts)))
+
+
+def project() -> dict[str, Any]:
+    """pyproject.toml, parsed."""
+    return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))

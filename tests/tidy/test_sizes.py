@@ -1,0 +1,86 @@
+"""Files, functions and lines stay of a size that one can read."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+from tidy.sources import ROOT, sources
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+FILE_LINES = 400
+FUNCTION_LINES = 60
+COLUMNS = 100
+#: Files that may be longer, and why.
+LONG_FILES = {
+    "conf/schema.py": "a table: one entry for each setting, and nothing else",
+}
+_DEF = re.compile(r"^(\s*)(?:def|cdef|cpdef)\b[^=]*\(.*|^(\s*)(?:cdef|cpdef) class\b")
+
+
+def _text(path: Path) -> str:
+    return (ROOT / path).read_text(encoding="utf-8")
+
+
+def _python_functions(text: str) -> Iterator[tuple[str, int]]:
+    """Names and lengths of functions; a docstring is not counted, lest it be kept short."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            lines = (node.end_lineno or node.lineno) - node.lineno + 1
+            first = node.body[0]
+            if ast.get_docstring(node) is not None:
+                lines -= (first.end_lineno or first.lineno) - first.lineno + 1
+            yield node.name, lines
+
+
+def _cython_functions(text: str) -> Iterator[tuple[str, int]]:
+    """The same for Cython, by indentation."""
+    lines = text.splitlines()
+    for start, line in enumerate(lines):
+        match = _DEF.match(line)
+        if not match or match[1] is None:
+            continue
+        last = start
+        for number in range(start + 1, len(lines)):
+            body = lines[number]
+            if body.strip() and not body.startswith((match[1] + " ", match[1] + ")")):
+                break
+            if body.strip():
+                last = number
+        if last > start:
+            yield line.strip(), last - start + 1
+
+
+@pytest.mark.parametrize("path", sources(".py", ".pyx", ".pxd", ".h", tests=True), ids=str)
+def test_file_is_short(path: Path) -> None:
+    count = len(_text(path).splitlines())
+    if str(path) in LONG_FILES:
+        assert count > FILE_LINES, "take it from LONG_FILES"
+    else:
+        assert count <= FILE_LINES
+
+
+@pytest.mark.parametrize("path", sources(".py", ".pyx", tests=True), ids=str)
+def test_functions_are_short(path: Path) -> None:
+    found = _python_functions if path.suffix == ".py" else _cython_functions
+    assert not {name: lines for name, lines in found(_text(path)) if lines > FUNCTION_LINES}
+
+
+@pytest.mark.parametrize(
+    "path", sources(".py", ".pyi", ".pyx", ".pxd", ".h", ".toml", ".service", tests=True), ids=str
+)
+def test_lines_are_short(path: Path) -> None:
+    if path.name == "pyproject.toml":
+        pytest.skip("an inline table, as of an extension module, must stand on one line in TOML")
+    lines = _text(path).splitlines()
+    assert not {number: len(line) for number, line in enumerate(lines, 1) if len(line) > COLUMNS}
+
+
+def test_cython_functions_are_measured() -> None:
+    text = "cdef class A:\n    cdef int f(self,\n          int x):\n        a\n\n        b\n\ndef g():\n    x\n"
+    assert list(_cython_functions(text)) == [("cdef int f(self,", 5), ("def g():", 2)]
