@@ -1,7 +1,7 @@
 """SiloMQ: Apache RocketMQ's message store as a family of processes over shared memory.
 
-A store runs by `silo serve`. A process on the same machine sends with `Producer`, reads with `Consumer`, and looks around
-with `Admin`; all three take the store's folder.
+A store runs by `silo serve`. A process on the same machine sends with `Producer`, reads with
+`Consumer`, and looks around with `Admin`; all three take the store's folder.
 """
 
 from .client._future import SendFuture

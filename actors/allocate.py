@@ -1,7 +1,8 @@
 """allocate: keeps commit-log files ready ahead of append, their space taken, warmed and locked.
 
-The only writer of `ready`, `warmed`, `allocate_error` and `locked_bytes`, and the only maker of commit-log files. Append asks through
-the semaphore; that it asked is in `file_wanted` and `wrote`, the semaphore only wakes.
+The only writer of `ready`, `warmed`, `allocate_error` and `locked_bytes`, and the only maker of
+commit-log files. Append asks through the semaphore; that it asked is in `file_wanted` and `wrote`,
+the semaphore only wakes.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ class Allocate(Actor):
     name = "allocate"
 
     def setup(self) -> None:
-        # Making a file costs a second of a core. It is done two files ahead: whoever moves messages goes first.
+        # Making a file costs a second of a core. It is done two files ahead: whoever moves messages
+        # goes first.
         os.nice(10)
         self.log = self.world.log
         self.size = self.settings.mapped_file_size_commit_log
@@ -89,7 +91,9 @@ class Allocate(Actor):
         self._hold(base)
 
     def _hold_active(self) -> None:
-        """Lets go of the files that append is through with, takes hold of those a predecessor made."""
+        """Lets go of the files that append is through with, takes hold of those a predecessor
+        made.
+        """
         active = self.log.base_of(self.wrote.load())
         for base in [base for base in self.held if base < active]:
             del self.held[base]
@@ -104,7 +108,8 @@ class Allocate(Actor):
         if self.sync:
             disk.shape_for_sync(file.mapping)
         if self.settings.warm_mapped_file_enable:
-            # What append has written needs no warming, and after a restart may not be in memory any more.
+            # What append has written needs no warming, and after a restart may not be in memory any
+            # more.
             written = max(0, self.wrote.load() - base) // disk.WARM_STEP * disk.WARM_STEP
             for at in range(written, self.size, disk.WARM_STEP):
                 self.beat()

@@ -1,7 +1,8 @@
 """append: moves records from the producers' rings into the commit log.
 
-The only writer of commit-log bytes (without a pool), of `wrote`, of the queues' next offsets, and of ring tails and results.
-The order of its steps is the kernel's (`store/_append.pyx`); here is the policy around it.
+The only writer of commit-log bytes (without a pool), of `wrote`, of the queues' next offsets, and
+of ring tails and results. The order of its steps is the kernel's (`store/_append.pyx`); here is the
+policy around it.
 """
 
 from __future__ import annotations
@@ -67,7 +68,9 @@ class Append(Actor):
         self._take_over()
 
     def _take_over(self) -> None:
-        """Makes good what a predecessor left between two publish steps, before anything is appended."""
+        """Makes good what a predecessor left between two publish steps, before anything is
+        appended.
+        """
         touched = self.kernel.roll_back()
         self._open_file()
         for session in self.world.sessions.values():
@@ -77,11 +80,15 @@ class Append(Actor):
         settled = sum(self.kernel.settle(session.index) for session in self.attached.values())
         if touched or settled:
             self.logger.warning(
-                "took over from a killed append", queues_rolled_back=touched, bytes_acknowledged=settled
+                "took over from a killed append",
+                queues_rolled_back=touched,
+                bytes_acknowledged=settled,
             )
 
     def _clear_behind(self) -> None:
-        """Zeroes what an unpublished batch may have left, so that no scan of the log ever finds it."""
+        """Zeroes what an unpublished batch may have left, so that no scan of the log ever finds
+        it.
+        """
         if self.file is None:
             return
         frames = [largest_frame(s.capacity) for s in self.attached.values()]
@@ -162,11 +169,17 @@ class Append(Actor):
             self.beat()
             self.ready.wait(seen, 0.1)
         if not self._open_file():
-            self.logger.error("no commit-log file to go on in", offset=base, refused_with="CREATE_MAPPED_FILE_FAILED")
+            self.logger.error(
+                "no commit-log file to go on in",
+                offset=base,
+                refused_with="CREATE_MAPPED_FILE_FAILED",
+            )
             self.kernel.refuse_status = PutMessageStatus.CREATE_MAPPED_FILE_FAILED
 
     def _prefault(self, most: int) -> bool:
-        """Maps pages that allocate has warmed, `most` steps of them, before each would cost a fault; True if any."""
+        """Maps pages that allocate has warmed, `most` steps of them, before each would cost a
+        fault; True if any.
+        """
         if self.file is None:
             return False
         end = min(self.file.end, self.warmed.load())
@@ -185,7 +198,9 @@ class Append(Actor):
         try:
             ring = Mapping(session.ring, 0, DATA + session.capacity)
         except OSError as error:
-            self.logger.error("cannot map a session's ring", session=session.number, error=str(error))
+            self.logger.error(
+                "cannot map a session's ring", session=session.number, error=str(error)
+            )
             return
         self.kernel.attach(session.index, ring, session.capacity, session.index)
         self.poll.register(session.bell, select.EPOLLIN | select.EPOLLET)
@@ -207,9 +222,12 @@ class Append(Actor):
         number = message["session"]
         known = number in self.attached
         if message["do"] == "attach" and not known and len(fds) == 2:
-            # A session that came with the fork is also in the mail that its predecessor did not read.
+            # A session that came with the fork is also in the mail that its predecessor did not
+            # read.
             self._attach(
-                Session(number, message["index"], fds[0], message["capacity"], fds[1], connection=-1)
+                Session(
+                    number, message["index"], fds[0], message["capacity"], fds[1], connection=-1
+                )
             )
             return
         mail.close_all(fds)
@@ -240,11 +258,15 @@ class Append(Actor):
     def _drop_bad(self, index: int) -> None:
         """A ring that makes no sense is read no more; its client learns why, all others go on."""
         number = next(n for n, s in self.attached.items() if s.index == index)
-        self.logger.warning("a producer's ring makes no sense: its session is closed", session=number)
+        self.logger.warning(
+            "a producer's ring makes no sense: its session is closed", session=number
+        )
         self._detach(number, RingClosed.BAD_FRAME)
 
     def _drain(self, spin_ns: int) -> None:
-        """On stop: appends what was published before it, and tells the producers that it is over."""
+        """On stop: appends what was published before it, and tells the producers that it is
+        over.
+        """
         deadline = time.monotonic() + _DRAIN_S
         self._read_mail()
         while time.monotonic() < deadline:

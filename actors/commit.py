@@ -1,7 +1,7 @@
 """commit: moves bytes from the transient pool's buffers into the commit log.
 
-The only writer of `committed`. Without a pool (`transient_store_pool_enable`) what is written is committed, as in
-RocketMQ, and the process only keeps the word in step with `wrote`, once a second.
+The only writer of `committed`. Without a pool (`transient_store_pool_enable`) what is written is
+committed, as in RocketMQ, and the process only keeps the word in step with `wrote`, once a second.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """flush: makes the commit log, the queues and the index durable, and says so.
 
-The only writer of `flushed` and of the progress record. Under ASYNC_FLUSH it works by RocketMQ's intervals and page counts
-(FlushRealTimeService, FlushConsumeQueueService); under SYNC_FLUSH it syncs whatever was appended as soon as the last sync is
-over, so that one sync serves all who wait (GroupCommitService). A failed sync makes the store read-only: the kernel may
-have dropped the pages it could not write, and a second sync would report success without them.
+The only writer of `flushed` and of the progress record. Under ASYNC_FLUSH it works by RocketMQ's
+intervals and page counts (FlushRealTimeService, FlushConsumeQueueService); under SYNC_FLUSH it
+syncs whatever was appended as soon as the last sync is over, so that one sync serves all who wait
+(GroupCommitService). A failed sync makes the store read-only: the kernel may have dropped the pages
+it could not write, and a second sync would report success without them.
 """
 
 from __future__ import annotations
@@ -51,7 +52,8 @@ class Flush(Actor):
             self.world.folders.index, settings.max_hash_slot_num, settings.max_index_num
         )
         self.progress = ProgressFile(self.world.folders.ours)
-        # Queue entries of before a restart of this process may not be durable: all queues count as dirty.
+        # Queue entries of before a restart of this process may not be durable: all queues count as
+        # dirty.
         self.queue_offsets: list[int] = []
         self.durable_dispatch = 0
         self.last_thorough = self.last_queues = self.last_queues_thorough = time.monotonic()
@@ -74,7 +76,9 @@ class Flush(Actor):
     def _flush_on_time(self) -> None:
         """One round of the ASYNC_FLUSH timers (and, in both modes, of the queues')."""
         settings = self.settings
-        interval = min(settings.flush_interval_commit_log_ms, settings.flush_interval_consume_queue_ms)
+        interval = min(
+            settings.flush_interval_commit_log_ms, settings.flush_interval_consume_queue_ms
+        )
         deadline = time.monotonic() + interval / 1000
         while not self.stopping and (left := deadline - time.monotonic()) > 0:
             self.beat()

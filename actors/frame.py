@@ -1,7 +1,7 @@
 """What all actors share: life cycle, heartbeat, signals. What an actor does is in its own file.
 
-An actor is forked by the supervisor and inherits what the supervisor holds (`World`). It dies with its parent, stops on
-SIGTERM once its `run` returns, and dumps its stack to stderr on SIGUSR1.
+An actor is forked by the supervisor and inherits what the supervisor holds (`World`). It dies with
+its parent, stops on SIGTERM once its `run` returns, and dumps its stack to stderr on SIGUSR1.
 """
 
 from __future__ import annotations
@@ -52,7 +52,9 @@ class Session:
 
 @dataclass
 class World:
-    """What a store's processes have in common. Made by the supervisor before it forks the first actor."""
+    """What a store's processes have in common. Made by the supervisor before it forks the first
+    actor.
+    """
 
     settings: Settings
     store_name: str
@@ -130,7 +132,9 @@ class Actor:
             os.close(ready_fd)
             self.run()
         except Exception as error:
-            self.logger.critical("actor failed", error=f"{type(error).__name__}: {error}", exc_info=True)
+            self.logger.critical(
+                "actor failed", error=f"{type(error).__name__}: {error}", exc_info=True
+            )
             return 1
         finally:
             self.teardown()
@@ -138,7 +142,9 @@ class Actor:
 
 
 def die_with_parent() -> None:
-    """Asks the kernel to kill this process when its parent dies, and checks that it has not died before."""
+    """Asks the kernel to kill this process when its parent dies, and checks that it has not died
+    before.
+    """
     parent = os.getppid()
     if _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG) failed")

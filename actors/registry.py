@@ -1,8 +1,9 @@
 """registry: the clients' door. Sessions, topics, and the right to write to them.
 
-The only writer of topics, queues and grants in the topic table, and of `config/topics.json`. It serves a Unix socket, one
-packet a request (`shm/mail.py`); every request may be repeated, because a client repeats what it had asked when it hears
-that the registry was replaced. The connections themselves outlive it: the supervisor holds them.
+The only writer of topics, queues and grants in the topic table, and of `config/topics.json`. It
+serves a Unix socket, one packet a request (`shm/mail.py`); every request may be repeated, because a
+client repeats what it had asked when it hears that the registry was replaced. The connections
+themselves outlive it: the supervisor holds them.
 """
 
 from __future__ import annotations
@@ -137,7 +138,9 @@ class Registry(Actor):
         self.selector.register(connection, selectors.EVENT_READ)
         self._answer(connection, {"event": "registry restarted"})
 
-    def _answer(self, connection: socket.socket, message: dict[str, Any], fds: tuple[int, ...] = ()) -> None:
+    def _answer(
+        self, connection: socket.socket, message: dict[str, Any], fds: tuple[int, ...] = ()
+    ) -> None:
         """A client that does not read its answers, or is gone, loses its connection."""
         try:
             mail.send(connection, message, fds)
@@ -177,7 +180,11 @@ class Registry(Actor):
         try:
             answer, out = self._do(connection, request)
         except (Refused, IllegalMessage) as error:
-            answer = {"ok": False, "status": error.status.name, "why": getattr(error, "why", str(error))}
+            answer = {
+                "ok": False,
+                "status": error.status.name,
+                "why": getattr(error, "why", str(error)),
+            }
         except TableFull as error:
             answer = {"ok": False, "status": "SERVICE_NOT_AVAILABLE", "why": str(error)}
         except (KeyError, TypeError, ValueError) as error:
@@ -268,7 +275,9 @@ class Registry(Actor):
         return wanted
 
     def _read_mail(self) -> None:
-        """The supervisor says that append has let go of a session: its index and grants are free again."""
+        """The supervisor says that append has let go of a session: its index and grants are free
+        again.
+        """
         while True:
             try:
                 message, fds = mail.receive(self.inbox)
@@ -291,13 +300,17 @@ class Registry(Actor):
     # -- topics
 
     def _open(self, connection: socket.socket, name: str, write: bool) -> dict[str, Any]:
-        """The queues of a topic, which is made if it does not exist and the settings allow it; grants writing."""
+        """The queues of a topic, which is made if it does not exist and the settings allow it;
+        grants writing.
+        """
         validate_topic(name)
         topic = self.table.find(name)
         if topic is None:
             if not (write and self.settings.auto_create_topic_enable):
                 why = f"topic {name} does not exist" + (
-                    ", and auto_create_topic_enable is off: create it (silo topics create)" if write else ""
+                    ", and auto_create_topic_enable is off: create it (silo topics create)"
+                    if write
+                    else ""
                 )
                 raise Refused(PutMessageStatus.MESSAGE_ILLEGAL, why)
             topic = self._add(TopicConfig(name, *(2 * [self.settings.default_topic_queue_nums])))
@@ -315,7 +328,10 @@ class Registry(Actor):
         validate_topic(name)
         queues = int(request["queues"]) or self.settings.default_topic_queue_nums
         if not 1 <= queues <= self.settings.max_queues:
-            raise Refused(PutMessageStatus.MESSAGE_ILLEGAL, f"{queues} queues: 1 to {self.settings.max_queues}")
+            raise Refused(
+                PutMessageStatus.MESSAGE_ILLEGAL,
+                f"{queues} queues: 1 to {self.settings.max_queues}",
+            )
         topic = self.table.find(name)
         if topic is not None:
             if topic.write_queue_nums != queues:
@@ -351,10 +367,16 @@ class Registry(Actor):
             }
             for t in page
         ]
-        return {"ok": True, "topics": found, "next": after + len(page) if after + len(page) < count else -1}
+        return {
+            "ok": True,
+            "topics": found,
+            "next": after + len(page) if after + len(page) < count else -1,
+        }
 
     def _load_topics(self) -> None:
-        """The saved attributes, and every topic of the table: a predecessor may not have saved the newest."""
+        """The saved attributes, and every topic of the table: a predecessor may not have saved the
+        newest.
+        """
         self.path = f"{self.world.folders.config.path}/{TOPICS}"
         saved, _ = topics_json.load(self.path)
         self.version = saved.data_version
@@ -370,7 +392,9 @@ class Registry(Actor):
         self.topics_word.store(self.table.topic_count)
 
     def _save_topics(self) -> None:
-        """Replaces topics.json. With many topics a save takes long, so the next one waits in proportion."""
+        """Replaces topics.json. With many topics a save takes long, so the next one waits in
+        proportion.
+        """
         began = time.monotonic()
         self.version = self.version.next(int(time.time() * 1000))
         try:

@@ -1,7 +1,8 @@
 """reput: dispatches the commit log into consume queues and index, and wakes the readers.
 
-The only writer of queue entries, index entries, the queues' greatest offsets, `dispatched` and the arrival words. The order of
-its steps is the kernel's (`store/_dispatch.pyx`), the decisions between them are `store/dispatching.py`'s.
+The only writer of queue entries, index entries, the queues' greatest offsets, `dispatched` and the
+arrival words. The order of its steps is the kernel's (`store/_dispatch.pyx`), the decisions between
+them are `store/dispatching.py`'s.
 """
 
 from __future__ import annotations
@@ -20,12 +21,15 @@ _SLICE_NS = 50_000_000
 
 
 class Reput(Actor):
-    """Follows `wrote`, or `flushed` under SYNC_FLUSH: a reader must not see what a power cut could take back."""
+    """Follows `wrote`, or `flushed` under SYNC_FLUSH: a reader must not see what a power cut could
+    take back.
+    """
 
     name = "reput"
 
     def setup(self) -> None:
-        # With fewer cores than busy processes, taking messages in goes before making them visible: dispatch catches up.
+        # With fewer cores than busy processes, taking messages in goes before making them visible:
+        # dispatch catches up.
         os.nice(5)
         settings = self.settings
         sync = settings.flush_disk_type == FlushDiskType.SYNC_FLUSH
@@ -43,7 +47,9 @@ class Reput(Actor):
             limit="flushed" if sync else "wrote",
         )
         if self.dispatching.undone:
-            self.logger.warning("took over from a killed reput", index_entries_undone=self.dispatching.undone)
+            self.logger.warning(
+                "took over from a killed reput", index_entries_undone=self.dispatching.undone
+            )
 
     def run(self) -> None:
         while True:

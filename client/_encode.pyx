@@ -1,8 +1,10 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""The record encoder: a message in its final form, written where the caller says, with its unique key.
+"""The record encoder: a message in its final form, written where the caller says, with its unique
+key.
 
-What only append can know (queue offset, physical offset, store timestamp) is left zero. The layout is `store/record.py`'s; the
-unique key is RocketMQ's (MessageClientIDSetter): address, process, a random number, milliseconds, a counter.
+What only append can know (queue offset, physical offset, store timestamp) is left zero. The layout
+is `store/record.py`'s; the unique key is RocketMQ's (MessageClientIDSetter): address, process, a
+random number, milliseconds, a counter.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t
@@ -57,7 +59,8 @@ cdef class Encoder:
                 memcpy(self.key_text + PREFIX + 2 * i, HEX_DIGITS + 2 * (time >> (24 - 8 * i) & 255), 2)
 
     cdef void fill_key(self) noexcept:
-        """The next unique key: prefix, time, counter. When 65,536 keys share one ms, the time is moved on."""
+        """The next unique key: prefix, time, counter. When 65,536 keys share one ms, the time is
+        moved on."""
         cdef int i
         self.key_counter += 1
         if self.key_counter == self.key_wrap:
@@ -93,7 +96,8 @@ cdef class Encoder:
         return 0
 
     cdef uint8_t *encode(self, uint8_t *r, Route route, uint32_t queue_id, const Parts *m) noexcept:
-        """Writes one record at `r`; what append fills in (offsets, store time) is zero. Returns its end."""
+        """Writes one record at `r`; what append fills in (offsets, store time) is zero. Returns its
+        end."""
         cdef uint8_t *p = r
         silo_put32(p, m.total)
         silo_put32(p + 4, RECORD_MAGIC_V2 if route.wide else RECORD_MAGIC_V1)

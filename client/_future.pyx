@@ -8,10 +8,11 @@ from .result import SendResult
 
 
 cdef class SendFuture:
-    """What will become of one `send_async` (or batch). Resolved in the order of sending; usable with `await`.
+    """What will become of one `send_async` (or batch). Resolved in the order of sending; usable
+    with `await`.
 
-    `result` helps along by looking at the ring itself, so no thread is needed for it. Callbacks and `await` are
-    served by the producer's thread.
+    `result` helps along by looking at the ring itself, so no thread is needed for it. Callbacks and
+    `await` are served by the producer's thread.
     """
 
     def done(self):
@@ -23,8 +24,8 @@ cdef class SendFuture:
     def result(self, timeout=None):
         """The SendResult; waits for it up to `timeout` seconds (by default the producer's).
 
-        Raises SendTimeout (the message may still be stored later), StoreClosed, or IllegalMessage when the store
-        refused the message.
+        Raises SendTimeout (the message may still be stored later), StoreClosed, or IllegalMessage
+        when the store refused the message.
         """
         if self.state < F_DONE:
             self.producer.wait_for(self, self.producer.send_timeout_s if timeout is None else timeout)

@@ -1,5 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""What is sent and where to: messages, the routes of topics, and the parts of a message as the encoder takes them."""
+"""What is sent and where to: messages, the routes of topics, and the parts of a message as the
+encoder takes them."""
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from cpython.unicode cimport PyUnicode_AsUTF8AndSize
@@ -54,7 +55,8 @@ cdef class Message:
 
 
 cdef class Route:
-    """Where messages of a topic go: the slots of its queues, taken in turn unless the caller chooses."""
+    """Where messages of a topic go: the slots of its queues, taken in turn unless the caller
+    chooses."""
 
     def __init__(self, str topic, tuple slots):
         self.topic = topic

@@ -1,8 +1,9 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""The producer's side of a session's ring: room, publishing, waiting, and the futures of what was not answered yet.
+"""The producer's side of a session's ring: room, publishing, waiting, and the futures of what was
+not answered yet.
 
-Every method runs under the interpreter's lock except while it waits, so one producer may be shared by threads: what
-is reserved is written and published before another thread can come in between.
+Every method runs under the interpreter's lock except while it waits, so one producer may be shared
+by threads: what is reserved is written and published before another thread can come in between.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
@@ -20,7 +21,8 @@ cdef uint64_t ONE = 1
 
 
 cdef class RingProducer:
-    """The ring's side of a producer. `config` holds what the registry said of the store (see `client/session.py`)."""
+    """The ring's side of a producer. `config` holds what the registry said of the store (see
+    `client/session.py`)."""
 
     def __init__(self, config, *, double send_timeout_s):
         self.routes = {}
@@ -38,7 +40,8 @@ cdef class RingProducer:
 
     def bind(self, unsigned char[::1] ring not None, uint64_t capacity, const unsigned char[::1] control not None,
              int bell):
-        """Starts a session: an empty ring in `ring`, the store's control block, the eventfd that wakes append."""
+        """Starts a session: an empty ring in `ring`, the store's control block, the eventfd that
+        wakes append."""
         self.ring_view = ring
         self.control_view = control
         self.ring = &ring[0]
@@ -52,7 +55,8 @@ cdef class RingProducer:
     # -- the ring
 
     cdef uint8_t *reserve(self, uint64_t length, double timeout_s) except NULL:
-        """Room for a frame of `length` bytes that does not wrap. Waits for append when the ring is full.
+        """Room for a frame of `length` bytes that does not wrap. Waits for append when the ring is
+        full.
 
         The lock is given up only inside `make_room`, after which everything is looked at again.
         """
@@ -85,7 +89,8 @@ cdef class RingProducer:
             self.at = 0
 
     cdef int make_room(self, uint64_t need, int64_t deadline) except -1:
-        """Takes out the results that are there; if that does not free `need` bytes, waits once for more."""
+        """Takes out the results that are there; if that does not free `need` bytes, waits once for
+        more."""
         self.reap()
         if self.capacity - (self.head - self.tail) >= need:
             return 0
@@ -125,7 +130,8 @@ cdef class RingProducer:
 
     cdef void seal(self, uint8_t *frame, uint64_t length, uint32_t record_bytes, uint32_t count,
                    uint32_t slot, bint wait) noexcept:
-        """Fills in the header of a frame whose records are written: the CRC-32C covers all but the bodies."""
+        """Fills in the header of a frame whose records are written: the CRC-32C covers all but the
+        bodies."""
         cdef silo_frame *f = <silo_frame *>frame
         cdef uint8_t *r = frame + FRAME_HEADER
         cdef uint32_t crc, i, left = record_bytes
@@ -253,7 +259,8 @@ cdef class RingProducer:
                 self.wait_change(self.ring + RING_TAIL, self.tail, min(left * 1e-9, 0.05))
 
     cdef int wait_change(self, const uint8_t *word, uint64_t seen, double timeout_s) except -1:
-        """Waits, without the interpreter's lock, until `word` is no longer `seen`: spins a little, then sleeps."""
+        """Waits, without the interpreter's lock, until `word` is no longer `seen`: spins a little,
+        then sleeps."""
         cdef int64_t start, limit = <int64_t>(timeout_s * 1e9)
         cdef uint64_t *asleep = <uint64_t *>(self.ring + RING_PRODUCER_ASLEEP)
         cdef object ring = self.ring_view, control = self.control_view  # alive while the lock is away
@@ -274,7 +281,8 @@ cdef class RingProducer:
         return 0
 
     def progress(self, double timeout_s):
-        """For the thread that serves callbacks: resolves what is done, else waits for some progress."""
+        """For the thread that serves callbacks: resolves what is done, else waits for some
+        progress."""
         cdef uint64_t flushed = silo_load(self.control + CONTROL_FLUSHED)
         self.reap()
         if self.first_durable is not None:
@@ -322,7 +330,8 @@ cdef class RingProducer:
         self.closed = error
 
     def wait_answered(self, double timeout_s):
-        """Waits until every published frame was answered, under SYNC_FLUSH also made durable. Raises SendTimeout."""
+        """Waits until every published frame was answered, under SYNC_FLUSH also made durable.
+        Raises SendTimeout."""
         cdef int64_t deadline = silo_monotonic_ns() + <int64_t>(timeout_s * 1e9)
         cdef uint64_t target = self.head, flushed
         while True:
@@ -350,7 +359,8 @@ cdef class RingProducer:
         return found
 
     def unanswered(self):
-        """The frames that were published and not answered: (records as bytes, count, future or None), in order."""
+        """The frames that were published and not answered: (records as bytes, count, future or
+        None), in order."""
         cdef uint64_t p = silo_load(self.ring + RING_TAIL), at = p % self.capacity
         cdef SendFuture future = self.first
         cdef silo_frame *f
@@ -368,7 +378,8 @@ cdef class RingProducer:
         return found
 
     def resubmit(self, bytes records, uint32_t count, uint32_t slot, SendFuture future, double timeout_s):
-        """Publishes records that an earlier session left unanswered; its future, if any, goes on here."""
+        """Publishes records that an earlier session left unanswered; its future, if any, goes on
+        here."""
         cdef uint64_t length = (FRAME_HEADER + <uint64_t>len(records) + 63) & ~<uint64_t>63
         cdef uint8_t *frame = self.reserve(length, timeout_s)
         memcpy(frame + FRAME_HEADER, <const char *>records, len(records))
@@ -389,7 +400,8 @@ cdef class RingProducer:
         self.first = self.last = self.first_durable = self.last_durable = None
 
 cdef run_callbacks(SendFuture future, list callbacks):
-    """A callback's error is its own: it is reported as Python reports errors that nobody can catch."""
+    """A callback's error is its own: it is reported as Python reports errors that nobody can
+    catch."""
     for callback in callbacks:
         try:
             callback(future)

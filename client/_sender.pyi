@@ -1,12 +1,13 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeAlias
 
 from ._future import SendFuture
 from ._message import Message
 from ._ring import RingProducer
 from .result import SendResult
 
-Body = bytes | bytearray | memoryview | str
-Keys = str | Iterable[str] | None
+Body: TypeAlias = bytes | bytearray | memoryview | str
+Keys: TypeAlias = str | Iterable[str] | None
 
 class Sender(RingProducer):
     def send(

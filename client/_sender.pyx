@@ -1,5 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""The sending calls: one Python call encodes a message, in its final form, straight into the session's ring."""
+"""The sending calls: one Python call encodes a message, in its final form, straight into the
+session's ring."""
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
@@ -19,7 +20,8 @@ cdef extern from *:
 
 
 cdef class Sender(RingProducer):
-    """Sends through a ring. Subclasses give `open_topic(topic)`, which returns the topic's Route."""
+    """Sends through a ring. Subclasses give `open_topic(topic)`, which returns the topic's
+    Route."""
 
     cdef Route route(self, object topic):
         cdef object found = self.routes.get(topic)
@@ -74,7 +76,8 @@ cdef class Sender(RingProducer):
 
     cdef SendFuture put_batch(self, object topic, object messages, object queue, object shard_key,
                               bint want, double timeout_s):
-        """Encodes and publishes a sequence of messages (bytes or Message) for one queue as one frame."""
+        """Encodes and publishes a sequence of messages (bytes or Message) for one queue as one
+        frame."""
         cdef Route route
         cdef Encoder encoder = self.encoder
         cdef Parts m
@@ -125,10 +128,12 @@ cdef class Sender(RingProducer):
 
     def send_oneway(self, topic, body, *, tags=None, keys=None, properties=None, uint32_t flag=0,
                     queue=None, shard_key=None, born_timestamp=None, timeout=None):
-        """Publishes a message and does not ask what becomes of it. Waits only while the ring is full.
+        """Publishes a message and does not ask what becomes of it. Waits only while the ring is
+        full.
 
-        `queue` chooses the queue by number, `shard_key` by hash; without both the queues take turns. Raises
-        IllegalMessage, SendTimeout after `timeout` seconds of a full ring, StoreClosed.
+        `queue` chooses the queue by number, `shard_key` by hash; without both the queues take
+        turns. Raises IllegalMessage, SendTimeout after `timeout` seconds of a full ring,
+        StoreClosed.
         """
         self.put(topic, body, tags, keys, properties, flag, queue, shard_key, born_timestamp, True, False,
                  self.send_timeout_s if timeout is None else timeout)
@@ -137,7 +142,8 @@ cdef class Sender(RingProducer):
                    shard_key=None, born_timestamp=None, bint wait_store=True, callback=None, timeout=None):
         """Publishes a message and returns its SendFuture. Waits only while the ring is full.
 
-        `wait_store=False` (RocketMQ's WAIT property) asks for no sync under SYNC_FLUSH. Raises as `send_oneway`.
+        `wait_store=False` (RocketMQ's WAIT property) asks for no sync under SYNC_FLUSH. Raises as
+        `send_oneway`.
         """
         cdef SendFuture future = self.put(
             topic, body, tags, keys, properties, flag, queue, shard_key, born_timestamp, wait_store, True,
@@ -150,8 +156,8 @@ cdef class Sender(RingProducer):
              shard_key=None, born_timestamp=None, bint wait_store=True, timeout=None):
         """Sends a message and waits for the store's answer, a SendResult.
 
-        PUT_OK means appended, under SYNC_FLUSH durable; FLUSH_DISK_TIMEOUT that it was appended but not synced in
-        time. Raises IllegalMessage, SendTimeout (outcome unknown), StoreClosed.
+        PUT_OK means appended, under SYNC_FLUSH durable; FLUSH_DISK_TIMEOUT that it was appended but
+        not synced in time. Raises IllegalMessage, SendTimeout (outcome unknown), StoreClosed.
         """
         cdef double seconds = self.send_timeout_s if timeout is None else timeout
         return self.put(topic, body, tags, keys, properties, flag, queue, shard_key, born_timestamp,

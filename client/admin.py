@@ -49,7 +49,9 @@ class Admin:
         self._link = Connection(store)
 
     def status(self) -> dict[str, Any]:
-        """Positions (bytes), counts, the processes, and what start-up found: a dict fit for JSON."""
+        """Positions (bytes), counts, the processes, and what start-up found: a dict fit for
+        JSON.
+        """
         control = self._link.control
         processes = {}
         for number, name in enumerate(ACTORS):
@@ -96,9 +98,11 @@ class Admin:
         return found
 
     def create_topic(self, topic: str, queues: int = 0) -> None:
-        """Makes a topic with `queues` queues (0: the store's default), durably. Nothing to do if it is there.
+        """Makes a topic with `queues` queues (0: the store's default), durably. Nothing to do if it
+        is there.
 
-        Raises IllegalMessage for a bad name or number, or if the topic has another number of queues.
+        Raises IllegalMessage for a bad name or number, or if the topic has another number of
+        queues.
         """
         self._link.request({"do": "create", "topic": topic, "queues": queues})
 

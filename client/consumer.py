@@ -35,10 +35,12 @@ class _Queue:
 
 
 class Consumer:
-    """Reads queues of `topic` in the store in folder `store`, without asking any process for a message.
+    """Reads queues of `topic` in the store in folder `store`, without asking any process for a
+    message.
 
-    `queues` are queue ids (default: all that may be read). `offset` is where to begin: "earliest", "latest", a queue offset, or a
-    mapping from queue id to one of these. Belongs to the thread that made it: another one gets a RuntimeError.
+    `queues` are queue ids (default: all that may be read). `offset` is where to begin: "earliest",
+    "latest", a queue offset, or a mapping from queue id to one of these. Belongs to the thread that
+    made it: another one gets a RuntimeError.
 
     Raises StoreClosed when no store runs there, IllegalMessage when the topic does not exist.
     """
@@ -68,17 +70,23 @@ class Consumer:
         chosen = list(range(len(slots))) if queues is None else list(queues)
         for queue_id in chosen:
             if not 0 <= queue_id < len(slots):
-                raise ValueError(f"queue {queue_id} of topic {topic}: it has queues 0 to {len(slots) - 1}")
+                raise ValueError(
+                    f"queue {queue_id} of topic {topic}: it has queues 0 to {len(slots) - 1}"
+                )
         self._root = Folder.open(config.store)
         self._queue_root = self._root.folder(CONSUME_QUEUE)
         self._log = LogReader(self._root.folder(COMMIT_LOG), config.file_size_commit_log)
         self._queues = [_Queue(queue_id, slots[queue_id], self._link) for queue_id in chosen]
         for queue in self._queues:
-            start = offset.get(queue.queue_id, "earliest") if isinstance(offset, Mapping) else offset
+            start = (
+                offset.get(queue.queue_id, "earliest") if isinstance(offset, Mapping) else offset
+            )
             queue.next = self._resolve(queue, start)
         self._turn = 0
         many = len(self._queues) > MOST_WORDS
-        self._words = [self._link.control.word("dispatched")] if many else [q.arrival for q in self._queues]
+        self._words = (
+            [self._link.control.word("dispatched")] if many else [q.arrival for q in self._queues]
+        )
 
     def _resolve(self, queue: _Queue, start: Start) -> int:
         if start == "earliest":
@@ -90,13 +98,16 @@ class Consumer:
         raise ValueError(f"offset {start!r}: 'earliest', 'latest' or a queue offset from 0 on")
 
     def poll(self, max_messages: int = 32, timeout: float = 0.0) -> list[MessageView]:
-        """Up to `max_messages` messages, the queues in turn; waits up to `timeout` seconds for the first.
+        """Up to `max_messages` messages, the queues in turn; waits up to `timeout` seconds for the
+        first.
 
-        Within a queue messages come in order and without a gap. Raises StoreClosed when the store stopped and all that
-        it had was read.
+        Within a queue messages come in order and without a gap. Raises StoreClosed when the store
+        stopped and all that it had was read.
         """
         if threading.get_ident() != self._thread:
-            raise RuntimeError("a Consumer belongs to the thread that made it: make one for each thread")
+            raise RuntimeError(
+                "a Consumer belongs to the thread that made it: make one for each thread"
+            )
         deadline = time.monotonic() + timeout
         while True:
             seen = [word.load() for word in self._words]  # SYNC: arrival observe
@@ -105,7 +116,9 @@ class Consumer:
             if found or left <= 0:
                 return found
             if not self._link.is_alive() or self._link.control.load("state") == StoreState.STOPPED:
-                raise StoreClosed(f"the store at {self._link.path} stopped; everything in it was read")
+                raise StoreClosed(
+                    f"the store at {self._link.path} stopped; everything in it was read"
+                )
             wait_any(self._words, seen, min(left, 1.0))
 
     def _take(self, limit: int) -> list[MessageView]:
@@ -130,7 +143,9 @@ class Consumer:
         first = queue.next
         entries = queue.reader.entries(first, count)
         record = self._log.record
-        found = [MessageView(record(at, size), first + i) for i, (at, size, _) in enumerate(entries)]
+        found = [
+            MessageView(record(at, size), first + i) for i, (at, size, _) in enumerate(entries)
+        ]
         queue.next = first + len(found)
         return found
 

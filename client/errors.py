@@ -3,12 +3,16 @@
 from ..store.errors import StoreError
 
 
-class SendTimeout(StoreError, TimeoutError):  # noqa: N818 - the field's word
-    """No answer, or no room in the ring, in time. A message that was published may still be stored."""
+class SendTimeout(StoreError, TimeoutError):
+    """No answer, or no room in the ring, in time. A message that was published may still be
+    stored.
+    """
 
 
-class StoreClosed(StoreError, ConnectionError):  # noqa: N818 - the field's word
-    """The store is not there, or stopped while it had messages of this client: their fate is unknown."""
+class StoreClosed(StoreError, ConnectionError):
+    """The store is not there, or stopped while it had messages of this client: their fate is
+    unknown.
+    """
 
 
 class SessionLost(StoreClosed):

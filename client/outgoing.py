@@ -30,13 +30,16 @@ def encode_extra(properties: Mapping[str, str], wait_store: bool) -> bytes:
 
 
 def join_keys(keys: Iterable[str]) -> str:
-    """Several keys as the KEYS property has them. A key with a space would be two: IllegalMessage."""
+    """Several keys as the KEYS property has them. A key with a space would be two:
+    IllegalMessage.
+    """
     found = list(keys)
     for key in found:
         if not isinstance(key, str):
             raise TypeError(f"keys must be str, not {type(key).__name__}")
         if " " in key or not key:
             raise IllegalMessage(
-                PutMessageStatus.MESSAGE_ILLEGAL, f"key {key!r}: a key is not empty and has no space in it"
+                PutMessageStatus.MESSAGE_ILLEGAL,
+                f"key {key!r}: a key is not empty and has no space in it",
             )
     return " ".join(found)

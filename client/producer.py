@@ -24,13 +24,15 @@ _producers: weakref.WeakSet[Producer] = weakref.WeakSet()
 class Producer(Sender):
     """A session with the store in folder `store`, through which messages are sent.
 
-    May be shared by threads: each call is one step, messages are in the order of the calls. A child made by `fork` cannot use
-    its parent's producer. `ring_size` (bytes) bounds what can be under way, and half of it the longest message or batch.
-    `timeout` (seconds) is how long a call waits for room or for an answer.
+    May be shared by threads: each call is one step, messages are in the order of the calls. A child
+    made by `fork` cannot use its parent's producer. `ring_size` (bytes) bounds what can be under
+    way, and half of it the longest message or batch. `timeout` (seconds) is how long a call waits
+    for room or for an answer.
 
-    A restart of any of the store's processes is not noticed. When the whole store stops, `on_restart="error"` raises
-    StoreClosed for what was not answered; `"retry"` waits up to `reconnect_timeout` seconds for it to come back and sends
-    again what was not answered (which may then be stored twice, with the same UNIQ_KEY).
+    A restart of any of the store's processes is not noticed. When the whole store stops,
+    `on_restart="error"` raises StoreClosed for what was not answered; `"retry"` waits up to
+    `reconnect_timeout` seconds for it to come back and sends again what was not answered (which may
+    then be stored twice, with the same UNIQ_KEY).
     """
 
     def __init__(
@@ -74,7 +76,9 @@ class Producer(Sender):
         self.close()
 
     def open_topic(self, topic: str) -> Route:
-        """Asks for the right to write to a topic; the store makes it if it may. Called once a topic by `send`."""
+        """Asks for the right to write to a topic; the store makes it if it may. Called once a topic
+        by `send`.
+        """
         if not isinstance(topic, str):
             raise TypeError(f"topic must be str, not {type(topic).__name__}")
         answer = self._connection.request({"do": "open", "topic": topic, "write": True})
@@ -87,7 +91,9 @@ class Producer(Sender):
         self.wait_answered(self.send_timeout_s if timeout is None else timeout)
 
     def close(self) -> None:
-        """Ends the session. What was published is still appended; futures that are open fail with StoreClosed."""
+        """Ends the session. What was published is still appended; futures that are open fail with
+        StoreClosed.
+        """
         if self.closed is not None:
             return
         self.shut(StoreClosed("the producer is closed"))
@@ -99,7 +105,9 @@ class Producer(Sender):
     # -- called by the kernel
 
     def check_alive(self) -> None:
-        """After a wait without progress: is the store still there? Raises StoreClosed, or reconnects."""
+        """After a wait without progress: is the store still there? Raises StoreClosed, or
+        reconnects.
+        """
         if self.closed is not None:
             raise self.closed
         why = self.closed_by_store
@@ -111,7 +119,9 @@ class Producer(Sender):
                 "process's memory?"
             )
         else:
-            error = StoreClosed(f"the store at {self.store} stopped with messages of this producer unanswered")
+            error = StoreClosed(
+                f"the store at {self.store} stopped with messages of this producer unanswered"
+            )
         if self.on_restart == "retry" and why != RingClosed.BAD_FRAME:
             self._reconnect(error)
             return
@@ -121,7 +131,9 @@ class Producer(Sender):
     def serve_callbacks(self) -> None:
         """Starts the thread that resolves futures with callbacks, at the first of them."""
         if self._thread is None:
-            self._thread = threading.Thread(target=self._serve, name="silomq-callbacks", daemon=True)
+            self._thread = threading.Thread(
+                target=self._serve, name="silomq-callbacks", daemon=True
+            )
             self._thread.start()
         self._work.set()
 
@@ -138,7 +150,9 @@ class Producer(Sender):
                 return
 
     def _reconnect(self, error: StoreError) -> None:
-        """A new session in place of the lost one; then sends again, in order, what was not answered."""
+        """A new session in place of the lost one; then sends again, in order, what was not
+        answered.
+        """
         with self._reconnecting:
             if self.closed_by_store == 0 and self._connection.is_alive():
                 return  # another thread did it

@@ -13,7 +13,9 @@ _FIXED = struct.Struct(">iIiiiqqiq")
 
 
 class MessageView:
-    """One message of a queue. Times are epoch ms; `body` is bytes; `properties` hold tags, keys and the rest."""
+    """One message of a queue. Times are epoch ms; `body` is bytes; `properties` hold tags, keys and
+    the rest.
+    """
 
     __slots__ = ("__dict__", "_record", "queue_offset")
 

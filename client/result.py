@@ -11,8 +11,9 @@ from ..store.status import PutMessageStatus
 class SendResult:
     """The store's answer to one message or batch.
 
-    `status` is PUT_OK or FLUSH_DISK_TIMEOUT. `queue_offset` and `physical_offset` are those of the first message,
-    `store_timestamp` is epoch ms. A batch's messages follow each other in queue and log.
+    `status` is PUT_OK or FLUSH_DISK_TIMEOUT. `queue_offset` and `physical_offset` are those of the
+    first message, `store_timestamp` is epoch ms. A batch's messages follow each other in queue and
+    log.
     """
 
     __slots__ = (
@@ -71,7 +72,9 @@ class SendResult:
 
     @property
     def offset_message_id(self) -> str:
-        """RocketMQ's offsetMsgId: store host and physical offset, for a batch all of them joined with commas."""
+        """RocketMQ's offsetMsgId: store host and physical offset, for a batch all of them joined
+        with commas.
+        """
         host = Host.unpack(self._store_host)
         offsets = [self.physical_offset]
         if self._lengths is not None:

@@ -1,4 +1,6 @@
-"""A client's connection to a store: its socket, its read-only view of the shared memory, and requests to the registry."""
+"""A client's connection to a store: its socket, its read-only view of the shared memory, and
+requests to the registry.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ _REQUEST_S = 10.0
 
 @dataclass(frozen=True)
 class StoreConfig:
-    """What the registry says of the store, in the form the kernel takes. Hosts are 8 or 20 bytes."""
+    """What the registry says of the store, in the form the kernel takes. Hosts are 8 or 20
+    bytes.
+    """
 
     store: str
     store_host: bytes
@@ -46,12 +50,16 @@ class StoreConfig:
 
 
 class Connection:
-    """One session with the store in folder `store`: with a ring of `ring_size` bytes, or without (0).
+    """One session with the store in folder `store`: with a ring of `ring_size` bytes, or without
+    (0).
 
-    Raises StoreClosed when no store runs there, or it does not take this user. Requests may come from any thread.
+    Raises StoreClosed when no store runs there, or it does not take this user. Requests may come
+    from any thread.
     """
 
-    def __init__(self, store: str | os.PathLike[str], ring_size: int = 0, *, timeout_s: float = 10.0) -> None:
+    def __init__(
+        self, store: str | os.PathLike[str], ring_size: int = 0, *, timeout_s: float = 10.0
+    ) -> None:
         self.path = os.fspath(store)
         self._lock = threading.Lock()
         self._next_id = 0
@@ -101,7 +109,9 @@ class Connection:
         except (FileNotFoundError, NotADirectoryError, ConnectionRefusedError) as error:
             end.close()
             what = "no store runs there" if Path(self.path).is_dir() else "there is no such folder"
-            raise StoreClosed(f"cannot connect to {self.path}: {what}; start it with: silo serve --store {self.path}") from error
+            raise StoreClosed(
+                f"cannot connect to {self.path}: {what}; start it with: silo serve --store {self.path}"
+            ) from error
         except PermissionError as error:
             end.close()
             raise StoreClosed(
@@ -110,7 +120,9 @@ class Connection:
         return end
 
     def request(self, message: dict[str, Any]) -> dict[str, Any]:
-        """Asks the registry; its answer. Raises IllegalMessage as it refuses, StoreClosed when the store is gone."""
+        """Asks the registry; its answer. Raises IllegalMessage as it refuses, StoreClosed when the
+        store is gone.
+        """
         answer, fds = self._ask(message)
         mail.close_all(fds)
         return answer
@@ -145,7 +157,9 @@ class Connection:
         try:
             answer, fds = mail.receive(self._socket)
         except TimeoutError as error:
-            raise StoreClosed(f"the registry of {self.path} has not answered for {_REQUEST_S:g} s") from error
+            raise StoreClosed(
+                f"the registry of {self.path} has not answered for {_REQUEST_S:g} s"
+            ) from error
         except OSError as error:
             raise StoreClosed(f"the store at {self.path} is gone ({error})") from error
         if answer is None:

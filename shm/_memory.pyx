@@ -1,9 +1,10 @@
 # cython: language_level=3, boundscheck=False, wraparound=False
 """Shared mappings without a file descriptor behind them.
 
-`mmap.mmap` keeps a duplicate of its descriptor open and cannot populate, lock or sync a range; a store with
-40,000 mapped queue windows needs all of that. A `Mapping` is one `mmap(MAP_SHARED)` range that supports the
-buffer protocol and is unmapped when it is closed or collected.
+`mmap.mmap` keeps a duplicate of its descriptor open and cannot populate, lock or sync a range; a
+store with
+40,000 mapped queue windows needs all of that. A `Mapping` is one `mmap(MAP_SHARED)` range that
+supports the buffer protocol and is unmapped when it is closed or collected.
 """
 
 from cpython.buffer cimport PyBuffer_FillInfo
@@ -27,7 +28,8 @@ cdef size_t PAGE = 4096
 
 
 cdef class Mapping:
-    """`length` bytes of the object behind `fd` from `offset` (a multiple of 4096), shared with every process.
+    """`length` bytes of the object behind `fd` from `offset` (a multiple of 4096), shared with
+    every process.
 
     Indexing and slicing go through `memoryview(mapping)`. Raises OSError as mmap does.
     """
@@ -88,9 +90,11 @@ cdef class Mapping:
             raise OSError(errno, f"{what}: {os.strerror(errno)}")
 
     def populate(self, size_t offset, size_t length):
-        """Faults the range in for writing (MADV_POPULATE_WRITE, Linux 5.14), blocking as the disk does.
+        """Faults the range in for writing (MADV_POPULATE_WRITE, Linux 5.14), blocking as the disk
+        does.
 
-        An OSError with EINVAL says that the kernel does not know how; with EFAULT that the disk could not give the space.
+        An OSError with EINVAL says that the kernel does not know how; with EFAULT that the disk
+        could not give the space.
         """
         cdef char *p = self._range(offset, &length)
         cdef int r
@@ -105,7 +109,8 @@ cdef class Mapping:
         self._check(madvise(self.start, self.length, MADV_RANDOM), "madvise(MADV_RANDOM)")
 
     def lock(self, size_t offset, size_t length):
-        """mlock; OSError with ENOMEM or EPERM where the limit (RLIMIT_MEMLOCK) does not allow it."""
+        """mlock; OSError with ENOMEM or EPERM where the limit (RLIMIT_MEMLOCK) does not allow
+        it."""
         cdef char *p = self._range(offset, &length)
         cdef int r
         with nogil:
@@ -117,7 +122,8 @@ cdef class Mapping:
         self._check(c_munlock(p, length), "munlock")
 
     def sync(self, size_t offset, size_t length):
-        """msync(MS_SYNC) of the pages that hold the range: its bytes are durable when this returns."""
+        """msync(MS_SYNC) of the pages that hold the range: its bytes are durable when this
+        returns."""
         cdef char *p = self._range(offset, &length)
         cdef int r
         if length == 0:

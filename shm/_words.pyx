@@ -1,5 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False
-"""Words of shared memory as Python objects: a reader's handle can load and wait, a writer's can also store and wake."""
+"""Words of shared memory as Python objects: a reader's handle can load and wait, a writer's can
+also store and wake."""
 
 from libc.stdint cimport int64_t, uint64_t
 
@@ -34,7 +35,8 @@ cdef class Word:
         return silo_load(self.p)
 
     def wait(self, uint64_t seen, double timeout_s):
-        """Sleeps until the word is no longer `seen` (compared by its low 32 bits), someone wakes it, or time is up."""
+        """Sleeps until the word is no longer `seen` (compared by its low 32 bits), someone wakes
+        it, or time is up."""
         cdef int64_t ns = <int64_t>(timeout_s * 1e9)
         if ns <= 0:
             return
@@ -79,7 +81,8 @@ MOST_WORDS = FUTEX_MOST
 
 
 def wait_any(list words, list seen, double timeout_s):
-    """Sleeps until one of the words is no longer what was `seen` of it, or time is up; at most MOST_WORDS words."""
+    """Sleeps until one of the words is no longer what was `seen` of it, or time is up; at most
+    MOST_WORDS words."""
     cdef const void *p[128]
     cdef uint64_t values[128]
     cdef int64_t ns = <int64_t>(timeout_s * 1e9)
@@ -95,6 +98,7 @@ def wait_any(list words, list seen, double timeout_s):
 
 
 def fault(str name):
-    """A place where a build with fault points can be told to die (see words.h); nothing in any other build."""
+    """A place where a build with fault points can be told to die (see words.h); nothing in any
+    other build."""
     cdef bytes b = name.encode()
     SILO_FAULT(<const char *>b)

@@ -1,9 +1,10 @@
 """The control block: the positions, doorbells and heartbeats that a store's processes share.
 
-One posix_ipc segment a store, written by its actors and mapped read-only by clients. Every word is an unsigned 64-bit
-integer with one writer; words with different writers, and words that are polled while others change, are on cache
-lines of their own (128 bytes, because CPUs fetch lines in pairs). Positions are absolute offsets of the commit
-log, in bytes. "Survives" in the last column: the word keeps its value when its writer is replaced.
+One posix_ipc segment a store, written by its actors and mapped read-only by clients. Every word is
+an unsigned 64-bit integer with one writer; words with different writers, and words that are polled
+while others change, are on cache lines of their own (128 bytes, because CPUs fetch lines in pairs).
+Positions are absolute offsets of the commit log, in bytes. "Survives" in the last column: the word
+keeps its value when its writer is replaced.
 
 Layout control:
 
@@ -143,7 +144,8 @@ PROGRESS: dict[str, tuple[int, int]] = {
 }
 LAYOUTS = {"control": CONTROL, "progress": PROGRESS}
 
-# The processes of a store, in the order in which they start: the index is the entry in the process table.
+# The processes of a store, in the order in which they start: the index is the entry in the process
+# table.
 ACTORS = ("allocate", "append", "commit", "flush", "reput", "clean", "registry")
 SUPERVISOR = 15
 assert len(ACTORS) < SUPERVISOR
@@ -168,7 +170,9 @@ class ActorState(enum.IntEnum):
 
 
 class Control:
-    """The control block in `memory` (SIZE bytes). `word` gives a reader's handle, `own` a writer's."""
+    """The control block in `memory` (SIZE bytes). `word` gives a reader's handle, `own` a
+    writer's.
+    """
 
     def __init__(self, memory: Buffer) -> None:
         self.memory = memory
@@ -214,13 +218,17 @@ class Control:
         while True:
             generation = self.load("progress_generation")
             slot = CONTROL[f"progress_{generation % 2}"][0]
-            values = {name: Word(self.memory, slot + at).load() for name, (at, _) in PROGRESS.items()}
+            values = {
+                name: Word(self.memory, slot + at).load() for name, (at, _) in PROGRESS.items()
+            }
             # A slot is rewritten only after the other one was published: one look is enough.
             if self.load("progress_generation") == generation:
                 return values
 
     def set_progress(self, values: dict[str, int]) -> None:
-        """Publishes progress: for start-up, before reput runs. Reput publishes in its kernel, in the same order."""
+        """Publishes progress: for start-up, before reput runs. Reput publishes in its kernel, in
+        the same order.
+        """
         generation = self.load("progress_generation") + 1
         slot = CONTROL[f"progress_{generation % 2}"][0]
         for name, (at, _) in PROGRESS.items():
@@ -229,7 +237,9 @@ class Control:
         self.own("dispatched").store(values["dispatched"])
         self.own("dispatch_count").store(values["dispatch_count"])
 
-    def store_process(self, actor: int, pid: int, starts: int, started_ms: int, state: ActorState) -> None:
+    def store_process(
+        self, actor: int, pid: int, starts: int, started_ms: int, state: ActorState
+    ) -> None:
         base = CONTROL["process"][0] + PROCESS_SIZE * actor
         for i, value in enumerate((pid, starts, started_ms, int(state))):
             OwnedWord(self.memory, base + 8 * i).store(value)

@@ -1,5 +1,5 @@
-/* Where the compiled modules find their words. shm/control.py and shm/ring.py own these layouts; a test holds the
- * numbers here against them. */
+/* Where the compiled modules find their words. shm/control.py and shm/ring.py own these layouts; a
+ * test holds the numbers here against them. */
 #ifndef SILO_LAYOUT_H
 #define SILO_LAYOUT_H
 

@@ -1,7 +1,8 @@
-"""Small messages with descriptors between a store's processes, and between the registry and its clients.
+"""Small messages with descriptors between a store's processes, and between the registry and its
+clients.
 
-A message is one SOCK_SEQPACKET packet: JSON, so that a person with strace can read it, and up to four descriptors.
-The kernel keeps packets apart, and a packet is received whole or not at all.
+A message is one SOCK_SEQPACKET packet: JSON, so that a person with strace can read it, and up to
+four descriptors. The kernel keeps packets apart, and a packet is received whole or not at all.
 """
 
 from __future__ import annotations
@@ -24,8 +25,12 @@ def pair() -> tuple[socket.socket, socket.socket]:
     return ends[0], ends[1]
 
 
-def send(end: socket.socket, message: dict[str, Any], fds: list[int] | tuple[int, ...] = ()) -> None:
-    """Sends one message. The descriptors are duplicated; the caller keeps its own. OSError as sendmsg."""
+def send(
+    end: socket.socket, message: dict[str, Any], fds: list[int] | tuple[int, ...] = ()
+) -> None:
+    """Sends one message. The descriptors are duplicated; the caller keeps its own. OSError as
+    sendmsg.
+    """
     data = msgspec.json.encode(message)
     if len(data) > MAX_PACKET:
         raise ValueError(f"a message of {len(data)} bytes: at most {MAX_PACKET} fit a packet")
@@ -34,10 +39,11 @@ def send(end: socket.socket, message: dict[str, Any], fds: list[int] | tuple[int
 
 
 def receive(end: socket.socket) -> tuple[dict[str, Any] | None, list[int]]:
-    """One message and its descriptors, which are now the caller's; (None, []) when the other end is closed.
+    """One message and its descriptors, which are now the caller's; (None, []) when the other end is
+    closed.
 
-    Raises BlockingIOError when nothing is there (non-blocking ends), ValueError for a packet that is not a JSON object;
-    its descriptors are closed.
+    Raises BlockingIOError when nothing is there (non-blocking ends), ValueError for a packet that
+    is not a JSON object; its descriptors are closed.
     """
     space = socket.CMSG_SPACE(MAX_FDS * 4)
     data, ancillary, flags, _ = end.recvmsg(MAX_PACKET + 1, space, socket.MSG_CMSG_CLOEXEC)

@@ -1,11 +1,13 @@
 """A producer's session memory: one ring that is submission and completion queue in one.
 
-The memory is a memfd which the registry makes and seals against shrinking and growing. The producer is the only
-writer of `head`, `producer_asleep` and the frames' first halves; append is the only writer of `tail` and of the
-frames' second halves (the results). Both counters are bytes since the session began and only grow; a frame's place is its
-counter modulo the capacity. Frames are multiples of 64 bytes and never wrap: a pad frame fills the end of the ring.
+The memory is a memfd which the registry makes and seals against shrinking and growing. The producer
+is the only writer of `head`, `producer_asleep` and the frames' first halves; append is the only
+writer of `tail` and of the frames' second halves (the results). Both counters are bytes since the
+session began and only grow; a frame's place is its counter modulo the capacity. Frames are
+multiples of 64 bytes and never wrap: a pad frame fills the end of the ring.
 
-A client may write anything here at any time. Append takes the capacity from the registry, never from the ring.
+A client may write anything here at any time. Append takes the capacity from the registry, never
+from the ring.
 
 Layout ring:
 
@@ -86,7 +88,7 @@ FRAME: dict[str, tuple[int, int]] = {
 LAYOUTS = {"ring": RING, "frame": FRAME}
 
 assert MIN_CAPACITY % 4096 == 0
-assert FRAME_HEADER == FRAME["store_timestamp"][0] + 8
+assert FRAME["store_timestamp"][0] + 8 == FRAME_HEADER
 
 
 class RingClosed(enum.IntEnum):
@@ -99,12 +101,16 @@ class RingClosed(enum.IntEnum):
 
 
 def largest_frame(capacity: int) -> int:
-    """The longest frame that always fits once the ring is empty: half of it, because frames do not wrap."""
+    """The longest frame that always fits once the ring is empty: half of it, because frames do not
+    wrap.
+    """
     return capacity // 2 // ALIGNMENT * ALIGNMENT
 
 
 def create(capacity: int, session: int) -> int:
-    """A sealed memfd with an empty ring of `capacity` bytes of frames; the caller owns the descriptor."""
+    """A sealed memfd with an empty ring of `capacity` bytes of frames; the caller owns the
+    descriptor.
+    """
     if capacity < MIN_CAPACITY or capacity % 4096:
         raise ValueError(f"ring capacity {capacity}: a multiple of 4096 from {MIN_CAPACITY} on")
     fd = os.memfd_create(f"silomq-ring-{session}", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)

@@ -1,8 +1,10 @@
-"""The named objects of a store: shared segments and semaphores, and the removal of what a dead store left behind.
+"""The named objects of a store: shared segments and semaphores, and the removal of what a dead
+store left behind.
 
-Names come from the store's identity, the device and inode of its folder: two stores never meet, a copied folder is
-another store, a renamed one is the same. Segments are owned by the store's user and opened to nobody else whatever
-the umask says; clients get read-only descriptors over the registry's socket.
+Names come from the store's identity, the device and inode of its folder: two stores never meet, a
+copied folder is another store, a renamed one is the same. Segments are owned by the store's user
+and opened to nobody else whatever the umask says; clients get read-only descriptors over the
+registry's socket.
 """
 
 from __future__ import annotations
@@ -32,7 +34,9 @@ def object_name(store_id: int, kind: str) -> str:
 
 
 def create_segment(store_id: int, kind: str, size: int) -> Mapping:
-    """A new zeroed segment, mapped for writing. Raises posix_ipc.ExistentialError if the name is taken."""
+    """A new zeroed segment, mapped for writing. Raises posix_ipc.ExistentialError if the name is
+    taken.
+    """
     memory = posix_ipc.SharedMemory(object_name(store_id, kind), posix_ipc.O_CREX, mode=MODE)
     try:
         os.fchmod(memory.fd, MODE)

@@ -1,7 +1,8 @@
 /* Ordered words, futexes and clocks shared by the compiled modules.
  *
- * A word is an aligned unsigned 64-bit integer in shared memory with one writer. Publishing is a release store,
- * observing an acquire load. Futexes are 32 bits wide in the kernel, so a futex on a word is a futex on its low half.
+ * A word is an aligned unsigned 64-bit integer in shared memory with one writer. Publishing is a
+ * release store, observing an acquire load. Futexes are 32 bits wide in the kernel, so a futex on a
+ * word is a futex on its low half.
  */
 #ifndef SILO_WORDS_H
 #define SILO_WORDS_H
@@ -30,11 +31,13 @@ static inline void silo_store(void *p, uint64_t v) {
     __atomic_store_n((uint64_t *)p, v, __ATOMIC_RELEASE);
 }
 
-/* Between "publish" and "is anybody asleep?" (and its mirror in the sleeper): neither may pass the other. */
+/* Between "publish" and "is anybody asleep?" (and its mirror in the sleeper): neither may pass the
+ * other. */
 static inline void silo_fence(void) { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 
-/* Keeps the compiler from moving stores whose order a kill -9 could observe. The CPU needs no more: a killed
- * process's stores become visible in program order on x86, and the release fence says so to other machines. */
+/* Keeps the compiler from moving stores whose order a kill -9 could observe. The CPU needs no more:
+ * a killed process's stores become visible in program order on x86, and the release fence says so
+ * to other machines. */
 static inline void silo_order(void) { __atomic_thread_fence(__ATOMIC_RELEASE); }
 
 static inline void silo_pause(void) {
@@ -57,8 +60,8 @@ static inline int64_t silo_realtime_ms(void) {
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-/* Sleeps while the low half of *p is `seen`. 0 = woken, else -errno (EAGAIN: changed before, ETIMEDOUT, EINTR).
- * The page may be mapped read-only. */
+/* Sleeps while the low half of *p is `seen`. 0 = woken, else -errno (EAGAIN: changed before,
+ * ETIMEDOUT, EINTR). The page may be mapped read-only. */
 static inline int silo_futex_wait(const void *p, uint64_t seen, int64_t timeout_ns) {
     struct timespec t = {timeout_ns / 1000000000, timeout_ns % 1000000000};
     long r = syscall(SYS_futex, p, FUTEX_WAIT, (uint32_t)seen, &t, NULL, 0);
@@ -69,8 +72,8 @@ static inline int silo_futex_wake(const void *p, int count) {
     return (int)syscall(SYS_futex, p, FUTEX_WAKE, count, NULL, NULL, 0);
 }
 
-/* Sleeps until any of up to FUTEX_MOST words changes. Needs Linux 5.16; before that only the first word is waited for, and no
- * longer than 20 ms. */
+/* Sleeps until any of up to FUTEX_MOST words changes. Needs Linux 5.16; before that only the first
+ * word is waited for, and no longer than 20 ms. */
 enum { FUTEX_MOST = 128 };
 struct silo_futex_waitv {
     uint64_t value, address;
@@ -119,9 +122,9 @@ static inline void silo_put16(uint8_t *p, uint16_t v) {
     p[1] = (uint8_t)v;
 }
 
-/* Fault points. A build with -DSILO_FAULT_POINTS kills its process the n-th time it passes the point named in
- * SILOMQ_FAULT ("name:n"), once: the process that manages to unlink the file in SILOMQ_FAULT_TOKEN dies. In any other
- * build SILO_FAULT is nothing. */
+/* Fault points. A build with -DSILO_FAULT_POINTS kills its process the n-th time it passes the
+ * point named in SILOMQ_FAULT ("name:n"), once: the process that manages to unlink the file in
+ * SILOMQ_FAULT_TOKEN dies. In any other build SILO_FAULT is nothing. */
 #ifdef SILO_FAULT_POINTS
 static inline void silo_fault(const char *name) {
     static __thread long left = -1;

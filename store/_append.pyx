@@ -1,11 +1,13 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 """The append kernel: from the producers' rings into the mapped commit log.
 
-One batch is one look at every ring. Its steps, and why a kill between any two of them loses and doubles nothing, are
-in ARCHITECTURE.md section 3; the numbers below are its numbers. The kernel knows no files and no sessions: `run`
-returns a reason (IDLE, SLICE, MAIL, ROLL, BAD_RING) and the append process decides.
+One batch is one look at every ring. Its steps, and why a kill between any two of them loses and
+doubles nothing, are in ARCHITECTURE.md section 3; the numbers below are its numbers. The kernel
+knows no files and no sessions: `run` returns a reason (IDLE, SLICE, MAIL, ROLL, BAD_RING) and the
+append process decides.
 
-A ring is hostile memory. A frame's header is read once; its records are copied first and checked in the copy.
+A ring is hostile memory. A frame's header is read once; its records are copied first and checked in
+the copy.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
@@ -21,11 +23,13 @@ IDLE, SLICE, MAIL, ROLL, BAD_RING = range(5)
 
 
 cdef class Appender:
-    """Appends what `max_sessions` rings hold. `control` and `table` are the writable shared segments.
+    """Appends what `max_sessions` rings hold. `control` and `table` are the writable shared
+    segments.
 
-    `store_host` is the 8 or 20 bytes that every record gets. A batch ends with the frame that takes it to
-    `batch_bytes`, and starts at another ring each time, so that none starves. `max_body` is
-    max_message_size. With `append_crc` records must end in the 20 bytes of `__CRC32#`, which are filled.
+    `store_host` is the 8 or 20 bytes that every record gets. A batch ends with the frame that takes
+    it to `batch_bytes`, and starts at another ring each time, so that none starves. `max_body` is
+    max_message_size. With `append_crc` records must end in the 20 bytes of `__CRC32#`, which are
+    filled.
     """
 
     def __cinit__(self, unsigned char[::1] control, unsigned char[::1] table, int max_sessions, *,
@@ -69,13 +73,15 @@ cdef class Appender:
         self.file_size = memory.shape[0]
 
     def no_file(self):
-        """Forgets the file: every frame waits until there is one again, or is refused with `refuse_status`."""
+        """Forgets the file: every frame waits until there is one again, or is refused with
+        `refuse_status`."""
         self.file_view = None
         self.file = NULL
         self.file_size = 0
 
     def attach(self, int index, unsigned char[::1] memory not None, uint64_t capacity, uint32_t session):
-        """Reads the ring in `memory` from its tail on. `index` names it in `detach` and `bad_ring`."""
+        """Reads the ring in `memory` from its tail on. `index` names it in `detach` and
+        `bad_ring`."""
         cdef Ring *ring = &self.rings[index]
         assert <uint64_t>memory.shape[0] == RING_DATA + capacity
         self.ring_views[index] = memory
@@ -108,7 +114,8 @@ cdef class Appender:
         return not ring.attached or silo_load(ring.base + RING_HEAD) == ring.published
 
     def roll_back(self):
-        """Takes back the queue offsets of a batch that a dead append did not publish: how many queues it had touched."""
+        """Takes back the queue offsets of a batch that a dead append did not publish: how many
+        queues it had touched."""
         cdef uint64_t slot, touched = 0
         cdef uint8_t *q
         for slot in range(silo_queue_count(&self.table)):
@@ -120,10 +127,11 @@ cdef class Appender:
         return touched
 
     def settle(self, int index):
-        """Acknowledges the frames that a dead append had appended, erases the results of the rest: bytes acknowledged.
+        """Acknowledges the frames that a dead append had appended, erases the results of the rest:
+        bytes acknowledged.
 
-        Frames are appended in order, so everything up to the last frame whose result lies below `wrote` was answered.
-        Must be done for every ring before anything is appended.
+        Frames are appended in order, so everything up to the last frame whose result lies below
+        `wrote` was answered. Must be done for every ring before anything is appended.
         """
         cdef Ring *ring = &self.rings[index]
         cdef uint64_t head = silo_load(ring.base + RING_HEAD)
@@ -156,7 +164,8 @@ cdef class Appender:
 
     cdef bint frame_is_sound(self, Ring *ring, uint64_t p, uint64_t at, uint64_t head,
                              silo_frame *frame) noexcept nogil:
-        """Reads the header of the frame at `p`, once; whether it lies within the ring and what was published."""
+        """Reads the header of the frame at `p`, once; whether it lies within the ring and what was
+        published."""
         if head - p > ring.capacity or head - p < <uint64_t>FRAME_HEADER:
             return False
         memcpy(frame, ring.base + RING_DATA + at, FRAME_RESULT)
@@ -164,7 +173,8 @@ cdef class Appender:
                 and frame.length <= head - p and frame.length <= ring.capacity - at)
 
     def lie_down(self):
-        """Announces sleep; False (and awake again) if a ring, or the supervisor's mail, turns out to have work."""
+        """Announces sleep; False (and awake again) if a ring, or the supervisor's mail, turns out
+        to have work."""
         cdef int i
         silo_store(self.control + CONTROL_APPEND_ASLEEP, 1)  # SYNC: append-asleep publish
         silo_fence()
@@ -185,7 +195,8 @@ cdef class Appender:
         return silo_load(ring.base + RING_HEAD) != ring.tail
 
     def run(self, int64_t spin_ns, int64_t slice_ns):
-        """Appends batches until there has been no work for `spin_ns`, or `slice_ns` are over, or a decision is needed."""
+        """Appends batches until there has been no work for `spin_ns`, or `slice_ns` are over, or a
+        decision is needed."""
         cdef int reason
         with nogil:
             reason = self.work(spin_ns, slice_ns)
@@ -213,7 +224,8 @@ cdef class Appender:
                 return R_SLICE
 
     cdef int batch(self) noexcept nogil:
-        """One look at every ring: R_IDLE without, R_SLICE with work done, else what needs a decision."""
+        """One look at every ring: R_IDLE without, R_SLICE with work done, else what needs a
+        decision."""
         cdef int i, k, reason = R_IDLE, trouble
         cdef Ring *ring
         cdef int64_t now = silo_realtime_ms()
@@ -241,7 +253,8 @@ cdef class Appender:
         return reason
 
     cdef int drain(self, Ring *ring) noexcept nogil:
-        """Steps 1 to 3 for the frames of one ring: R_IDLE, R_ROLL (the next frame needs a new file) or R_BAD_RING."""
+        """Steps 1 to 3 for the frames of one ring: R_IDLE, R_ROLL (the next frame needs a new file)
+        or R_BAD_RING."""
         cdef uint64_t head = silo_load(ring.base + RING_HEAD)  # SYNC: ring-head observe
         cdef uint8_t *p
         cdef silo_frame frame
@@ -272,7 +285,8 @@ cdef class Appender:
         silo_store(self.control + CONTROL_REJECTED, silo_load(self.control + CONTROL_REJECTED) + 1)
 
     cdef int append_frame(self, Ring *ring, uint8_t *p, silo_frame *frame) noexcept nogil:
-        """Appends one frame behind the cursor: PUT_OK, another put status, or -1 when it needs a new file."""
+        """Appends one frame behind the cursor: PUT_OK, another put status, or -1 when it needs a
+        new file."""
         cdef uint8_t *to
         cdef uint8_t *q
         cdef int status
@@ -302,7 +316,8 @@ cdef class Appender:
         return PUT_OK
 
     cdef int check(self, const uint8_t *records, const silo_frame *frame, const uint8_t *q) noexcept nogil:
-        """Whether the copied bytes are `count` whole records of the queue `q` that recovery will accept."""
+        """Whether the copied bytes are `count` whole records of the queue `q` that recovery will
+        accept."""
         cdef const uint8_t *r = records
         cdef silo_record m
         cdef uint32_t left = frame.record_bytes, i
@@ -330,7 +345,8 @@ cdef class Appender:
         return PUT_OK if left == 0 and crc == frame.crc else MESSAGE_ILLEGAL
 
     cdef void finish(self, uint8_t *records, const silo_frame *frame, uint8_t *q, uint8_t *p) noexcept nogil:
-        """Steps 2 and 3: offsets, times, the queue's next offset, the result; moves the cursor behind the frame."""
+        """Steps 2 and 3: offsets, times, the queue's next offset, the result; moves the cursor
+        behind the frame."""
         cdef uint8_t *r = records
         cdef uint64_t next = silo_load(q + QUEUE_NEXT), first = next
         cdef silo_record m

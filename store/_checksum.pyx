@@ -1,5 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False
-"""The checksums of `checksum.h` for Python: recovery tools use them, tests hold them against zlib and crc32c."""
+"""The checksums of `checksum.h` for Python: recovery tools use them, tests hold them against zlib
+and crc32c."""
 
 from libc.stdint cimport uint8_t, uint32_t
 
@@ -32,11 +33,13 @@ def crc32c(const unsigned char[::1] data not None, uint32_t seed=0):
 
 
 def variants():
-    """The variants this CPU can run: 0 tables, 1 carry-less multiply, 2 on 512 bits; `use_variant` chooses."""
+    """The variants this CPU can run: 0 tables, 1 carry-less multiply, 2 on 512 bits; `use_variant`
+    chooses."""
     return list(range(silo_crc_level + 1))
 
 
 def use_variant(int level):
-    """Makes this module (no other) compute with `level`, for tests and benchmarks of each variant."""
+    """Makes this module (no other) compute with `level`, for tests and benchmarks of each
+    variant."""
     global silo_crc_level
     silo_crc_level = level

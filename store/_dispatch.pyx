@@ -1,13 +1,14 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 """The dispatch kernel: from the commit log into consume queues and index.
 
-Records are taken in groups of 16: a first look at each resolves its queue and its key hashes and starts the loads
-that would miss the cache; then the group is written in order. Per record the queue entry comes first, then the index
-entries, then the queue's greatest offset. `publish` makes the progress official. Why a kill between any two of these
-loses and doubles nothing is in ARCHITECTURE.md section 4.
+Records are taken in groups of 16: a first look at each resolves its queue and its key hashes and
+starts the loads that would miss the cache; then the group is written in order. Per record the queue
+entry comes first, then the index entries, then the queue's greatest offset. `publish` makes the
+progress official. Why a kill between any two of these loses and doubles nothing is in
+ARCHITECTURE.md section 4.
 
-The kernel knows no files. `run` returns a reason (CAUGHT_UP, SLICE, NEXT_FILE, NEED_WINDOW, INDEX_FULL,
-UNKNOWN_QUEUE, BAD_RECORD) and the caller decides.
+The kernel knows no files. `run` returns a reason (CAUGHT_UP, SLICE, NEXT_FILE, NEED_WINDOW,
+INDEX_FULL, UNKNOWN_QUEUE, BAD_RECORD) and the caller decides.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
@@ -23,8 +24,8 @@ cdef uint32_t SCHEDULE_TOPIC_LENGTH = 19
 cdef class Dispatcher:
     """Dispatches into the store whose `control` and `table` are given (both writable).
 
-    `delays` are the delay levels' times in ms, level 1 first. `state` is the progress to go on from (the fields of the
-    layout `progress`).
+    `delays` are the delay levels' times in ms, level 1 first. `state` is the progress to go on from
+    (the fields of the layout `progress`).
     """
 
     def __cinit__(self, unsigned char[::1] control, unsigned char[::1] table, int max_queues,
@@ -62,7 +63,8 @@ cdef class Dispatcher:
         self.log_size = memory.shape[0]
 
     def set_window(self, long slot, unsigned char[::1] memory not None, uint64_t first):
-        """Queue entries from queue offset `first` on of the queue in `slot` lie in `memory` (whole entries count)."""
+        """Queue entries from queue offset `first` on of the queue in `slot` lie in `memory` (whole
+        entries count)."""
         if not 0 <= slot < self.max_queues:
             raise IndexError(slot)
         self.window_views[slot] = memory
@@ -79,7 +81,8 @@ cdef class Dispatcher:
                   bint fresh):
         """Puts keys into the index file mapped at `memory` (None: no index).
 
-        A fresh file begins where the last one ended, as RocketMQ's does: its first entry's time is counted from there.
+        A fresh file begins where the last one ended, as RocketMQ's does: its first entry's time is
+        counted from there.
         """
         if memory is None:
             self.index_view = None
@@ -108,9 +111,11 @@ cdef class Dispatcher:
         silo_put32(p + 36, <uint32_t>self.state.index_count)
 
     def undo_index(self):
-        """Takes back the entries that were never published, those from the published count on: how many.
+        """Takes back the entries that were never published, those from the published count on: how
+        many.
 
-        An entry is written before its slot, so a slot at or above the count leads, entry by entry, to what it held.
+        An entry is written before its slot, so a slot at or above the count leads, entry by entry,
+        to what it held.
         """
         cdef uint64_t count = self.state.index_count, n = count, slot, previous
         cdef uint8_t *entries = self.index + INDEX_HEADER + 4 * self.hash_slots
@@ -130,7 +135,8 @@ cdef class Dispatcher:
         return n - count
 
     def run(self, size_t limit_word, int64_t slice_ns):
-        """Dispatches up to the value of the control block's word at `limit_word`, for at most about `slice_ns`."""
+        """Dispatches up to the value of the control block's word at `limit_word`, for at most about
+        `slice_ns`."""
         cdef int reason
         with nogil:
             reason = self.work(limit_word, slice_ns)
@@ -186,7 +192,8 @@ cdef class Dispatcher:
                 return found
             self.grouped += 1
             offset += m.total
-            # Records come in runs of one size: start loading the head and the tail of the one four further on.
+            # Records come in runs of one size: start loading the head and the tail of the one four
+            # further on.
             if offset + 5 * m.total < end:
                 next = self.log + (offset - self.log_base) + 3 * <uint64_t>m.total
                 __builtin_prefetch(next, 0, 3)
@@ -245,7 +252,8 @@ cdef class Dispatcher:
 
     cdef int64_t tags_code(self, const silo_record *m, const silo_properties *found,
                            uint64_t store_time) noexcept nogil:
-        """The third field of a queue entry: the hash of the tags, or when a delayed message is due."""
+        """The third field of a queue entry: the hash of the tags, or when a delayed message is
+        due."""
         cdef int level
         if m.topic_length == SCHEDULE_TOPIC_LENGTH and memcmp(
                 m.bytes + m.topic_at, SCHEDULE_TOPIC, SCHEDULE_TOPIC_LENGTH) == 0:
@@ -255,7 +263,8 @@ cdef class Dispatcher:
         return <int32_t>silo_java_hash(0, found.tags.at, found.tags.length) if found.tags.length else 0
 
     cdef int write(self) noexcept nogil:
-        """Writes the group in order; what stops it leaves `dispatched` before the record that could not be written."""
+        """Writes the group in order; what stops it leaves `dispatched` before the record that could
+        not be written."""
         cdef int i
         cdef Pending *one
         cdef Window *window
@@ -287,7 +296,8 @@ cdef class Dispatcher:
         return R_CAUGHT_UP
 
     cdef int put_keys(self, const Pending *one) noexcept nogil:
-        """Puts the record's keys, from `keys_done` on: a file that fills up in between is followed by the next."""
+        """Puts the record's keys, from `keys_done` on: a file that fills up in between is followed
+        by the next."""
         cdef uint32_t k
         for k in range(one.key_from + self.keys_done, one.key_to):
             if self.state.index_count >= self.index_entries:
@@ -336,8 +346,9 @@ cdef class Dispatcher:
         cdef int i, bit
         if self.state.dispatched == silo_load(self.control + CONTROL_DISPATCHED):
             return
-        # A record that is half in a full index file and half in the next: `run` goes on in the middle of it, but a
-        # replacement could not. It starts before it, and finds the full file's entries unpublished.
+        # A record that is half in a full index file and half in the next: `run` goes on in the
+        # middle of it, but a replacement could not. It starts before it, and finds the full file's
+        # entries unpublished.
         if self.keys_done == 0:
             for i in range(<int>(sizeof(silo_progress) / 8)):
                 silo_store(slot + 8 * i, words[i])

@@ -7,4 +7,6 @@ BAD_CRC: int
 BAD_OFFSET: int
 FULL: int
 
-def scan(memory: Buffer, position: int, base: int, check_crc: bool) -> tuple[int, int, int, int]: ...
+def scan(
+    memory: Buffer, position: int, base: int, check_crc: bool
+) -> tuple[int, int, int, int]: ...

@@ -20,11 +20,12 @@ END_OF_FILE, NOTHING, BAD_LENGTHS, BAD_CRC, BAD_OFFSET, FULL = range(6)
 
 
 def scan(const unsigned char[::1] memory not None, uint64_t position, uint64_t base, bint check_crc):
-    """Walks the file in `memory`, whose first byte is at log offset `base`, from `position` (bytes into it) on.
+    """Walks the file in `memory`, whose first byte is at log offset `base`, from `position` (bytes
+    into it) on.
 
-    Returns (position behind the last good record, records, newest store timestamp, why it ended): END_OF_FILE
-    (an end-of-file record: the position is the file's length), FULL (the file ends without one), NOTHING (no record
-    follows), or what is wrong with the bytes that follow.
+    Returns (position behind the last good record, records, newest store timestamp, why it ended):
+    END_OF_FILE (an end-of-file record: the position is the file's length), FULL (the file ends
+    without one), NOTHING (no record follows), or what is wrong with the bytes that follow.
     """
     cdef uint64_t size = memory.shape[0], records = 0
     cdef int64_t newest = 0, stored

@@ -1,8 +1,10 @@
-/* CRC-32 (zlib's polynomial: bodies and record checksums) and CRC-32C (frames), with the CPU's carry-less multiply and
- * CRC instructions where it has them, by tables elsewhere. The variant is chosen once, when a module is loaded.
+/* CRC-32 (zlib's polynomial: bodies and record checksums) and CRC-32C (frames), with the CPU's
+ * carry-less multiply and CRC instructions where it has them, by tables elsewhere. The variant is
+ * chosen once, when a module is loaded.
  *
- * Folding after Gopal et al., "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ" (Intel, 2009). The folding
- * constants are powers of x modulo the polynomial; they are computed here rather than listed.
+ * Folding after Gopal et al., "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ"
+ * (Intel, 2009). The folding constants are powers of x modulo the polynomial; they are computed
+ * here rather than listed.
  */
 #ifndef SILO_CHECKSUM_H
 #define SILO_CHECKSUM_H
@@ -19,11 +21,13 @@
 #define SILO_CRC32C_POLY 0x82F63B78u
 
 static uint32_t silo_crc_table[2][4][256];
-/* Folding constants, [distance][0] = x^(d+32), [1] = x^(d-32), for distances of 128, 256, 384, 512 and 2048 bits. */
+/* Folding constants, [distance][0] = x^(d+32), [1] = x^(d-32), for distances of 128, 256, 384, 512
+ * and 2048 bits. */
 static uint64_t silo_fold[5][2];
 static int silo_crc_level; /* 0 tables, 1 PCLMUL + SSE4.2, 2 VPCLMUL on 512 bits */
 
-/* x^n modulo the CRC-32 polynomial, bit-reflected, in the 33-bit form that a reflected multiply wants. */
+/* x^n modulo the CRC-32 polynomial, bit-reflected, in the 33-bit form that a reflected multiply
+ * wants. */
 static uint64_t silo_x_power(unsigned n) {
     uint32_t v = 0x80000000u; /* x^0 */
     while (n--) v = (v >> 1) ^ (v & 1 ? SILO_CRC32_POLY : 0);
@@ -85,8 +89,9 @@ SILO_CLMUL static inline __m128i silo_constant(int i) {
     return _mm_set_epi64x((long long)silo_fold[i][1], (long long)silo_fold[i][0]);
 }
 
-/* The 128 bits in `a` stand for the message so far: as a CRC they are what the table method makes of these 16 bytes,
- * which the CRC-32 instruction cannot do for this polynomial; a last fold and a Barrett reduction can. */
+/* The 128 bits in `a` stand for the message so far: as a CRC they are what the table method makes
+ * of these 16 bytes, which the CRC-32 instruction cannot do for this polynomial; a last fold and a
+ * Barrett reduction can. */
 SILO_CLMUL static inline uint32_t silo_reduce128(__m128i a) {
     const __m128i low32 = _mm_set_epi32(0, 0, 0, -1);
     const __m128i k = silo_constant(0);

@@ -53,7 +53,8 @@ class CommitLog:
             return LogFile(base, disk.map_file(fd, 0, size, writable=writable))
 
     def create(self, base: int) -> None:
-        """Makes a file with its space really allocated; it gets its name last, so a half-made one never counts.
+        """Makes a file with its space really allocated; it gets its name last, so a half-made one
+        never counts.
 
         Raises OSError (ENOSPC: the disk is full).
         """
@@ -76,14 +77,16 @@ class CommitLog:
         return names
 
     def remove_from(self, base: int) -> list[int]:
-        """Unlinks the files from offset `base` on, which hold nothing: the unused ones of a stopping store."""
+        """Unlinks the files from offset `base` on, which hold nothing: the unused ones of a
+        stopping store.
+        """
         gone = [found for found in self.bases() if found >= base]
         for found in reversed(gone):
             self.folders.commit_log.unlink(file_name(found))
         return gone
 
     def sync(self, base: int) -> None:
-        """fdatasync of one file."""
+        """Fdatasync of one file."""
         with self.folders.commit_log.file(file_name(base), write=True) as fd:
             disk.sync_data(fd)
 

@@ -1,8 +1,10 @@
-"""Consume queues: files of 20-byte entries, one queue a folder, and the windows through which reput writes them.
+"""Consume queues: files of 20-byte entries, one queue a folder, and the windows through which reput
+writes them.
 
-A queue's file is as long as RocketMQ's from the start, but sparse: space is taken window by window before a window is
-mapped. A window is a multiple of 20,480 bytes, the least common multiple of an entry and a page. It starts small and grows
-with the queue, so that 40,000 queues do not take 240 GB; what `vm.max_map_count` allows is kept mapped.
+A queue's file is as long as RocketMQ's from the start, but sparse: space is taken window by window
+before a window is mapped. A window is a multiple of 20,480 bytes, the least common multiple of an
+entry and a page. It starts small and grows with the queue, so that 40,000 queues do not take 240
+GB; what `vm.max_map_count` allows is kept mapped.
 
 Layout entry:
 
@@ -46,14 +48,18 @@ def round_file_size(size: int) -> int:
 
 
 def queue_ids(topic: Folder) -> list[int]:
-    """The queues that have a folder; names that are no numbers are left out, as RocketMQ leaves them."""
+    """The queues that have a folder; names that are no numbers are left out, as RocketMQ leaves
+    them.
+    """
     return sorted(int(name) for name in topic.names() if name.isascii() and name.isdigit())
 
 
 def entries_below(queue: Folder, file_size: int, limit: int) -> int:
-    """The queue offset behind the last entry whose record begins below commit-log offset `limit`; 0 without any.
+    """The queue offset behind the last entry whose record begins below commit-log offset `limit`; 0
+    without any.
 
-    Entries ascend by record; behind the last one lie zeros (or, after a cut, entries at or above `limit`).
+    Entries ascend by record; behind the last one lie zeros (or, after a cut, entries at or above
+    `limit`).
     """
     for base in reversed(file_bases(queue)):
         with queue.file(file_name(base)) as fd:
@@ -103,12 +109,16 @@ class QueueFiles:
                 folder.close()
             parent.close()
 
-    def window(self, topic: str, queue_id: int, queue_offset: int, size: int) -> tuple[Mapping, int]:
-        """Maps entries around `queue_offset` for writing: (mapping, queue offset of its first entry).
+    def window(
+        self, topic: str, queue_id: int, queue_offset: int, size: int
+    ) -> tuple[Mapping, int]:
+        """Maps entries around `queue_offset` for writing: (mapping, queue offset of its first
+        entry).
 
-        Up to `size` bytes (a multiple of WINDOW_UNIT) of one file, with their space taken. Makes the file if it is not there;
-        if the queue has none at all and does not start at a file's beginning, fills it up with blank entries, as
-        RocketMQ does. Raises OSError (ENOSPC: the disk is full).
+        Up to `size` bytes (a multiple of WINDOW_UNIT) of one file, with their space taken. Makes
+        the file if it is not there; if the queue has none at all and does not start at a file's
+        beginning, fills it up with blank entries, as RocketMQ does. Raises OSError (ENOSPC: the
+        disk is full).
         """
         position = queue_offset * ENTRY_SIZE
         base = position - position % self.file_size
@@ -146,7 +156,9 @@ class QueueFiles:
 
 
 def window_limit() -> int:
-    """How many windows may be mapped: what the kernel allows a process, less a reserve for everything else."""
+    """How many windows may be mapped: what the kernel allows a process, less a reserve for
+    everything else.
+    """
     try:
         allowed = int(Path("/proc/sys/vm/max_map_count").read_text())
     except (OSError, ValueError):

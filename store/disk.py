@@ -1,7 +1,7 @@
 """Every call that touches the disk: the one seam where tests inject faults and record writes.
 
-Files are opened below a folder's descriptor and never through a symbolic link, so that no name from a client or a
-foreign program leads out of the store.
+Files are opened below a folder's descriptor and never through a symbolic link, so that no name from
+a client or a foreign program leads out of the store.
 """
 
 from __future__ import annotations
@@ -102,14 +102,17 @@ def free_bytes(folder: Folder) -> int:
 def shape_for_sync(mapping: Mapping) -> None:
     """Under SYNC_FLUSH, before anything of a commit-log file is read or written through a mapping.
 
-    A store through a mapping dirties a whole page-cache folio, which read-ahead makes up to 2 MiB large, and the next
-    sync writes all of it. MADV_RANDOM turns read-ahead off for the mapping, so folios are single pages.
+    A store through a mapping dirties a whole page-cache folio, which read-ahead makes up to 2 MiB
+    large, and the next sync writes all of it. MADV_RANDOM turns read-ahead off for the mapping, so
+    folios are single pages.
     """
     mapping.advise_random()
 
 
 def warm(mapping: Mapping, offset: int, length: int) -> bool:
-    """Faults a range in for writing; False where the kernel cannot (before Linux 5.14). A full disk raises ENOSPC."""
+    """Faults a range in for writing; False where the kernel cannot (before Linux 5.14). A full disk
+    raises ENOSPC.
+    """
     try:
         mapping.populate(offset, length)
     except OSError as error:

@@ -1,6 +1,8 @@
-"""Dispatch with its files: what reput does all the time, and start-up once for what a crash left undone.
+"""Dispatch with its files: what reput does all the time, and start-up once for what a crash left
+undone.
 
-The kernel stops when it needs a decision; this module makes it: the next log file, a queue's window, a new index file.
+The kernel stops when it needs a decision; this module makes it: the next log file, a queue's
+window, a new index file.
 """
 
 from __future__ import annotations
@@ -28,9 +30,9 @@ DELAY_LEVELS = [
 class Dispatching:
     """Dispatches the commit log from the published progress on.
 
-    `limit` names the control word to follow: `wrote`, or `flushed` under SYNC_FLUSH. `index` is None where keys are not
-    indexed. `unknown_queue`, if given, is told (topic, queue id) of a record whose queue is not in the table and must add it;
-    without it such a record is an error.
+    `limit` names the control word to follow: `wrote`, or `flushed` under SYNC_FLUSH. `index` is
+    None where keys are not indexed. `unknown_queue`, if given, is told (topic, queue id) of a
+    record whose queue is not in the table and must add it; without it such a record is an error.
     """
 
     def __init__(
@@ -64,7 +66,9 @@ class Dispatching:
         self.undone = self._resume_index(progress) if index is not None else 0
 
     def _resume_index(self, progress: dict[str, int]) -> int:
-        """Goes back to the published index entry: how many entries a dead predecessor had put behind it."""
+        """Goes back to the published index entry: how many entries a dead predecessor had put
+        behind it.
+        """
         assert self.index is not None
         name = progress["index_name"]
         self.index.remove_after(name)
@@ -81,7 +85,8 @@ class Dispatching:
     def step(self, slice_ns: int) -> bool:
         """Dispatches for about `slice_ns`; True when nothing is left to do.
 
-        Raises OSError (ENOSPC: no space for a queue or the index), Corrupt for a record that is none.
+        Raises OSError (ENOSPC: no space for a queue or the index), Corrupt for a record that is
+        none.
         """
         if self._file is None:
             self._next_file()
@@ -110,7 +115,8 @@ class Dispatching:
         try:
             self._file = self.log.open(base)
         except FileNotFoundError:
-            # Append closed the last file and waits for the next: there is nothing to dispatch in it yet.
+            # Append closed the last file and waits for the next: there is nothing to dispatch in it
+            # yet.
             if self.position < self.control.word("wrote").load():
                 raise
             return

@@ -21,7 +21,7 @@ class StoreError(Exception):
     """The root of all errors of the store."""
 
 
-class Corrupt(StoreError):  # noqa: N818 - the word the project's pages use
+class Corrupt(StoreError):
     """Bytes that cannot be what they should be.
 
     `path` is the file (or "" for bytes in memory), `offset` the place of the damage: an address in
@@ -40,7 +40,7 @@ class Corrupt(StoreError):  # noqa: N818 - the word the project's pages use
         return f"corrupt data at {where}: {self.why}"
 
 
-class CorruptRange(StoreError):  # noqa: N818 - the word the project's pages use
+class CorruptRange(StoreError):
     """A reader came to commit-log addresses `[start, end)` whose bytes are damaged.
 
     The data before `start` and from `end` on is good. A reader that goes on at `end` skips the
@@ -60,7 +60,7 @@ class CorruptRange(StoreError):  # noqa: N818 - the word the project's pages use
         )
 
 
-class IllegalMessage(StoreError):  # noqa: N818 - the word the project's pages use
+class IllegalMessage(StoreError):
     """A message, topic or group that the store refuses; nothing was written.
 
     `status` is RocketMQ's answer to the same message, `why` says what is wrong and what is allowed.

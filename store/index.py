@@ -1,7 +1,8 @@
 """The index files: a hash table from `topic#key` to commit-log offsets, one file after the other.
 
-A file is a header, `max_hash_slot_num` slots (i32: the newest entry of the chain, 0 = empty) and `max_index_num` entries. Entry
-0 is never used. Slots and entries are not in the file: reader and writer agree by configuration.
+A file is a header, `max_hash_slot_num` slots (i32: the newest entry of the chain, 0 = empty) and
+`max_index_num` entries. Entry 0 is never used. Slots and entries are not in the file: reader and
+writer agree by configuration.
 
 Layout header:
 
@@ -51,7 +52,12 @@ LAYOUTS = {
         "hash_slot_count": (32, 4),
         "index_count": (36, 4),
     },
-    "entry": {"key_hash": (0, 4), "phy_offset": (4, 8), "time_diff": (12, 4), "prev_index": (16, 4)},
+    "entry": {
+        "key_hash": (0, 4),
+        "phy_offset": (4, 8),
+        "time_diff": (12, 4),
+        "prev_index": (16, 4),
+    },
 }
 assert HEADER.size == HEADER_SIZE
 
@@ -66,13 +72,19 @@ class IndexFiles:
         self.size = HEADER_SIZE + SLOT_SIZE * slots + ENTRY_SIZE * entries
 
     def names(self) -> list[int]:
-        """The files' names as numbers (yyyyMMddHHmmssSSS), ascending; foreign names are left out."""
+        """The files' names as numbers (yyyyMMddHHmmssSSS), ascending; foreign names are left
+        out.
+        """
         return sorted(int(n) for n in self.folder.names() if len(n) == 17 and n.isdigit())
 
     def create(self) -> tuple[int, Mapping]:
-        """A new file, named after the local time, later than every other: (name, mapping). OSError: no space."""
+        """A new file, named after the local time, later than every other: (name, mapping). OSError:
+        no space.
+        """
         now = time.time()
-        name = int(time.strftime("%Y%m%d%H%M%S", time.localtime(now)) + f"{int(now * 1000) % 1000:03d}")
+        name = int(
+            time.strftime("%Y%m%d%H%M%S", time.localtime(now)) + f"{int(now * 1000) % 1000:03d}"
+        )
         names = self.names()
         if names:
             name = max(name, names[-1] + 1)

@@ -26,7 +26,9 @@ def file_name(offset: int) -> str:
 
 
 def file_bases(folder: Folder) -> list[int]:
-    """Offsets of the mapped files in `folder`, ascending; other names are not mapped files and are left out."""
+    """Offsets of the mapped files in `folder`, ascending; other names are not mapped files and are
+    left out.
+    """
     return sorted(int(name) for name in folder.names() if len(name) == 20 and name.isdigit())
 
 
@@ -45,6 +47,13 @@ class StoreFolders:
         self.ours = self.root.folder(OURS, create=create)
 
     def close(self) -> None:
-        folders = (self.ours, self.config, self.index, self.consume_queue, self.commit_log, self.root)
+        folders = (
+            self.ours,
+            self.config,
+            self.index,
+            self.consume_queue,
+            self.commit_log,
+            self.root,
+        )
         for folder in folders:
             folder.close()

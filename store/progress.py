@@ -1,7 +1,7 @@
 """The progress record: what is durable up to where, in `silomq/progress`. RocketMQ ignores it.
 
-Two slots of 512 bytes, written in turn, each with a generation and a CRC-32C: a torn write leaves the other. What a
-start-up after a crash must read again begins where the newest whole slot says.
+Two slots of 512 bytes, written in turn, each with a generation and a CRC-32C: a torn write leaves
+the other. What a start-up after a crash must read again begins where the newest whole slot says.
 
 Layout slot:
 
@@ -96,7 +96,9 @@ class ProgressFile:
         self.generation = found["generation"] if found else 0
 
     def write(self, values: dict[str, int]) -> None:
-        """Makes `values` the durable progress. The caller has made durable what they say. Raises OSError."""
+        """Makes `values` the durable progress. The caller has made durable what they say. Raises
+        OSError.
+        """
         self.generation += 1
         slot = encode(values, self.generation).ljust(SLOT_SIZE, b"\0")
         with self.ours.file(PROGRESS, write=True, create=True) as fd:

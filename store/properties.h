@@ -1,5 +1,5 @@
-/* What dispatch needs of a record's properties, and Java's String.hashCode (store/properties.py and store/javahash.py own the
- * rules; tests hold the two equal). */
+/* What dispatch needs of a record's properties, and Java's String.hashCode (store/properties.py and
+ * store/javahash.py own the rules; tests hold the two equal). */
 #ifndef SILO_PROPERTIES_H
 #define SILO_PROPERTIES_H
 
@@ -16,8 +16,8 @@ typedef struct {
     silo_text tags, keys, unique_key, delay;
 } silo_properties;
 
-/* Finds the four properties by RocketMQ's rules: pairs end with 0x02; a pair counts if it is at least 3 bytes long and its
- * 0x01 is neither first nor last; the last of several wins. */
+/* Finds the four properties by RocketMQ's rules: pairs end with 0x02; a pair counts if it is at
+ * least 3 bytes long and its 0x01 is neither first nor last; the last of several wins. */
 static inline void silo_find_properties(const uint8_t *p, uint32_t length, silo_properties *out) {
     const uint8_t *end = p + length;
     memset(out, 0, sizeof *out);
@@ -56,7 +56,8 @@ static inline uint32_t silo_utf8_next(const uint8_t **p, const uint8_t *end) {
     return c;
 }
 
-/* String.hashCode over UTF-16 units, going on from `h`. Four letters a step break the chain of multiplications. */
+/* String.hashCode over UTF-16 units, going on from `h`. Four letters a step break the chain of
+ * multiplications. */
 static inline uint32_t silo_java_hash(uint32_t h, const uint8_t *p, uint32_t length) {
     const uint8_t *end = p + length;
     while (end - p >= 4 && !((p[0] | p[1] | p[2] | p[3]) & 0x80)) {

@@ -1,4 +1,5 @@
-"""Read-only views of a store's files: queue entries and records, by mapping the files that hold them.
+"""Read-only views of a store's files: queue entries and records, by mapping the files that hold
+them.
 
 A mapping outlives the file's name: what a reader holds stays readable when the cleaner unlinks it.
 """
@@ -17,7 +18,9 @@ _LOG_FILES = 8
 
 
 class LogReader:
-    """Records of the commit log below `folder`, files of `file_size` bytes, the last few kept mapped."""
+    """Records of the commit log below `folder`, files of `file_size` bytes, the last few kept
+    mapped.
+    """
 
     def __init__(self, folder: Folder, file_size: int) -> None:
         self._folder = folder
@@ -25,7 +28,9 @@ class LogReader:
         self._views: OrderedDict[int, memoryview] = OrderedDict()
 
     def record(self, offset: int, size: int) -> bytes:
-        """The `size` bytes at commit-log offset `offset`, copied. Raises FileNotFoundError when the file is gone."""
+        """The `size` bytes at commit-log offset `offset`, copied. Raises FileNotFoundError when the
+        file is gone.
+        """
         base = offset - offset % self._file_size
         view = self._views.get(base)
         if view is None:
@@ -53,7 +58,8 @@ class QueueReader:
         self._mapping: Mapping | None = None
 
     def entries(self, first: int, count: int) -> list[tuple[int, int, int]]:
-        """Up to `count` entries from queue offset `first` on, all of one file: (offset, size, tags code).
+        """Up to `count` entries from queue offset `first` on, all of one file: (offset, size, tags
+        code).
 
         The caller knows from the topic table that they exist.
         """

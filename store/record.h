@@ -1,4 +1,5 @@
-/* One look at a record's bytes (store/record.py owns the layout): where its parts are, if they fit together. */
+/* One look at a record's bytes (store/record.py owns the layout): where its parts are, if they fit
+ * together. */
 #ifndef SILO_RECORD_H
 #define SILO_RECORD_H
 
@@ -36,8 +37,8 @@ typedef struct {
 /* What silo_parse_record says. */
 enum { RECORD_OK = 0, RECORD_END_OF_FILE = 1, RECORD_NONE = 2, RECORD_BAD = 3 };
 
-/* Takes apart the record at `r`, of which `left` bytes may be read. RECORD_NONE: no magic here, which is how an
- * unwritten place looks; RECORD_BAD: a magic, but lengths that do not add up. */
+/* Takes apart the record at `r`, of which `left` bytes may be read. RECORD_NONE: no magic here,
+ * which is how an unwritten place looks; RECORD_BAD: a magic, but lengths that do not add up. */
 static inline int silo_parse_record(const uint8_t *r, uint64_t left, silo_record *out) {
     if (left < END_OF_FILE_SIZE) return RECORD_NONE;
     uint32_t magic = silo_be32(r + 4);
@@ -64,7 +65,8 @@ static inline int silo_parse_record(const uint8_t *r, uint64_t left, silo_record
     return out->properties_at + out->properties_length == out->total ? RECORD_OK : RECORD_BAD;
 }
 
-/* Whether the record takes part in its queue: a prepared or rolled-back message has no place in it. */
+/* Whether the record takes part in its queue: a prepared or rolled-back message has no place in it.
+ * */
 static inline int silo_is_queued(const silo_record *m) {
     uint32_t kind = m->flags & FLAG_TRANSACTION;
     return kind != FLAG_PREPARED && kind != FLAG_ROLLBACK;

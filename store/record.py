@@ -289,7 +289,7 @@ def decode_record(
     return record
 
 
-class _Bad(Exception):  # noqa: N818 - becomes Corrupt
+class _Bad(Exception):
     def __init__(self, position: int, why: str) -> None:
         self.position = position
         self.why = why

@@ -1,8 +1,9 @@
-"""Start-up: from the files of a stopped or crashed store to shared tables that the actors go on from.
+"""Start-up: from the files of a stopped or crashed store to shared tables that the actors go on
+from.
 
-The work is bounded by what was not durable: the commit log is scanned from where the progress record says that it was
-flushed, dispatch goes on from where queues and index were. Runs in the supervisor before any actor exists, so it may write
-every word.
+The work is bounded by what was not durable: the commit log is scanned from where the progress
+record says that it was flushed, dispatch goes on from where queues and index were. Runs in the
+supervisor before any actor exists, so it may write every word.
 """
 
 from __future__ import annotations
@@ -80,7 +81,9 @@ def check_layout(folders: StoreFolders) -> None:
 
 
 def find_end(log: CommitLog, start: int, *, check_crc: bool) -> tuple[int, int, int, int]:
-    """Scans from offset `start`: (end of the log, records, newest store timestamp, why it ended)."""
+    """Scans from offset `start`: (end of the log, records, newest store timestamp, why it
+    ended).
+    """
     records = newest = 0
     end, why = start, kernel.NOTHING
     bases = set(log.bases())
@@ -97,7 +100,9 @@ def find_end(log: CommitLog, start: int, *, check_crc: bool) -> tuple[int, int, 
 
 
 def refuse_data_behind(log: CommitLog, end: int, why: int) -> None:
-    """Raises Corrupt if a file behind the one where the log ends holds a record: that is damage, not a torn tail."""
+    """Raises Corrupt if a file behind the one where the log ends holds a record: that is damage,
+    not a torn tail.
+    """
     for base in log.bases():
         if base <= end:
             continue
@@ -113,7 +118,9 @@ def refuse_data_behind(log: CommitLog, end: int, why: int) -> None:
 
 
 class StartUp:
-    """One start of the store in `folders`. `run` fills `control` and `table`, and returns the report."""
+    """One start of the store in `folders`. `run` fills `control` and `table`, and returns the
+    report.
+    """
 
     def __init__(
         self, folders: StoreFolders, settings: Settings, control: Control, table: TopicTable
@@ -128,7 +135,9 @@ class StartUp:
         self.report = Report()
 
     def run(self, extra_queues: dict[str, int] | None = None) -> Report:
-        """Raises StoreError, Corrupt, OSError; QueueMissing when the caller must start over with more queues."""
+        """Raises StoreError, Corrupt, OSError; QueueMissing when the caller must start over with
+        more queues.
+        """
         began = time.monotonic()
         found = progress.read(self.folders.ours)
         self._recover_log(found)
@@ -148,11 +157,16 @@ class StartUp:
         first = bases[0] if bases else 0
         start = max(first, found["flushed"]) if found else first
         end, newest, why = start, 0, kernel.NOTHING
-        # Also after a clean stop: RocketMQ may have gone on with the store, and does not know our record.
-        self.report.clean = bool(found and found["clean"]) and ABORT not in self.folders.root.names()
+        # Also after a clean stop: RocketMQ may have gone on with the store, and does not know our
+        # record.
+        self.report.clean = (
+            bool(found and found["clean"]) and ABORT not in self.folders.root.names()
+        )
         if bases:
             check = self.settings.check_crc_on_recover
-            end, self.report.records_scanned, newest, why = find_end(self.log, start, check_crc=check)
+            end, self.report.records_scanned, newest, why = find_end(
+                self.log, start, check_crc=check
+            )
             refuse_data_behind(self.log, end, why)
             for base in bases:
                 if start < base + self.log.file_size and base < end:
@@ -197,7 +211,7 @@ class StartUp:
             self.table.own_queue_word(slot, "max_offset").store(count)
 
     def _dispatch(self, found: dict[str, int] | None) -> None:
-        published = {name: 0 for name in self.control.progress()}
+        published = dict.fromkeys(self.control.progress(), 0)
         if found:
             published = {name: found[name] for name in published}
         published["dispatched"] = self.report.dispatched_from

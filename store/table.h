@@ -1,4 +1,5 @@
-/* Where things are in the topic table (store/table.py owns the layout), and the look-up from a record to its queue. */
+/* Where things are in the topic table (store/table.py owns the layout), and the look-up from a
+ * record to its queue. */
 #ifndef SILO_TABLE_H
 #define SILO_TABLE_H
 
@@ -72,7 +73,8 @@ static inline uint64_t silo_queue_hash(const uint8_t *name, uint32_t length, uin
     return h ^ h >> 29;
 }
 
-/* The slot of a queue, or -1. The registry writes an entry before its bucket (SYNC: queue-bucket observe). */
+/* The slot of a queue, or -1. The registry writes an entry before its bucket (SYNC: queue-bucket
+ * observe). */
 static inline int64_t silo_find_queue(const silo_table *t, const uint8_t *name, uint32_t length, uint32_t queue_id) {
     uint64_t h = silo_queue_hash(name, length, queue_id);
     for (uint64_t i = h & t->mask;; i = (i + 1) & t->mask) {
@@ -85,7 +87,8 @@ static inline int64_t silo_find_queue(const silo_table *t, const uint8_t *name, 
     }
 }
 
-/* The registry's half: makes the entry in `slot`, whole, findable. The table is never fuller than half. */
+/* The registry's half: makes the entry in `slot`, whole, findable. The table is never fuller than
+ * half. */
 static inline void silo_insert_bucket(const silo_table *t, uint32_t slot) {
     uint64_t i = silo_load(silo_queue(t, slot) + QUEUE_HASH) & t->mask;
     while (__atomic_load_n(&t->buckets[i], __ATOMIC_RELAXED) != 0) i = (i + 1) & t->mask;

@@ -1,8 +1,10 @@
-"""The topic table: which topics and queues exist, each queue's next and greatest offset, and who may write what.
+"""The topic table: which topics and queues exist, each queue's next and greatest offset, and who
+may write what.
 
-One shared segment a store. The registry writes topics, queues and grants; append each queue's next offset; reput
-each queue's greatest offset; clean the least. Everybody maps it, clients read-only. Entries are never moved or
-reused while a store lives, so a slot number is a queue's name for all processes.
+One shared segment a store. The registry writes topics, queues and grants; append each queue's next
+offset; reput each queue's greatest offset; clean the least. Everybody maps it, clients read-only.
+Entries are never moved or reused while a store lives, so a slot number is a queue's name for all
+processes.
 
 Layout header:
 
@@ -161,7 +163,9 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """One topic as the table has it; `index` is its entry, `slots` the slots of its queues by queue id."""
+    """One topic as the table has it; `index` is its entry, `slots` the slots of its queues by queue
+    id.
+    """
 
     index: int
     name: str
@@ -176,7 +180,9 @@ class TableFull(Exception):
 
 
 class TopicTable:
-    """The table in `memory`. Methods that write are the registry's (and start-up's, before any actor runs)."""
+    """The table in `memory`. Methods that write are the registry's (and start-up's, before any
+    actor runs).
+    """
 
     def __init__(self, memory: Buffer) -> None:
         self.memory = memory
@@ -263,7 +269,9 @@ class TopicTable:
             yield self.topic(index)
 
     def find(self, name: str) -> Topic | None:
-        """The topic called `name`. Looks through entries that came since the last call once, then by hash."""
+        """The topic called `name`. Looks through entries that came since the last call once, then
+        by hash.
+        """
         for index in range(len(self._by_name), self.topic_count):
             self._by_name[self.topic_name(index)] = index
         index = self._by_name.get(name, -1)
@@ -274,7 +282,8 @@ class TopicTable:
         return find_queue(self.memory, topic.encode(), queue_id)
 
     def add_topic(self, name: str, *, write_nums: int, read_nums: int, perm: int) -> Topic:
-        """Adds a topic and its queues. A registry killed half-way leaves nothing that counts, and starts over.
+        """Adds a topic and its queues. A registry killed half-way leaves nothing that counts, and
+        starts over.
 
         Raises TableFull.
         """
@@ -293,8 +302,8 @@ class TopicTable:
             entry = self._queue_at(slot)
             _QUEUE.pack_into(self.view, entry, queue_hash(encoded, queue_id), index, queue_id)
             self.own_queue_word(slot, "mark").store(NO_MARK)
-        # An entry is found only through its bucket, so the counts may be ahead of the buckets: a registry
-        # killed in between finds the topic again and `repair` files what is missing.
+        # An entry is found only through its bucket, so the counts may be ahead of the buckets: a
+        # registry killed in between finds the topic again and `repair` files what is missing.
         OwnedWord(self.memory, HEADER["queue_count"][0]).store(first + nums)
         OwnedWord(self.memory, HEADER["topic_count"][0]).store(index + 1)
         for slot in range(first, first + nums):
@@ -302,7 +311,9 @@ class TopicTable:
         return self.topic(index)
 
     def repair(self) -> int:
-        """Files queues whose registry died before it could: how many. Called by a registry before it serves."""
+        """Files queues whose registry died before it could: how many. Called by a registry before
+        it serves.
+        """
         orphans = self.queue_count - sum(len(topic.slots) for topic in self.topics())
         if orphans:
             # The queues of a topic that was never counted: give their slots back.

@@ -1,7 +1,8 @@
-"""The broker: keeps a duplicate of every session's descriptors, and passes news between registry and append.
+"""The broker: keeps a duplicate of every session's descriptors, and passes news between registry
+and append.
 
-That is what makes registry and append replaceable: whatever combination of them dies, the successor inherits every
-ring, bell and connection.
+That is what makes registry and append replaceable: whatever combination of them dies, the successor
+inherits every ring, bell and connection.
 """
 
 from __future__ import annotations
@@ -59,7 +60,9 @@ class Broker:
             )
 
     def _close(self, number: int) -> None:
-        """A client is gone. What it published is appended first; a session without a ring is gone at once."""
+        """A client is gone. What it published is appended first; a session without a ring is gone
+        at once.
+        """
         session = self.world.sessions.get(number)
         if session is None:
             return
@@ -84,5 +87,7 @@ class Broker:
 
     def close_all(self) -> None:
         for session in self.world.sessions.values():
-            mail.close_all([fd for fd in (session.ring, session.bell, session.connection) if fd >= 0])
+            mail.close_all(
+                [fd for fd in (session.ring, session.bell, session.connection) if fd >= 0]
+            )
         self.world.sessions.clear()

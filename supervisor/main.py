@@ -1,4 +1,6 @@
-"""The supervisor: one loop that spawns the actors in order, watches them, replaces them, and stops them in order."""
+"""The supervisor: one loop that spawns the actors in order, watches them, replaces them, and stops
+them in order.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ from ..actors.append import Append
 from ..actors.clean import Clean
 from ..actors.commit import Commit
 from ..actors.flush import Flush
-from ..actors.frame import Actor, World
+from ..actors.frame import Actor
 from ..actors.registry import Registry
 from ..actors.reput import Reput
 from ..conf.logging import configure, get_logger
@@ -34,7 +36,8 @@ from .restarts import RestartPolicy
 CLASSES: dict[str, type[Actor]] = {
     actor.name: actor for actor in (Allocate, Append, Commit, Flush, Reput, Clean, Registry)
 }
-# Nobody may come in, then nothing is appended, dispatched, flushed any more; who serves the others goes last.
+# Nobody may come in, then nothing is appended, dispatched, flushed any more; who serves the others
+# goes last.
 STOP_ORDER = ("registry", "append", "reput", "flush", "commit", "clean", "allocate")
 _BOOT_TIMEOUT_S = 60.0
 _TICK_S = 1.0
@@ -94,7 +97,9 @@ class Supervisor:
         self.stop_requested = True
 
     def run(self) -> int:
-        """Serves until told to stop. 0 after a clean stop, 1 when an actor could not be kept alive."""
+        """Serves until told to stop. 0 after a clean stop, 1 when an actor could not be kept
+        alive.
+        """
         setproctitle.setproctitle(f"silomq[{self.world.store_name}] supervisor")
         status = 0
         try:
@@ -153,7 +158,9 @@ class Supervisor:
             for child in self.children.values():
                 os.close(child.pidfd)
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
-            configure(self.world.store_name, name, self.settings.log_level, self.settings.log_format)
+            configure(
+                self.world.store_name, name, self.settings.log_level, self.settings.log_format
+            )
             status = CLASSES[name](self.world).live(ready_fd)
         finally:
             os._exit(status)
@@ -205,8 +212,12 @@ class Supervisor:
         delay = self.policies[child.name].died(was_ready=child.ready, lived_s=lived)
         said = f"signal {-code}" if code < 0 else f"exit status {code}"
         if delay is None:
-            raise GaveUp(f"{child.name} failed to start {self.settings.boot_failures_max} times (last: {said})")
-        self.logger.warning("actor died, replacing it", died=child.name, how=said, delay_ms=round(delay * 1000))
+            raise GaveUp(
+                f"{child.name} failed to start {self.settings.boot_failures_max} times (last: {said})"
+            )
+        self.logger.warning(
+            "actor died, replacing it", died=child.name, how=said, delay_ms=round(delay * 1000)
+        )
         if delay == 0:
             self._spawn(child.name)
         else:
@@ -225,14 +236,18 @@ class Supervisor:
         return os.waitstatus_to_exitcode(os.waitpid(child.pid, 0)[1])
 
     def _replace_frozen(self) -> None:
-        """Kills an actor that has not beaten for too long; its death is then news like any other."""
+        """Kills an actor that has not beaten for too long; its death is then news like any
+        other.
+        """
         limit_s = self.settings.heartbeat_timeout_ms / 1000
         now = time.monotonic()
         for child in self.children.values():
             beat = self.world.control.beat_word(ACTORS.index(child.name)).load() / 1e9
             silent = now - max(beat, child.started)
             if silent > limit_s * (_DISK_PATIENCE if waits_for_disk(child.pid) else 1):
-                self.logger.error("actor does not beat, killing it", frozen=child.name, silent_s=round(silent, 1))
+                self.logger.error(
+                    "actor does not beat, killing it", frozen=child.name, silent_s=round(silent, 1)
+                )
                 signal.pidfd_send_signal(child.pidfd, signal.SIGKILL)
                 child.started = now  # its death needs a moment: do not kill it twice
 
@@ -282,7 +297,9 @@ class Supervisor:
         end = world.control.load("wrote")
         if clean:
             log = world.log
-            used = log.base_of(end) if end % log.file_size == 0 else log.base_of(end) + log.file_size
+            used = (
+                log.base_of(end) if end % log.file_size == 0 else log.base_of(end) + log.file_size
+            )
             log.remove_from(used)
             world.folders.root.unlink(ABORT)
         self.broker.close_all()

@@ -9,7 +9,8 @@ import socket
 class Notifier:
     """Sends state to the socket in `NOTIFY_SOCKET`; without one every call does nothing.
 
-    `watchdog_s` is how often `ping` must be called (half of WATCHDOG_USEC), None without a watchdog for this process.
+    `watchdog_s` is how often `ping` must be called (half of WATCHDOG_USEC), None without a watchdog
+    for this process.
     """
 
     def __init__(self, environ: dict[str, str] | None = None) -> None:

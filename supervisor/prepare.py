@@ -1,4 +1,6 @@
-"""What must be so before the first actor is forked: one supervisor, no leftovers, recovered files, shared memory."""
+"""What must be so before the first actor is forked: one supervisor, no leftovers, recovered files,
+shared memory.
+"""
 
 from __future__ import annotations
 
@@ -34,8 +36,15 @@ class AlreadyRunning(StoreError):
 
 
 def take_lock(folders: StoreFolders) -> int:
-    """Locks the first byte of `lock`, as RocketMQ does; the descriptor must stay open. Raises AlreadyRunning."""
-    fd = os.open(LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, disk.FILE_MODE, dir_fd=folders.root.fd)
+    """Locks the first byte of `lock`, as RocketMQ does; the descriptor must stay open. Raises
+    AlreadyRunning.
+    """
+    fd = os.open(
+        LOCK,
+        os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW,
+        disk.FILE_MODE,
+        dir_fd=folders.root.fd,
+    )
     try:
         fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0, os.SEEK_SET)
     except OSError as error:
@@ -112,7 +121,9 @@ def _await_death(pid: int) -> None:
 
 
 def listen(folders: StoreFolders, group: str) -> socket.socket:
-    """The clients' socket, in the store's folder; a stale one is replaced (the lock says that nobody listens)."""
+    """The clients' socket, in the store's folder; a stale one is replaced (the lock says that
+    nobody listens).
+    """
     with contextlib.suppress(FileNotFoundError):
         folders.root.unlink(SOCKET)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK)
@@ -136,8 +147,12 @@ def make_memory(settings: Settings, store_id: int) -> tuple[Mapping, Mapping]:
     return control, table
 
 
-def recover(folders: StoreFolders, settings: Settings, store_id: int) -> tuple[Mapping, Mapping, dict[str, object]]:
-    """Start-up's work, over again with more queues if the log knows of queues that nothing else did."""
+def recover(
+    folders: StoreFolders, settings: Settings, store_id: int
+) -> tuple[Mapping, Mapping, dict[str, object]]:
+    """Start-up's work, over again with more queues if the log knows of queues that nothing else
+    did.
+    """
     extra: dict[str, int] = {}
     while True:
         segments.remove_all(store_id)

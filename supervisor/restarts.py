@@ -11,9 +11,11 @@ _FIRST_DELAY_S = 0.01
 
 @dataclass
 class RestartPolicy:
-    """One actor's history. A death in service costs nothing the first times; an actor that never gets ready is given up.
+    """One actor's history. A death in service costs nothing the first times; an actor that never
+    gets ready is given up.
 
-    `max_delay_s` bounds the back-off, `max_boot_failures` the starts in a row that do not get ready.
+    `max_delay_s` bounds the back-off, `max_boot_failures` the starts in a row that do not get
+    ready.
     """
 
     max_delay_s: float

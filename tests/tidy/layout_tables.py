@@ -10,8 +10,8 @@ A table stands in the docstring of the module that owns the format:
     0       8     u64   magic       ...
     ======  ====  ====  ==========  =======
 
-The module says the same in code: `LAYOUTS = {NAME: {field: (offset, size)}}`, or, where its only table
-has no line with a name, `LAYOUT = {field: (offset, size)}`.
+The module says the same in code: `LAYOUTS = {NAME: {field: (offset, size)}}`, or, where its only
+table has no line with a name, `LAYOUT = {field: (offset, size)}`.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def in_code(module: Any) -> dict[str, dict[str, tuple[int, int]]]:
 
 
 def problems(rows: list[Row]) -> list[str]:
-    """What is wrong with a table by itself: overlaps, wrong order, sizes that are not the types'."""
+    """What is wrong with a table by itself: overlaps, wrong order, sizes unlike the types'."""
     found = []
     end = 0
     for row in rows:

@@ -14,7 +14,7 @@ PACKAGES = ("actors", "bench", "cli", "client", "conf", "shm", "store", "supervi
 
 @functools.cache
 def files() -> tuple[Path, ...]:
-    """All files that git tracks or would, relative to ROOT; of an unpacked sdist, all that it holds."""
+    """All files that git tracks or would, relative to ROOT; of an unpacked sdist, all it holds."""
     listed = subprocess.run(
         ["git", "ls-files", "-co", "--exclude-standard", "-z"],
         cwd=ROOT,
@@ -25,6 +25,7 @@ def files() -> tuple[Path, ...]:
         names = [Path(name) for name in listed.stdout.decode().split("\0") if name]
     else:
         names = [path.relative_to(ROOT) for path in ROOT.rglob("*")]
+        names = [path for path in names if path.parts[0] not in {".venv", "build"}]
     # A deleted file is listed until the deletion is committed, and .names/silomq is a link to ROOT.
     return tuple(sorted(p for p in names if (ROOT / p).is_file() and p.parts[0] != ".names"))
 

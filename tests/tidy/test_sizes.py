@@ -82,5 +82,8 @@ def test_lines_are_short(path: Path) -> None:
 
 
 def test_cython_functions_are_measured() -> None:
-    text = "cdef class A:\n    cdef int f(self,\n          int x):\n        a\n\n        b\n\ndef g():\n    x\n"
+    text = (
+        "cdef class A:\n    cdef int f(self,\n          int x):\n        a\n\n        b\n"
+        "\ndef g():\n    x\n"
+    )
     assert list(_cython_functions(text)) == [("cdef int f(self,", 5), ("def g():", 2)]

@@ -23,9 +23,7 @@ def _tags() -> dict[str, dict[str, list[str]]]:
 
 def test_tags_come_in_pairs() -> None:
     lonely = {
-        tag: {end: places for end, places in ends.items()}
-        for tag, ends in _tags().items()
-        if not {"publish", "observe"} <= set(ends)
+        tag: dict(ends) for tag, ends in _tags().items() if not {"publish", "observe"} <= set(ends)
     }
     assert not lonely, "a tag needs a publish and an observe"
 

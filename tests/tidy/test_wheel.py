@@ -39,9 +39,9 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.timeout(300)  # without build/ everything is compiled
 def test_wheel_holds_the_package(tree: Path, tmp_path: Path) -> None:
-    command = "pip wheel -q --disable-pip-version-check --no-deps --no-build-isolation".split()
+    pip = [sys.executable, "-P", "-m", "pip", "--quiet", "--disable-pip-version-check"]
     subprocess.run(
-        [sys.executable, "-P", "-m", *command, "-w", str(tmp_path), str(tree)],
+        [*pip, "wheel", "--no-deps", "--no-build-isolation", "-w", str(tmp_path), str(tree)],
         check=True,
         env=os.environ | {"DIST_EXTRA_CONFIG": ""},
         stdin=subprocess.DEVNULL,

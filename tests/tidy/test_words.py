@@ -1,4 +1,4 @@
-"""What stands in the files: docstrings everywhere, and nothing of the machine they were written on."""
+"""What stands in the files: docstrings everywhere, and nothing of somebody's machine."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 #: Taken apart, so that this file does not hold what it looks for.
 FORBIDDEN = {
     "/wo" + "rk/": "a path of a machine",
-    "/ro" + "ot/": "a path of a machine",
+    "/opt/wh" + "eels": "a path of a machine",
     "pypi" + ".org": "a package registry's host",
     "python" + "hosted.org": "a package registry's host",
     "npmjs" + ".": "a package registry's host",

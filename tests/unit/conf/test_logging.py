@@ -1,0 +1,123 @@
+"""Log lines: what they hold, where they go, and that they hurt nobody."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+
+import pytest
+
+HEAD = 'from silomq.conf.logging import configure, get_logger\nconfigure("demo", "append", {})\n'
+RSS_LIMIT_KIB = 40 * 1024
+
+
+def run(body: str, *arguments: str, setup: str = "") -> subprocess.CompletedProcess[str]:
+    code = setup + HEAD.format(", ".join(arguments) or '"info"') + "log = get_logger()\n" + body
+    return subprocess.run(
+        [sys.executable, "-P", "-c", code], check=True, capture_output=True, text=True, timeout=30
+    )
+
+
+def on_a_terminal(body: str, **environ: str) -> str:
+    master, slave = pty.openpty()
+    code = HEAD.format('"info"') + "log = get_logger()\n" + body
+    try:
+        subprocess.run(
+            [sys.executable, "-P", "-c", code],
+            check=True,
+            stderr=slave,
+            env=os.environ | {"TERM": "xterm"} | environ,
+            timeout=30,
+        )
+        return os.read(master, 65_536).decode()
+    finally:
+        os.close(slave)
+        os.close(master)
+
+
+def test_json_when_stderr_is_no_terminal() -> None:
+    result = run('log.info("store recovered", files=3)')
+    line = json.loads(result.stderr)
+    assert list(line)[:6] == ["timestamp", "level", "store", "actor", "pid", "event"]
+    assert (line["level"], line["store"], line["actor"]) == ("info", "demo", "append")
+    assert (line["event"], line["files"]) == ("store recovered", 3)
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", line["timestamp"])
+    assert result.stdout == ""
+
+
+def test_readable_on_a_terminal() -> None:
+    text = on_a_terminal('log.info("store recovered", files=3)', NO_COLOR="1")
+    assert re.search(r"Z \[info +\] store recovered +actor=append files=3 pid=\d+ store=demo", text)
+    assert "\x1b" not in text
+    assert "\x1b" in on_a_terminal('log.info("store recovered")')
+
+
+@pytest.mark.parametrize(
+    ("level", "events"), [("debug", "abcd"), ("info", "bcd"), ("warning", "cd"), ("error", "d")]
+)
+def test_levels(level: str, events: str) -> None:
+    body = 'log.debug("a"); log.info("b"); log.warning("c"); log.error("d")'
+    lines = run(body, f'"{level}"').stderr.splitlines()
+    assert "".join(json.loads(line)["event"] for line in lines) == events
+
+
+def test_a_forked_process_says_who_it_is() -> None:
+    body = (
+        "import os\n"
+        "child = os.fork()\n"
+        'if child == 0:\n    configure("demo", "flush", "info")\n'
+        "else:\n    os.waitpid(child, 0)\n"
+        'log.info("here", child=child)\n'
+    )
+    first, second = (json.loads(line) for line in run(body).stderr.splitlines())
+    assert (first["actor"], second["actor"]) == ("flush", "append")
+    assert first["pid"] == second["child"] != second["pid"]
+
+
+def test_each_line_is_one_write() -> None:
+    setup = (
+        "import os\nwrite, calls = os.write, []\n"
+        "os.write = lambda fd, data: calls.append((fd, data)) or write(fd, data)\n"
+    )
+    body = (
+        'log.info("one", text="two\\nlines")\n'
+        "try:\n    1 / 0\nexcept ZeroDivisionError:\n    log.exception('three')\n"
+        "assert [(fd, data.count(b'\\n'), data[-1:]) for fd, data in calls] == "
+        "[(2, 1, b'\\n')] * 2\n"
+    )
+    error = json.loads(run(body, setup=setup).stderr.splitlines()[1])
+    assert error["exception"].endswith("ZeroDivisionError: division by zero")
+
+
+@pytest.mark.parametrize("fmt", ["json", "console"])
+def test_any_value_can_be_logged(fmt: str) -> None:
+    body = 'log.info("bad \\udcff name", b=b"\\xff", o=object, big=1 << 80, d={1: 2, (3,): 4})'
+    result = run(body, '"info"', f'"{fmt}"')
+    assert "\\udcff" in result.stderr
+    assert str(1 << 80) in result.stderr
+    if fmt == "json":
+        assert json.loads(result.stderr)["event"] == "bad \udcff name"
+
+
+def test_a_hostile_name_does_not_drive_a_terminal() -> None:
+    text = run('log.info("x", topic="\\x1b[2J\\n[error] y")', '"info"', '"console"').stderr
+    assert "\x1b" not in text
+    assert text.count("\n") == 1
+
+
+def test_a_closed_log_stops_nobody() -> None:
+    assert run('import os; os.close(2); log.info("x"); print("alive")').stdout == "alive\n"
+
+
+def test_it_is_light() -> None:
+    body = (
+        "import sys\nassert 'rich' not in sys.modules\n"
+        "status = open('/proc/self/status').read()\n"
+        "print(status.split('VmRSS:')[1].split()[0])\n"
+        "import rich.console\n"
+    )
+    assert int(run(body, '"info"', '"console"').stdout) < RSS_LIMIT_KIB
