@@ -31,8 +31,8 @@ help:  ## list the tasks
 demo: $(STAMPS)/demo $(STAMPS)/silomq  ## a tour on real data: send, read, kill, recover
 	$(RUN) -m silomq.cli.demo
 
-serve: $(STAMPS)/silomq  ## run a store in ./demo-store until Ctrl-C
-	$(VENV)/bin/silo serve --store ./demo-store
+serve: $(STAMPS)/silomq  ## run a store in ./store until Ctrl-C
+	$(VENV)/bin/silo serve --store ./store
 
 test: lint fault-build $(STAMPS)/demo $(STAMPS)/bench  ## everything CI runs: checks and all tests but the long ones
 	SILOMQ_FAULT_BUILD='$(CURDIR)/$(FAULTS)' $(RUN) -m pytest $(ARGS)

@@ -131,7 +131,8 @@ class Flush(Actor):
         self.error.store(error.errno or 5)
         self.flushed.wake()
         self.logger.critical(
-            "a sync failed: the store takes no more messages; check the disk, then restart the store",
+            "a sync failed: the store takes no more messages; "
+            "check the disk, then restart the store",
             what=what,
             offset=where,
             error=str(error),
@@ -188,11 +189,11 @@ class Flush(Actor):
         table = self.world.table
         now = table.queue_column("max_offset")
         before = self.queue_offsets + [0] * (len(now) - len(self.queue_offsets))
-        for slot, (first, end) in enumerate(zip(before, now, strict=True)):
-            if end > first:
+        for slot, (known, end) in enumerate(zip(before, now, strict=True)):
+            if end > known:
                 topic, queue_id = table.queue(slot)
                 # The entry before the first new one may share its file; a queue may begin late.
-                first = max(first, end - self.settings.mapped_file_size_consume_queue // ENTRY_SIZE)
+                first = max(known, end - self.settings.mapped_file_size_consume_queue // ENTRY_SIZE)
                 self.queues.sync(table.topic_name(topic), queue_id, first, end)
                 self.beat()
         self.queue_offsets = now

@@ -1,9 +1,9 @@
 """registry: the clients' door. Sessions, topics, and the right to write to them.
 
-The only writer of topics, queues and grants in the topic table, and of `config/topics.json`. It
-serves a Unix socket, one packet a request (`shm/mail.py`); every request may be repeated, because a
-client repeats what it had asked when it hears that the registry was replaced. The connections
-themselves outlive it: the supervisor holds them.
+The only writer of topics, queues and grants in the topic table, and of `config/topics.json`
+(`actors/topics.py`). It serves a Unix socket, one packet a request (`shm/mail.py`); every request
+may be repeated, because a client repeats what it had asked when it hears that the registry was
+replaced. The connections themselves outlive it: the supervisor holds them.
 """
 
 from __future__ import annotations
@@ -21,28 +21,14 @@ from ..conf.settings import FlushDiskType
 from ..shm import mail, ring
 from ..shm.control import StoreState
 from ..shm.segments import open_segment
-from ..store import topics_json
 from ..store.errors import IllegalMessage
 from ..store.ids import Host
-from ..store.names import validate_topic
-from ..store.paths import TOPICS
 from ..store.status import PutMessageStatus
-from ..store.table import TableFull, Topic
-from ..store.topics_json import TopicConfig
+from ..store.table import TableFull
 from .frame import TICK_S, Actor, Session
+from .topics import Refused, Topics
 
 PROTOCOL = 1
-_SAVE_DELAY_S = 0.1
-_PAGE_TOPICS = 200
-_WRITE, _READ = 2, 4
-
-
-class Refused(Exception):
-    """A request that is answered with an error: a PutMessageStatus name and one sentence."""
-
-    def __init__(self, status: PutMessageStatus, why: str) -> None:
-        super().__init__(why)
-        self.status = status
 
 
 class Registry(Actor):
@@ -53,11 +39,10 @@ class Registry(Actor):
     def setup(self) -> None:
         self.table = self.world.table
         self.state = self.control.word("state")
-        self.topics_word = self.control.own("topics")
         filed = self.table.repair()
         if filed:
             self.logger.warning("filed queues that a killed registry had not", queues=filed)
-        self._load_topics()
+        self.topics = Topics(self.world, self.logger)
         self.control_fd = open_segment(self.world.store_id, "control")
         self.table_fd = open_segment(self.world.store_id, "table")
         self.inbox = self.world.registry_mail[1]
@@ -81,17 +66,16 @@ class Registry(Actor):
                     self._read_mail()
                 elif isinstance(key.fileobj, socket.socket):
                     self._serve(key.fileobj)
-            if self.unsaved_since and time.monotonic() - self.unsaved_since >= self.save_delay_s:
-                self._save_topics()
+            if self.topics.unsaved_since and self.topics.due_in() <= 0.0:
+                self.topics.save()
 
     def teardown(self) -> None:
-        if getattr(self, "unsaved_since", 0.0):
-            self._save_topics()
+        topics: Topics | None = getattr(self, "topics", None)  # `setup` may have failed before
+        if topics is not None and topics.unsaved_since:
+            topics.save()
 
     def _patience(self) -> float:
-        if not self.unsaved_since:
-            return TICK_S
-        return max(0.0, self.unsaved_since + self.save_delay_s - time.monotonic())
+        return max(0.0, self.topics.due_in()) if self.topics.unsaved_since else TICK_S
 
     # -- connections
 
@@ -118,9 +102,12 @@ class Registry(Actor):
             connection, _ = self.world.listener.accept()
         except (BlockingIOError, ConnectionAbortedError):
             return
-        connection.setblocking(False)
+        connection.setblocking(False)  # noqa: FBT003 - socket's own signature
         if not self._may_connect(connection):
-            why = "this user may not use the store: join the group that socket_group names, or run as its user"
+            why = (
+                "this user may not use the store: join the group that socket_group names, "
+                "or run as its user"
+            )
             self._answer(connection, {"ok": False, "status": "SERVICE_NOT_AVAILABLE", "why": why})
             connection.close()
             return
@@ -132,7 +119,7 @@ class Registry(Actor):
         if session.closing or session.connection < 0:
             return
         connection = socket.socket(fileno=os.dup(session.connection))
-        connection.setblocking(False)
+        connection.setblocking(False)  # noqa: FBT003 - socket's own signature
         self.connections[connection.fileno()] = connection
         self.by_connection[connection.fileno()] = session.number
         self.selector.register(connection, selectors.EVENT_READ)
@@ -199,15 +186,23 @@ class Registry(Actor):
             case "hello":
                 return self._hello(connection, request)
             case "open":
-                return self._open(connection, str(request["topic"]), bool(request["write"])), ()
+                return self._open(connection, str(request["topic"]), write=bool(request["write"]))
             case "create":
-                return self._create(request), ()
+                return self.topics.create(str(request["topic"]), int(request["queues"])), ()
             case "topics":
-                return self._list(int(request["after"])), ()
+                return self.topics.page(int(request["after"])), ()
             case "report":
                 return {"ok": True, "report": self.world.report}, ()
             case other:
                 raise ValueError(f"unknown request {other!r}")
+
+    def _open(
+        self, connection: socket.socket, name: str, *, write: bool
+    ) -> tuple[dict[str, Any], tuple[int, ...]]:
+        """Who writes through this connection's session is granted the topic."""
+        number = self.by_connection.get(connection.fileno())
+        session = None if number is None else self.sessions[number].index
+        return self.topics.open(name, write=write, session=session), ()
 
     # -- sessions
 
@@ -216,7 +211,10 @@ class Registry(Actor):
     ) -> tuple[dict[str, Any], tuple[int, ...]]:
         """A session: with a ring for who writes, without for who only reads."""
         if request["protocol"] != PROTOCOL:
-            why = f"the client speaks protocol {request['protocol']}, the store {PROTOCOL}: use one version"
+            why = (
+                f"the client speaks protocol {request['protocol']}, the store {PROTOCOL}: "
+                "use one version"
+            )
             raise Refused(PutMessageStatus.SERVICE_NOT_AVAILABLE, why)
         capacity = int(request["ring_size"])
         number = self.by_connection.get(connection.fileno())
@@ -242,7 +240,7 @@ class Registry(Actor):
         return answer, (*fds, session.ring, session.bell) if session.ring >= 0 else fds
 
     def _new_session(self, connection: socket.socket, capacity: int) -> int:
-        if self.state.load() != StoreState.RUNNING:
+        if self.state.load() >= StoreState.DRAINING:
             raise Refused(PutMessageStatus.SERVICE_NOT_AVAILABLE, "the store is stopping")
         used = {session.index for session in self.sessions.values()}
         index = next((i for i in range(self.settings.max_sessions) if i not in used), -1)
@@ -267,6 +265,8 @@ class Registry(Actor):
         return number
 
     def _ring_capacity(self, wanted: int) -> int:
+        if wanted < 0:
+            wanted = self.settings.ring_size
         wanted = (wanted + 4095) // 4096 * 4096
         limit = self.settings.ring_size_max
         if not ring.MIN_CAPACITY <= wanted <= limit:
@@ -296,112 +296,3 @@ class Registry(Actor):
                 if owner == number:
                     del self.by_connection[fd]
                     self._hang_up(self.connections[fd])
-
-    # -- topics
-
-    def _open(self, connection: socket.socket, name: str, write: bool) -> dict[str, Any]:
-        """The queues of a topic, which is made if it does not exist and the settings allow it;
-        grants writing.
-        """
-        validate_topic(name)
-        topic = self.table.find(name)
-        if topic is None:
-            if not (write and self.settings.auto_create_topic_enable):
-                why = f"topic {name} does not exist" + (
-                    ", and auto_create_topic_enable is off: create it (silo topics create)"
-                    if write
-                    else ""
-                )
-                raise Refused(PutMessageStatus.MESSAGE_ILLEGAL, why)
-            topic = self._add(TopicConfig(name, *(2 * [self.settings.default_topic_queue_nums])))
-        if not topic.perm & (_WRITE if write else _READ):
-            why = f"topic {name} may not be {'written' if write else 'read'} (perm {topic.perm})"
-            raise Refused(PutMessageStatus.MESSAGE_ILLEGAL, why)
-        number = self.by_connection.get(connection.fileno())
-        if write and number is not None:
-            self.table.grant(self.sessions[number].index, topic.index)
-        nums = topic.write_queue_nums if write else topic.read_queue_nums
-        return {"ok": True, "index": topic.index, "slots": topic.slots[:nums]}
-
-    def _create(self, request: dict[str, Any]) -> dict[str, Any]:
-        name = str(request["topic"])
-        validate_topic(name)
-        queues = int(request["queues"]) or self.settings.default_topic_queue_nums
-        if not 1 <= queues <= self.settings.max_queues:
-            raise Refused(
-                PutMessageStatus.MESSAGE_ILLEGAL,
-                f"{queues} queues: 1 to {self.settings.max_queues}",
-            )
-        topic = self.table.find(name)
-        if topic is not None:
-            if topic.write_queue_nums != queues:
-                why = f"topic {name} exists with {topic.write_queue_nums} queues"
-                raise Refused(PutMessageStatus.MESSAGE_ILLEGAL, why)
-        else:
-            self._add(TopicConfig(name, queues, queues))
-            self._save_topics()
-        return {"ok": True}
-
-    def _add(self, config: TopicConfig) -> Topic:
-        topic = self.table.add_topic(
-            config.topic_name,
-            write_nums=config.write_queue_nums,
-            read_nums=config.read_queue_nums,
-            perm=config.perm,
-        )
-        self.configs[config.topic_name] = config
-        self.unsaved_since = self.unsaved_since or time.monotonic()
-        self.topics_word.store(self.table.topic_count)
-        return topic
-
-    def _list(self, after: int) -> dict[str, Any]:
-        count = self.table.topic_count
-        page = [self.table.topic(i) for i in range(after, min(after + _PAGE_TOPICS, count))]
-        found = [
-            {
-                "topic": t.name,
-                "perm": t.perm,
-                "write_queues": t.write_queue_nums,
-                "read_queues": t.read_queue_nums,
-                "first_slot": t.slots[0],
-            }
-            for t in page
-        ]
-        return {
-            "ok": True,
-            "topics": found,
-            "next": after + len(page) if after + len(page) < count else -1,
-        }
-
-    def _load_topics(self) -> None:
-        """The saved attributes, and every topic of the table: a predecessor may not have saved the
-        newest.
-        """
-        self.path = f"{self.world.folders.config.path}/{TOPICS}"
-        saved, _ = topics_json.load(self.path)
-        self.version = saved.data_version
-        self.configs = dict(saved.topics)
-        self.save_delay_s = _SAVE_DELAY_S
-        self.unsaved_since = 0.0
-        for topic in self.table.topics():
-            if topic.name not in self.configs:
-                self.configs[topic.name] = TopicConfig(
-                    topic.name, topic.read_queue_nums, topic.write_queue_nums, topic.perm
-                )
-                self.unsaved_since = time.monotonic()
-        self.topics_word.store(self.table.topic_count)
-
-    def _save_topics(self) -> None:
-        """Replaces topics.json. With many topics a save takes long, so the next one waits in
-        proportion.
-        """
-        began = time.monotonic()
-        self.version = self.version.next(int(time.time() * 1000))
-        try:
-            topics_json.save(self.path, topics_json.TopicTable(self.configs, self.version))
-        except OSError as error:
-            self.logger.error("cannot save topics.json; trying again", error=str(error))
-            self.unsaved_since = time.monotonic() + TICK_S
-            return
-        self.unsaved_since = 0.0
-        self.save_delay_s = max(_SAVE_DELAY_S, 5 * (time.monotonic() - began))

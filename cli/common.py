@@ -20,7 +20,7 @@ def store_option(command: F) -> F:
     """`--store DIR`: the folder of the store."""
     return click.option(
         "--store",
-        type=click.Path(path_type=Path),
+        type=click.Path(path_type=Path, readable=False),  # the store itself says it better
         default=DEFAULT_STORE,
         envvar=STORE_VARIABLE,
         show_envvar=True,

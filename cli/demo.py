@@ -186,13 +186,13 @@ def print_rates(console: Console, result: Result, total: int) -> None:
     """What was shown, and how fast it went."""
     megabytes = result.replay.tally.bytes / 1e6
     read_s = result.read["seconds"]
+    stall_ms = result.stall_s * 1e3
     lines = [
         f"{total:,} events, {megabytes:.0f} MB of bodies: what came out is what went in.",
-        f"Sent, with reading CSV and writing JSON, in {result.send_s:.1f} s: "
-        + f"{total / result.send_s:,.0f} a second.",
+        f"Sent in {result.send_s:.1f} s: {total / result.send_s:,.0f} a second, from CSV to JSON.",
         f"Read meanwhile by another process in {read_s:.1f} s: {total / read_s:,.0f} a second.",
-        f"Half-way {_VICTIM} was killed with SIGKILL. The producer waited "
-        + f"{result.stall_s * 1e3:.0f} ms for an answer; nothing was lost or doubled.",
+        f"Half-way {_VICTIM} was killed with SIGKILL: answers came again after {stall_ms:.0f} ms,",
+        "and nothing was lost or doubled.",
     ]
     for line in lines:
         console.print(line, soft_wrap=True)

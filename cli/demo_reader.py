@@ -77,6 +77,8 @@ def main() -> int:
     except StoreError as error:
         say(f"the consumer process: {error}")
         return 1
+    except BrokenPipeError:
+        return 1  # the demo died, and nobody is left to tell
     except KeyboardInterrupt:
         return 130
     finally:

@@ -82,8 +82,12 @@ def send(
     validate_topic(topic)
     if queue is not None and shard_key is not None:
         raise click.UsageError("--queue and --shard-key exclude each other")
-    extras = {"tags": tags, "keys": " ".join(keys) or None, "properties": _pairs(properties)}
-    route = {"queue": queue, "shard_key": shard_key}
+    extras: dict[str, Any] = {
+        "tags": tags,
+        "keys": " ".join(keys) or None,
+        "properties": _pairs(properties),
+    }
+    route: dict[str, Any] = {"queue": queue, "shard_key": shard_key}
     with Producer(store, timeout=timeout) as producer:
         try:
             if body is not None:
@@ -240,7 +244,8 @@ def _send_lines(sender: LineSender, *, as_json: bool) -> int:
 def _summary(sender: LineSender, began: float) -> str:
     seconds = max(time.monotonic() - began, 1e-9)
     rate = sender.messages / seconds
-    return f"{sender.messages:,} messages stored in {seconds:.2f} s, {rate:,.0f} a second"
+    messages = "message" if sender.messages == 1 else "messages"
+    return f"{sender.messages:,} {messages} stored in {seconds:.2f} s, {rate:,.0f} a second"
 
 
 def _lines() -> Iterator[list[bytes]]:

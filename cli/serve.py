@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +26,10 @@ _CONFIG_EPILOG = """\b
 Examples:
   silo config
   silo config --config /etc/silomq/silomq.toml --json
+  silo config --template toml > silomq.toml
+  silo config --template systemd > silomq.service
 """
+_TEMPLATES = {"toml": "silomq.toml", "systemd": "silomq.service"}
 
 
 def _settings_options(command: Any) -> Any:
@@ -39,7 +44,7 @@ def _settings_options(command: Any) -> Any:
         click.option(
             "--config",
             "config_file",
-            type=click.Path(path_type=Path),
+            type=click.Path(path_type=Path, readable=False),
             envvar="SILOMQ_CONFIG",
             show_envvar=True,
             metavar="FILE",
@@ -90,14 +95,27 @@ def serve(store: Path, config_file: Path | None, overrides: tuple[str, ...]) -> 
 
 @click.command(epilog=_CONFIG_EPILOG, short_help="Print every setting.")
 @_settings_options
+@click.option(
+    "--template",
+    type=click.Choice(list(_TEMPLATES)),
+    help="Print instead the annotated file of all settings, or the systemd unit.",
+)
 @json_option
 def config(
-    store: Path, config_file: Path | None, overrides: tuple[str, ...], *, as_json: bool
+    store: Path,
+    config_file: Path | None,
+    overrides: tuple[str, ...],
+    template: str | None,
+    *,
+    as_json: bool,
 ) -> None:
     """Print every setting: its value, where that came from, its unit, range, default and reason.
 
     Later sources win: defaults, the file, variables SILOMQ_<NAME>, --store and --set.
     """
+    if template:
+        sys.stdout.buffer.write((files("silomq.conf") / _TEMPLATES[template]).read_bytes())
+        return
     settings, origins = load_settings(store, config_file, overrides)
     import msgspec
 

@@ -8,7 +8,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -35,18 +34,13 @@ _WAIT_S = 1.0
 _DISPATCH_PATIENCE_S = 5.0
 
 
-class _StartType(click.ParamType):
-    name = "START"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> Start:
-        if value in {"earliest", "latest"}:
-            return "earliest" if value == "earliest" else "latest"
-        if not (str(value).isascii() and str(value).isdecimal()):
-            why = f"{value!r} is not 'earliest', 'latest' or a queue offset from 0 on"
-            self.fail(why, param, ctx)
-        return int(value)
+def _start(value: str) -> Start:
+    if value in {"earliest", "latest"}:
+        return "earliest" if value == "earliest" else "latest"
+    if not (value.isascii() and value.isdecimal()):
+        why = f"{value!r} is not 'earliest', 'latest' or a queue offset from 0 on"
+        raise click.BadParameter(why)
+    return int(value)
 
 
 @click.command(epilog=_EPILOG)
@@ -62,7 +56,7 @@ class _StartType(click.ParamType):
 @click.option(
     "--from",
     "start",
-    type=_StartType(),
+    type=_start,
     metavar="earliest|latest|OFFSET",
     help="Where to begin.  [default: earliest, with --follow latest]",
 )

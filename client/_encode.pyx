@@ -56,7 +56,8 @@ cdef class Encoder:
             self.key_time = time
             self.key_wrap = self.key_counter
             for i in range(4):
-                memcpy(self.key_text + PREFIX + 2 * i, HEX_DIGITS + 2 * (time >> (24 - 8 * i) & 255), 2)
+                memcpy(self.key_text + PREFIX + 2 * i,
+                       HEX_DIGITS + 2 * (time >> (24 - 8 * i) & 255), 2)
 
     cdef void fill_key(self) noexcept:
         """The next unique key: prefix, time, counter. When 65,536 keys share one ms, the time is
@@ -83,7 +84,8 @@ cdef class Encoder:
         if m.body_length > self.max_body:
             raise IllegalMessage(
                 PutMessageStatus.MESSAGE_ILLEGAL,
-                f"the body has {m.body_length} bytes, the store takes {self.max_body} (max_message_size)",
+                f"the body has {m.body_length} bytes, the store takes {self.max_body} "
+                "(max_message_size)",
             )
         if length > MAX_PROPERTIES:
             raise IllegalMessage(
@@ -91,8 +93,8 @@ cdef class Encoder:
                 f"the properties take {length} bytes, RocketMQ's records hold {MAX_PROPERTIES}",
             )
         m.properties_length = <uint32_t>length
-        m.total = <uint32_t>(RECORD_FIXED - 16 + self.born_host_length + self.store_host_length + route.wide
-                             + m.body_length + route.name_length + length)
+        m.total = <uint32_t>(RECORD_FIXED - 16 + self.born_host_length + self.store_host_length
+                             + route.wide + m.body_length + route.name_length + length)
         return 0
 
     cdef uint8_t *encode(self, uint8_t *r, Route route, uint32_t queue_id, const Parts *m) noexcept:

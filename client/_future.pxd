@@ -33,3 +33,6 @@ cdef class SendFuture:
     cdef object error
 
     cdef object make_result(self)
+
+
+cdef run_callbacks(SendFuture future, list callbacks)

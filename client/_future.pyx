@@ -1,6 +1,9 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 """The future of a message that was sent: resolved by its producer, in the order of sending."""
 
+import collections
+import sys
+
 from ..store.errors import IllegalMessage
 from ..store.status import PutMessageStatus
 from .errors import StoreClosed
@@ -28,7 +31,8 @@ cdef class SendFuture:
         when the store refused the message.
         """
         if self.state < F_DONE:
-            self.producer.wait_for(self, self.producer.send_timeout_s if timeout is None else timeout)
+            self.producer.wait_for(
+                self, self.producer.send_timeout_s if timeout is None else timeout)
         if self.state == F_FAILED:
             raise self.error
         return self.make_result()
@@ -66,8 +70,21 @@ cdef class SendFuture:
 
     cdef object make_result(self):
         return SendResult(
-            PutMessageStatus(self.outcome.status), self.topic, self.queue_id, self.outcome.queue_offset,
-            self.outcome.physical_offset, self.outcome.store_timestamp, self.count,
-            (self.key_prefix, self.key_time, self.key_counter, self.key_wrap), self.lengths,
-            self.store_host,
+            PutMessageStatus(self.outcome.status), self.topic, self.queue_id,
+            self.outcome.queue_offset, self.outcome.physical_offset, self.outcome.store_timestamp,
+            self.count, (self.key_prefix, self.key_time, self.key_counter, self.key_wrap),
+            self.lengths, self.store_host, self.wait_durable,
         )
+
+
+cdef run_callbacks(SendFuture future, list callbacks):
+    """A callback's error is its own: it is reported as Python reports errors that nobody can
+    catch."""
+    for callback in callbacks:
+        try:
+            callback(future)
+        except Exception:
+            sys.unraisablehook(Unraisable(*sys.exc_info(), "in a SendFuture's callback", callback))
+
+
+Unraisable = collections.namedtuple("Unraisable", "exc_type exc_value exc_traceback err_msg object")

@@ -8,6 +8,7 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t
 from libc.string cimport memchr
 
 import array
+import random
 
 from ..store.errors import IllegalMessage
 from ..store.status import PutMessageStatus
@@ -28,7 +29,8 @@ cdef const uint8_t *text(object value, Py_ssize_t *length, str what) except NULL
     if memchr(p, 1, length[0]) != NULL or memchr(p, 2, length[0]) != NULL:
         raise IllegalMessage(
             PutMessageStatus.MESSAGE_ILLEGAL,
-            f"{what} {value!r} holds a control character (1 or 2) that RocketMQ uses as a separator",
+            f"{what} {value!r} holds a control character (1 or 2) that RocketMQ uses as a "
+            "separator",
         )
     return <const uint8_t *>p
 
@@ -40,7 +42,8 @@ cdef class Message:
     `born_timestamp` is epoch ms, by default the time of sending.
     """
 
-    def __init__(self, body, tags=None, keys=None, properties=None, uint32_t flag=0, born_timestamp=None):
+    def __init__(self, body, tags=None, keys=None, properties=None, uint32_t flag=0,
+                 born_timestamp=None):
         self.body = body.encode() if isinstance(body, str) else bytes(body)
         self.tags = tags
         self.keys = keys
@@ -48,7 +51,7 @@ cdef class Message:
         self.flag = flag
         self.born_timestamp = -1 if born_timestamp is None else born_timestamp
         self.keys_text = keys if keys is None or type(keys) is str else join_keys(keys)
-        self.extra = EMPTY if not properties else encode_extra(properties, True)
+        self.extra = EMPTY if not properties else encode_extra(properties, wait_store=True)
 
     def __repr__(self):
         return f"Message(body={len(self.body)} bytes, tags={self.tags!r}, keys={self.keys!r})"
@@ -62,6 +65,8 @@ cdef class Route:
         self.topic = topic
         self.slots = slots
         self.queue_count = len(slots)
+        # As RocketMQ's clients: many short-lived producers must not all begin with one queue.
+        self.turn = random.randrange(self.queue_count)
         self.slot_array = array.array("I", slots)
         self.slot_of = &self.slot_array[0]
         self.encoded = topic.encode()
@@ -77,7 +82,8 @@ cdef class Route:
             if not 0 <= queue < self.queue_count:
                 raise IllegalMessage(
                     PutMessageStatus.MESSAGE_ILLEGAL,
-                    f"queue {queue} of topic {self.topic}: it has queues 0 to {self.queue_count - 1}",
+                    f"queue {queue} of topic {self.topic}: it has queues 0 to "
+                    f"{self.queue_count - 1}",
                 )
             return queue
         if shard_key is not None:

@@ -9,9 +9,7 @@ by threads: what is reserved is written and published before another thread can 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
-from silomq.client._future cimport F_APPENDED, F_DONE, F_FAILED
-import collections
-import sys
+from silomq.client._future cimport F_APPENDED, F_DONE, F_FAILED, run_callbacks
 
 from ..store.errors import IllegalMessage
 from ..store.status import PutMessageStatus
@@ -21,8 +19,7 @@ cdef uint64_t ONE = 1
 
 
 cdef class RingProducer:
-    """The ring's side of a producer. `config` holds what the registry said of the store (see
-    `client/session.py`)."""
+    """The ring's side of a producer. `config` is what the registry said (`client/session.py`)."""
 
     def __init__(self, config, *, double send_timeout_s):
         self.routes = {}
@@ -38,10 +35,9 @@ cdef class RingProducer:
         self.spin_ns = config.producer_spin_us * 1000
         self.sync_timeout_ns = config.sync_flush_timeout_ms * 1000000
 
-    def bind(self, unsigned char[::1] ring not None, uint64_t capacity, const unsigned char[::1] control not None,
-             int bell):
-        """Starts a session: an empty ring in `ring`, the store's control block, the eventfd that
-        wakes append."""
+    def bind(self, unsigned char[::1] ring not None, uint64_t capacity,
+             const unsigned char[::1] control not None, int bell):
+        """Starts a session: an empty ring, the store's control block, append's eventfd."""
         self.ring_view = ring
         self.control_view = control
         self.ring = &ring[0]
@@ -55,8 +51,7 @@ cdef class RingProducer:
     # -- the ring
 
     cdef uint8_t *reserve(self, uint64_t length, double timeout_s) except NULL:
-        """Room for a frame of `length` bytes that does not wrap. Waits for append when the ring is
-        full.
+        """Room for a frame of `length` bytes that does not wrap. Waits while the ring is full.
 
         The lock is given up only inside `make_room`, after which everything is looked at again.
         """
@@ -66,8 +61,9 @@ cdef class RingProducer:
         if length > self.largest:
             raise IllegalMessage(
                 PutMessageStatus.MESSAGE_ILLEGAL,
-                f"the message (or batch) needs {length} bytes of ring, this producer's ring of {self.capacity} "
-                f"bytes takes {self.largest} at once: open it with a larger ring_size, or send less in one call",
+                f"the message (or batch) needs {length} bytes of ring, this producer's ring of "
+                f"{self.capacity} bytes takes {self.largest} at once: open it with a larger "
+                "ring_size, or send less in one call",
             )
         while True:
             if self.closed is not None:
@@ -89,15 +85,14 @@ cdef class RingProducer:
             self.at = 0
 
     cdef int make_room(self, uint64_t need, int64_t deadline) except -1:
-        """Takes out the results that are there; if that does not free `need` bytes, waits once for
-        more."""
+        """Takes out results; if that does not free `need` bytes, waits once for more."""
         self.reap()
         if self.capacity - (self.head - self.tail) >= need:
             return 0
         if silo_monotonic_ns() >= deadline:
             raise SendTimeout(
-                f"the ring is full: {self.head - self.tail} bytes wait for the store, which takes messages more "
-                "slowly than this producer sends them"
+                f"the ring is full: {self.head - self.tail} bytes wait for the store, which takes "
+                "messages more slowly than this producer sends them"
             )
         silo_store(self.ring + RING_HEAD, self.head)  # a pad may not have been published yet
         self.ring_bell()
@@ -130,8 +125,7 @@ cdef class RingProducer:
 
     cdef void seal(self, uint8_t *frame, uint64_t length, uint32_t record_bytes, uint32_t count,
                    uint32_t slot, bint wait) noexcept:
-        """Fills in the header of a frame whose records are written: the CRC-32C covers all but the
-        bodies."""
+        """The header of a frame whose records are written; its CRC-32C leaves out the bodies."""
         cdef silo_frame *f = <silo_frame *>frame
         cdef uint8_t *r = frame + FRAME_HEADER
         cdef uint32_t crc, i, left = record_bytes
@@ -147,7 +141,8 @@ cdef class RingProducer:
         for i in range(count):
             silo_parse_record(r, left, &m)
             crc = silo_crc32c(crc, r, m.body_at)
-            crc = silo_crc32c(crc, r + m.body_at + m.body_length, m.total - m.body_at - m.body_length)
+            crc = silo_crc32c(
+                crc, r + m.body_at + m.body_length, m.total - m.body_at - m.body_length)
             r += m.total
             left -= m.total
         f.crc = crc
@@ -191,7 +186,8 @@ cdef class RingProducer:
             if self.first is None:
                 self.last = None
             future.next = None
-            memcpy(&future.outcome, self.ring + RING_DATA + future.at + FRAME_RESULT, sizeof(silo_result))
+            memcpy(&future.outcome, self.ring + RING_DATA + future.at + FRAME_RESULT,
+                   sizeof(silo_result))
             if future.outcome.status != PUT_OK:
                 future.error = IllegalMessage(
                     PutMessageStatus(future.outcome.status), "the store refused the message")
@@ -249,21 +245,22 @@ cdef class RingProducer:
                 return
             left = deadline - silo_monotonic_ns()
             if left <= 0:
+                known = ("appended, not yet durable" if future.state == F_APPENDED
+                         else "not yet appended")
                 raise SendTimeout(
-                    f"no answer for {timeout_s:g} s; the message may still be stored: state "
-                    f"{'appended, not yet durable' if future.state == F_APPENDED else 'not yet appended'}"
-                )
+                    f"no answer for {timeout_s:g} s; the message may still be stored: "
+                    f"state {known}")
             if future.state == F_APPENDED:
                 self.wait_change(self.control + CONTROL_FLUSHED, flushed, min(left * 1e-9, 0.05))
             else:
                 self.wait_change(self.ring + RING_TAIL, self.tail, min(left * 1e-9, 0.05))
 
     cdef int wait_change(self, const uint8_t *word, uint64_t seen, double timeout_s) except -1:
-        """Waits, without the interpreter's lock, until `word` is no longer `seen`: spins a little,
-        then sleeps."""
+        """Without the interpreter's lock: spins, then sleeps, until `word` is no longer `seen`."""
         cdef int64_t start, limit = <int64_t>(timeout_s * 1e9)
         cdef uint64_t *asleep = <uint64_t *>(self.ring + RING_PRODUCER_ASLEEP)
-        cdef object ring = self.ring_view, control = self.control_view  # alive while the lock is away
+        # Kept alive while the lock is away.
+        cdef object ring = self.ring_view, control = self.control_view
         cdef bint changed = False
         with nogil:
             start = silo_monotonic_ns()
@@ -281,8 +278,7 @@ cdef class RingProducer:
         return 0
 
     def progress(self, double timeout_s):
-        """For the thread that serves callbacks: resolves what is done, else waits for some
-        progress."""
+        """For the thread that serves callbacks: resolves what is done, else waits for more."""
         cdef uint64_t flushed = silo_load(self.control + CONTROL_FLUSHED)
         self.reap()
         if self.first_durable is not None:
@@ -330,8 +326,7 @@ cdef class RingProducer:
         self.closed = error
 
     def wait_answered(self, double timeout_s):
-        """Waits until every published frame was answered, under SYNC_FLUSH also made durable.
-        Raises SendTimeout."""
+        """Waits until all that was published is answered, under SYNC_FLUSH durable; SendTimeout."""
         cdef int64_t deadline = silo_monotonic_ns() + <int64_t>(timeout_s * 1e9)
         cdef uint64_t target = self.head, flushed
         while True:
@@ -342,7 +337,8 @@ cdef class RingProducer:
             if self.closed is not None:
                 raise self.closed
             if silo_monotonic_ns() >= deadline:
-                raise SendTimeout(f"{target - self.tail} bytes were not answered within {timeout_s:g} s")
+                raise SendTimeout(
+                    f"{target - self.tail} bytes were not answered within {timeout_s:g} s")
             if self.tail < target:
                 self.wait_change(self.ring + RING_TAIL, self.tail, 0.05)
             else:
@@ -359,8 +355,7 @@ cdef class RingProducer:
         return found
 
     def unanswered(self):
-        """The frames that were published and not answered: (records as bytes, count, future or
-        None), in order."""
+        """The published frames without an answer, in order: (records, count, future or None)."""
         cdef uint64_t p = silo_load(self.ring + RING_TAIL), at = p % self.capacity
         cdef SendFuture future = self.first
         cdef silo_frame *f
@@ -368,7 +363,7 @@ cdef class RingProducer:
         while p < self.head:
             f = <silo_frame *>(self.ring + RING_DATA + at)
             if f.kind == KIND_RECORDS:
-                records = (<const char *>(self.ring + RING_DATA + at + FRAME_HEADER))[:f.record_bytes]
+                records = (<const char *>f + FRAME_HEADER)[:f.record_bytes]
                 mine = future if future is not None and future.end == p + f.length else None
                 if mine is not None:
                     future = future.next
@@ -377,9 +372,9 @@ cdef class RingProducer:
             at = (at + f.length) % self.capacity
         return found
 
-    def resubmit(self, bytes records, uint32_t count, uint32_t slot, SendFuture future, double timeout_s):
-        """Publishes records that an earlier session left unanswered; its future, if any, goes on
-        here."""
+    def resubmit(self, bytes records, uint32_t count, uint32_t slot, SendFuture future,
+                 double timeout_s):
+        """Publishes records that an earlier session left unanswered; their future goes on here."""
         cdef uint64_t length = (FRAME_HEADER + <uint64_t>len(records) + 63) & ~<uint64_t>63
         cdef uint8_t *frame = self.reserve(length, timeout_s)
         memcpy(frame + FRAME_HEADER, <const char *>records, len(records))
@@ -398,15 +393,3 @@ cdef class RingProducer:
     def forget_pending(self):
         """Drops the lists of open futures: `resubmit` takes them up again."""
         self.first = self.last = self.first_durable = self.last_durable = None
-
-cdef run_callbacks(SendFuture future, list callbacks):
-    """A callback's error is its own: it is reported as Python reports errors that nobody can
-    catch."""
-    for callback in callbacks:
-        try:
-            callback(future)
-        except Exception:
-            sys.unraisablehook(Unraisable(*sys.exc_info(), "in a SendFuture's callback", callback))
-
-
-Unraisable = collections.namedtuple("Unraisable", "exc_type exc_value exc_traceback err_msg object")

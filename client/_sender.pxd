@@ -9,8 +9,8 @@ from silomq.client._ring cimport RingProducer
 
 cdef class Sender(RingProducer):
     cdef Route route(self, object topic)
-    cdef SendFuture put(self, object topic, object body, object tags, object keys, object properties,
-                        uint32_t flag, object queue, object shard_key, object born,
-                        bint wait_store, bint want, double timeout_s)
+    cdef SendFuture put(self, object topic, object body, object tags, object keys,
+                        object properties, uint32_t flag, object queue, object shard_key,
+                        object born, bint wait_store, bint want, double timeout_s)
     cdef SendFuture put_batch(self, object topic, object messages, object queue, object shard_key,
                               bint want, double timeout_s)

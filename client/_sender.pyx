@@ -31,9 +31,9 @@ cdef class Sender(RingProducer):
             found = self.open_topic(topic)
         return <Route>found
 
-    cdef SendFuture put(self, object topic, object body, object tags, object keys, object properties,
-                        uint32_t flag, object queue, object shard_key, object born,
-                        bint wait_store, bint want, double timeout_s):
+    cdef SendFuture put(self, object topic, object body, object tags, object keys,
+                        object properties, uint32_t flag, object queue, object shard_key,
+                        object born, bint wait_store, bint want, double timeout_s):
         """Encodes and publishes one message; its future if one is wanted."""
         cdef Route route
         cdef Encoder encoder = self.encoder
@@ -57,7 +57,7 @@ cdef class Sender(RingProducer):
                 keys = join_keys(keys)
             m.keys = text(keys, &m.keys_length, "keys")
         if properties is not None or not wait_store:
-            extra = encode_extra(properties or {}, wait_store)
+            extra = encode_extra(properties or {}, wait_store=wait_store)
             m.extra = <const uint8_t *>PyBytes_AS_STRING(extra)
             m.extra_length = PyBytes_GET_SIZE(extra)
         m.flag = flag
@@ -92,7 +92,8 @@ cdef class Sender(RingProducer):
         items = messages if type(messages) is list else list(messages)
         count = len(items)
         if count == 0:
-            raise IllegalMessage(PutMessageStatus.MESSAGE_ILLEGAL, "a batch needs at least one message")
+            raise IllegalMessage(
+                PutMessageStatus.MESSAGE_ILLEGAL, "a batch needs at least one message")
         lengths = PyBytes_FromStringAndSize(NULL, 4 * count) if want else None
         for i in range(count):
             take(items[i], &m)
@@ -104,8 +105,8 @@ cdef class Sender(RingProducer):
         if bodies > encoder.max_body:
             raise IllegalMessage(
                 PutMessageStatus.MESSAGE_ILLEGAL,
-                f"the bodies of the batch have {bodies} bytes, the store takes {encoder.max_body} at once "
-                "(max_message_size): send fewer messages in a call",
+                f"the bodies of the batch have {bodies} bytes, the store takes "
+                f"{encoder.max_body} at once (max_message_size): send fewer messages in a call",
             )
         queue_id = route.choose(queue, shard_key)
         length = (FRAME_HEADER + total + 63) & ~<uint64_t>63
@@ -135,25 +136,26 @@ cdef class Sender(RingProducer):
         turns. Raises IllegalMessage, SendTimeout after `timeout` seconds of a full ring,
         StoreClosed.
         """
-        self.put(topic, body, tags, keys, properties, flag, queue, shard_key, born_timestamp, True, False,
-                 self.send_timeout_s if timeout is None else timeout)
+        self.put(topic, body, tags, keys, properties, flag, queue, shard_key, born_timestamp, True,
+                 False, self.send_timeout_s if timeout is None else timeout)
 
-    def send_async(self, topic, body, *, tags=None, keys=None, properties=None, uint32_t flag=0, queue=None,
-                   shard_key=None, born_timestamp=None, bint wait_store=True, callback=None, timeout=None):
+    def send_async(self, topic, body, *, tags=None, keys=None, properties=None, uint32_t flag=0,
+                   queue=None, shard_key=None, born_timestamp=None, bint wait_store=True,
+                   callback=None, timeout=None):
         """Publishes a message and returns its SendFuture. Waits only while the ring is full.
 
         `wait_store=False` (RocketMQ's WAIT property) asks for no sync under SYNC_FLUSH. Raises as
         `send_oneway`.
         """
         cdef SendFuture future = self.put(
-            topic, body, tags, keys, properties, flag, queue, shard_key, born_timestamp, wait_store, True,
-            self.send_timeout_s if timeout is None else timeout)
+            topic, body, tags, keys, properties, flag, queue, shard_key, born_timestamp, wait_store,
+            True, self.send_timeout_s if timeout is None else timeout)
         if callback is not None:
             future.add_done_callback(callback)
         return future
 
-    def send(self, topic, body, *, tags=None, keys=None, properties=None, uint32_t flag=0, queue=None,
-             shard_key=None, born_timestamp=None, bint wait_store=True, timeout=None):
+    def send(self, topic, body, *, tags=None, keys=None, properties=None, uint32_t flag=0,
+             queue=None, shard_key=None, born_timestamp=None, bint wait_store=True, timeout=None):
         """Sends a message and waits for the store's answer, a SendResult.
 
         PUT_OK means appended, under SYNC_FLUSH durable; FLUSH_DISK_TIMEOUT that it was appended but
@@ -168,7 +170,8 @@ cdef class Sender(RingProducer):
         cdef double seconds = self.send_timeout_s if timeout is None else timeout
         return self.put_batch(topic, messages, queue, shard_key, True, seconds).result(seconds)
 
-    def send_batch_async(self, topic, messages, *, queue=None, shard_key=None, callback=None, timeout=None):
+    def send_batch_async(self, topic, messages, *, queue=None, shard_key=None, callback=None,
+                         timeout=None):
         """As `send_batch`, but returns the batch's SendFuture."""
         cdef SendFuture future = self.put_batch(
             topic, messages, queue, shard_key, True,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
-from ..shm.control import ACTORS, ActorState, StoreState
+from ..shm.control import ACTORS, ActorState, Control, StoreState
 from .session import Connection
 
 _WORDS = (
@@ -47,6 +47,11 @@ class Admin:
 
     def __init__(self, store: str | os.PathLike[str]) -> None:
         self._link = Connection(store)
+
+    @property
+    def control(self) -> Control:
+        """The store's control block, read-only, for who watches single words."""
+        return self._link.control
 
     def status(self) -> dict[str, Any]:
         """Positions (bytes), counts, the processes, and what start-up found: a dict fit for

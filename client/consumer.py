@@ -73,7 +73,7 @@ class Consumer:
                 raise ValueError(
                     f"queue {queue_id} of topic {topic}: it has queues 0 to {len(slots) - 1}"
                 )
-        self._root = Folder.open(config.store)
+        self._root = Folder.open(self._link.path)
         self._queue_root = self._root.folder(CONSUME_QUEUE)
         self._log = LogReader(self._root.folder(COMMIT_LOG), config.file_size_commit_log)
         self._queues = [_Queue(queue_id, slots[queue_id], self._link) for queue_id in chosen]
@@ -88,7 +88,7 @@ class Consumer:
             [self._link.control.word("dispatched")] if many else [q.arrival for q in self._queues]
         )
 
-    def _resolve(self, queue: _Queue, start: Start) -> int:
+    def _resolve(self, queue: _Queue, start: str | int) -> int:
         if start == "earliest":
             return self._link.table.queue_word(queue.slot, "min_offset").load()
         if start == "latest":

@@ -10,12 +10,26 @@ from ..store.status import PutMessageStatus
 
 # What the store and its clients set themselves.
 RESERVED = frozenset(
-    ("TAGS", "KEYS", "UNIQ_KEY", "WAIT", "DELAY", "REAL_TOPIC", "REAL_QID", "TRAN_MSG", "PGROUP")
-    + ("__CRC32#", "INNER_NUM", "INNER_BASE", "INNER_MULTI_DISPATCH", "INNER_MULTI_QUEUE_OFFSET")
+    (
+        "TAGS",
+        "KEYS",
+        "UNIQ_KEY",
+        "WAIT",
+        "DELAY",
+        "REAL_TOPIC",
+        "REAL_QID",
+        "TRAN_MSG",
+        "PGROUP",
+        "__CRC32#",
+        "INNER_NUM",
+        "INNER_BASE",
+        "INNER_MULTI_DISPATCH",
+        "INNER_MULTI_QUEUE_OFFSET",
+    )
 )
 
 
-def encode_extra(properties: Mapping[str, str], wait_store: bool) -> bytes:
+def encode_extra(properties: Mapping[str, str], *, wait_store: bool) -> bytes:
     """User properties, and WAIT=false where no sync is wanted, as the property string has them.
 
     Raises IllegalMessage for a reserved name or RocketMQ's separators.
@@ -24,7 +38,7 @@ def encode_extra(properties: Mapping[str, str], wait_store: bool) -> bytes:
     if taken:
         raise IllegalMessage(
             PutMessageStatus.MESSAGE_ILLEGAL,
-            f"property {sorted(taken)[0]} is set by the store: use the argument of send, or another name",
+            f"property {min(taken)} is set by the store: use the argument of send, or another name",
         )
     return encode_properties({**properties, **({} if wait_store else {"WAIT": "false"})})
 

@@ -17,7 +17,6 @@ from ._sender import Sender
 from .errors import SessionLost, StoreClosed
 from .session import Connection
 
-DEFAULT_RING = 16 * 1024 * 1024
 _producers: weakref.WeakSet[Producer] = weakref.WeakSet()
 
 
@@ -39,7 +38,7 @@ class Producer(Sender):
         self,
         store: str | os.PathLike[str],
         *,
-        ring_size: int = DEFAULT_RING,
+        ring_size: int | None = None,
         timeout: float = 3.0,
         on_restart: Literal["error", "retry"] = "error",
         reconnect_timeout: float = 30.0,
@@ -47,13 +46,13 @@ class Producer(Sender):
         if on_restart not in ("error", "retry"):
             raise ValueError(f"on_restart={on_restart!r}: 'error' or 'retry'")
         self.store = os.fspath(store)
-        self.ring_size = ring_size
+        self.ring_size = -1 if ring_size is None else ring_size
         self.on_restart = on_restart
         self.reconnect_timeout = reconnect_timeout
         self._reconnecting = threading.RLock()
         self._thread: threading.Thread | None = None
         self._work = threading.Event()
-        self._connection = Connection(store, ring_size)
+        self._connection = Connection(store, self.ring_size)
         super().__init__(self._connection.config, send_timeout_s=timeout)
         self._bind()
         _producers.add(self)
@@ -115,8 +114,8 @@ class Producer(Sender):
             return
         if why == RingClosed.BAD_FRAME:
             error: StoreError = SessionLost(
-                "the store closed this session because its ring made no sense: is another program writing to this "
-                "process's memory?"
+                "the store closed this session because its ring made no sense: is another program "
+                "writing to this process's memory?"
             )
         else:
             error = StoreClosed(

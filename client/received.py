@@ -120,4 +120,7 @@ class MessageView:
         return len(self._record)
 
     def __repr__(self) -> str:
-        return f"MessageView({self.topic}[{self.queue_id}]@{self.queue_offset}, {len(self.body)} bytes)"
+        return (
+            f"MessageView({self.topic}[{self.queue_id}]@{self.queue_offset}, "
+            f"{len(self.body)} bytes)"
+        )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from typing import Literal
 
 from ..store.ids import Host, encode_message_id
 from ..store.status import PutMessageStatus
@@ -17,6 +18,7 @@ class SendResult:
     """
 
     __slots__ = (
+        "_durable",
         "_key",
         "_lengths",
         "_store_host",
@@ -29,7 +31,7 @@ class SendResult:
         "topic",
     )
 
-    def __init__(
+    def __init__(  # noqa: PLR0917 - the kernel's call, on every send's path: names cost time
         self,
         status: PutMessageStatus,
         topic: str,
@@ -41,6 +43,7 @@ class SendResult:
         key: tuple[bytes, int, int, int],
         lengths: bytes | None,
         store_host: bytes,
+        durable: bool,  # noqa: FBT001 - made by the kernel alone
     ) -> None:
         self.status = status
         self.topic = topic
@@ -52,6 +55,12 @@ class SendResult:
         self._key = key
         self._lengths = lengths
         self._store_host = store_host
+        self._durable = durable and status == PutMessageStatus.PUT_OK
+
+    @property
+    def level(self) -> Literal["appended", "durable"]:
+        """What the answer means: `appended` survives the death of all processes, `durable` a power cut."""
+        return "durable" if self._durable else "appended"
 
     @property
     def message_ids(self) -> list[str]:

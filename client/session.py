@@ -110,12 +110,14 @@ class Connection:
             end.close()
             what = "no store runs there" if Path(self.path).is_dir() else "there is no such folder"
             raise StoreClosed(
-                f"cannot connect to {self.path}: {what}; start it with: silo serve --store {self.path}"
+                f"cannot connect to {self.path}: {what}; "
+                f"start it with: silo serve --store {self.path}"
             ) from error
         except PermissionError as error:
             end.close()
             raise StoreClosed(
-                f"cannot connect to {self.path}: user {os.geteuid()} may not; join the group of its socket"
+                f"cannot connect to {self.path}: user {os.geteuid()} may not; "
+                "join the group of its socket"
             ) from error
         return end
 

@@ -192,6 +192,8 @@ class Choice(Kind):
         return " or ".join(f'"{value.value}"' for value in self.values)
 
     def parse(self, raw: object) -> enum.StrEnum:
+        if not isinstance(raw, str):
+            raise ValueError  # noqa: TRY004  # all kinds refuse with a ValueError
         return self.values(raw)
 
 

@@ -89,7 +89,7 @@ def _console() -> Processor:
 def _json(_logger: WrappedLogger, _method: str, event: EventDict) -> str:
     ordered = {key: event[key] for key in _FIRST if key in event}
     # A lone surrogate (from a file name that is not UTF-8) is written as \udcff: JSON's escape too.
-    return json.dumps(ordered | event, default=repr, ensure_ascii=False, skipkeys=True)
+    return json.dumps({**ordered, **event}, default=repr, ensure_ascii=False, skipkeys=True)
 
 
 def _printable(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:

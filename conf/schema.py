@@ -225,10 +225,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         Size(
             64 * KIB,
             2 * GIB - PAGE,
-            "Of a producer that asks for none: two of the largest messages, a cache's worth.",
+            "Of a producer that asks for none: half of it bounds a message or batch.",
             multiple=PAGE,
         ),
-    ] = 8 * MIB
+    ] = 16 * MIB
     ring_size_max: Annotated[
         int,
         Size(

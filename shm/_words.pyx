@@ -10,7 +10,8 @@ cdef extern from "shm/words.h" nogil:
     void silo_fence()
     int silo_futex_wait(const void *p, uint64_t seen, int64_t timeout_ns)
     int silo_futex_wake(const void *p, int count)
-    int silo_futex_wait_any(const void *const *words, const uint64_t *seen, int count, int64_t timeout_ns)
+    int silo_futex_wait_any(const void *const *words, const uint64_t *seen, int count,
+                            int64_t timeout_ns)
     int FUTEX_MOST
     void SILO_FAULT(const char *name)
 

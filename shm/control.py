@@ -3,8 +3,9 @@
 One posix_ipc segment a store, written by its actors and mapped read-only by clients. Every word is
 an unsigned 64-bit integer with one writer; words with different writers, and words that are polled
 while others change, are on cache lines of their own (128 bytes, because CPUs fetch lines in pairs).
-Positions are absolute offsets of the commit log, in bytes. "Survives" in the last column: the word
-keeps its value when its writer is replaced.
+Positions are absolute offsets of the commit log, in bytes. "S" at the end of a row: the word
+survives, that is, it keeps its value when its writer is replaced. `flushed` is a futex for
+producers, `dispatched` for readers of many queues, `ready` for append.
 
 Layout control:
 
@@ -18,36 +19,36 @@ offset  size   type  field                meaning
 128     8      u64   state                supervisor: a StoreState. readers: all
 136     8      u64   generation           supervisor: counts starts of this control block's store
 144     8      u64   started_ms           supervisor: epoch ms
-152     8      u64   append_mail           supervisor: messages sent to append so far. readers: append
+152     8      u64   append_mail          supervisor: messages to append so far. readers: append
 160     8      u64   sessions             supervisor: client sessions it holds. readers: cli
-256     8      u64   wrote                append: end of the last whole record or end-of-file record; survives
-264     8      u64   store_time_ms        append: newest store timestamp given out; survives
-272     8      u64   records              append: records appended so far; survives
-280     8      u64   rejected             append: frames answered with an error status; survives
+256     8      u64   wrote                append: end of the last whole (or end-of-file) record; S
+264     8      u64   store_time_ms        append: newest store timestamp given out; S
+272     8      u64   records              append: records appended so far; S
+280     8      u64   rejected             append: frames answered with an error status; S
 288     8      u64   file_wanted          append: offset of the file it waits for. readers: allocate
 384     8      u64   append_asleep        append: 1 while it sleeps in epoll. readers: producers
-512     8      u64   committed            commit: end of what left the pool; without a pool unused; survives
+512     8      u64   committed            commit: end of what left the pool; unused without one; S
 640     8      u64   commit_asleep        commit: 1 while it sleeps
-768     8      u64   flushed              flush: all below is durable; a futex for producers; survives
-776     8      u64   flushes              flush: syncs of the commit log so far; survives
-784     8      u64   flush_error          flush: errno of a failed sync; the store is read-only from then on; survives
+768     8      u64   flushed              flush: all below is durable; S
+776     8      u64   flushes              flush: syncs of the commit log so far; S
+784     8      u64   flush_error          flush: errno of a failed sync, store read-only since; S
 896     8      u64   flush_asleep         flush: 1 while it sleeps on `wrote`. readers: append
-1024    8      u64   dispatched           reput: all below is in queues and index; a futex for readers of many queues; survives
-1032    8      u64   dispatch_count       reput: queue entries written so far; survives
+1024    8      u64   dispatched           reput: all below is in queues and index; S
+1032    8      u64   dispatch_count       reput: queue entries written so far; S
 1152    8      u64   reput_asleep         reput: 1 while it sleeps on `wrote` or `flushed`
-1280    8      u64   ready                allocate: end of the last prepared commit-log file; a futex for append; survives
-1288    8      u64   allocate_error       allocate: errno of the last failure, 0 after success; survives
+1280    8      u64   ready                allocate: end of the last prepared commit-log file; S
+1288    8      u64   allocate_error       allocate: errno of the last failure, 0 after success; S
 1296    8      u64   locked_bytes         allocate: bytes locked in memory
-1304    8      u64   warmed               allocate: commit-log bytes below it are in memory, as far as they were warmed. readers: append
-1408    8      u64   min_offset           clean: start of the first commit-log file; survives
-1416    8      u64   disk_flags           clean: disk-full bits; survives
+1304    8      u64   warmed               allocate: log in memory below, if warmed. readers: append
+1408    8      u64   min_offset           clean: start of the first commit-log file; S
+1416    8      u64   disk_flags           clean: disk-full bits; S
 1536    8      u64   topics               registry: topics in the table. readers: cli
-2048    1024   line  process              supervisor: 16 process entries of 64 bytes: pid, starts, started_ms, actor state
+2048    1024   line  process              supervisor: 16 × 64 bytes: pid, starts, started_ms, state
 3072    1024   line  heartbeat            each actor its own 64 bytes: beat_ns (CLOCK_MONOTONIC)
-4096    8      u64   progress_generation  reput: the progress slot to believe is generation % 2; survives
-4224    128    line  progress_0           reput: a progress slot; survives
-4352    128    line  progress_1           reput: a progress slot; survives
-8192    8192   u64   arrival              reput: 1,024 words; queue slot % 1,024 changes when the queue grows
+4096    8      u64   progress_generation  reput: the progress slot to believe is generation % 2; S
+4224    128    line  progress_0           reput: a progress slot; S
+4352    128    line  progress_1           reput: a progress slot; S
+8192    8192   u64   arrival              reput: word (queue slot % 1,024) changes as queues grow
 ======  =====  ====  ===================  =======
 
 Layout progress:
@@ -216,7 +217,7 @@ class Control:
     def progress(self) -> dict[str, int]:
         """The published progress of reput (the fields of the layout `progress`)."""
         while True:
-            generation = self.load("progress_generation")
+            generation = self.load("progress_generation")  # SYNC: progress observe
             slot = CONTROL[f"progress_{generation % 2}"][0]
             values = {
                 name: Word(self.memory, slot + at).load() for name, (at, _) in PROGRESS.items()

@@ -4,6 +4,7 @@
 #define SILO_LAYOUT_H
 
 #include <stdint.h>
+#include <string.h>
 
 enum {
     CONTROL_APPEND_MAIL = 152,
@@ -44,6 +45,16 @@ typedef struct {
 typedef struct {
     int64_t status, physical_offset, queue_offset, store_timestamp;
 } silo_result;
+
+/* Reads the header of the frame at `place` of a ring, once, because a client may change it at any
+ * time. Whether it lies within the `left` bytes that were published and the ring. */
+static inline int silo_read_frame(const uint8_t *ring, uint64_t capacity, uint64_t place,
+                                  uint64_t left, silo_frame *out) {
+    if (left > capacity || left < FRAME_HEADER) return 0;
+    memcpy(out, ring + RING_DATA + place, FRAME_RESULT);
+    return out->length >= FRAME_HEADER && out->length % 64 == 0 && out->length <= left &&
+           out->length <= capacity - place;
+}
 
 /* Reput's progress, the layout `progress` of shm/control.py. */
 typedef struct {

@@ -54,16 +54,21 @@ def receive(end: socket.socket) -> tuple[dict[str, Any] | None, list[int]]:
     if not data and not fds:
         return None, []
     try:
-        if flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC):
-            raise ValueError("a packet longer than any that is sent here")
-        message = msgspec.json.decode(data, type=dict[str, Any])
+        message = _decode(data, flags)
     except (ValueError, msgspec.DecodeError) as error:
         close_all(list(fds))
         raise ValueError(f"not a message: {error}") from error
     return message, list(fds)
 
 
+def _decode(data: bytes, flags: int) -> dict[str, Any]:
+    if flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC):
+        raise ValueError("a packet longer than any that is sent here")
+    return msgspec.json.decode(data, type=dict[str, Any])
+
+
 def close_all(fds: list[int]) -> None:
+    """Closes descriptors; what is closed already is left alone."""
     for fd in fds:
         with contextlib.suppress(OSError):
             os.close(fd)

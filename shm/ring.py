@@ -7,7 +7,7 @@ session began and only grow; a frame's place is its counter modulo the capacity.
 multiples of 64 bytes and never wrap: a pad frame fills the end of the ring.
 
 A client may write anything here at any time. Append takes the capacity from the registry, never
-from the ring.
+from the ring. A frame's `flags` are for statistics: it is clients that wait for a sync.
 
 Layout ring:
 
@@ -19,7 +19,7 @@ offset  size  type  field            meaning
 16      8     u64   session          session number, for people who look at it
 128     8     u64   head             producer: end of the last published frame
 256     8     u64   producer_asleep  producer: 1 while it sleeps on `tail`
-384     8     u64   tail             append: end of the last answered frame; a futex for the producer
+384     8     u64   tail             append: end of the last answered frame; the producer's futex
 512     8     u64   closed           append: 0, or why it stopped reading this ring (a RingClosed)
 520     8     u64   rejected         append: frames of this session answered with an error status
 ======  ====  ====  ===============  =======
@@ -31,11 +31,11 @@ offset  size  type  field            meaning
 ======  ====  ====  ===============  =======
 0       4     u32   length           of the whole frame, bytes, a multiple of 64
 4       4     u32   kind             1 records, 2 pad
-8       4     u32   crc              CRC-32C of bytes 12..32 of the frame and of the records but for their bodies
+8       4     u32   crc              CRC-32C of the frame's bytes 12..32 and the records less bodies
 12      4     u32   record_bytes     length of the records, bytes
 16      4     u32   count            records in the frame, all for one queue
 20      4     u32   queue_slot       of the topic table
-24      4     u32   flags            1 = wait for the sync under SYNC_FLUSH (for statistics; clients do the waiting)
+24      4     u32   flags            1 = wait for the sync under SYNC_FLUSH
 28      4     u32   reserved         0
 32      8     i64   status           append: a PutMessageStatus
 40      8     i64   physical_offset  append: of the first record; -1 = no result yet

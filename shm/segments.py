@@ -19,7 +19,7 @@ import posix_ipc
 from ._memory import Mapping
 
 MODE = 0o600
-_SHM = Path("/dev/shm")
+_SHM = Path("/dev/shm")  # noqa: S108 - not for temporary files: Linux keeps POSIX objects there
 
 
 def store_identity(folder: str | os.PathLike[str]) -> int:
@@ -30,6 +30,7 @@ def store_identity(folder: str | os.PathLike[str]) -> int:
 
 
 def object_name(store_id: int, kind: str) -> str:
+    """The name of one of the store's objects, as shm_open and sem_open take it."""
     return f"/silomq-{store_id:016x}-{kind}"
 
 

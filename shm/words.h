@@ -79,7 +79,8 @@ struct silo_futex_waitv {
     uint64_t value, address;
     uint32_t flags, reserved;
 };
-static inline int silo_futex_wait_any(const void *const *words, const uint64_t *seen, int count, int64_t timeout_ns) {
+static inline int silo_futex_wait_any(const void *const *words, const uint64_t *seen, int count,
+                                      int64_t timeout_ns) {
     struct silo_futex_waitv waits[FUTEX_MOST];
     struct timespec until;
     for (int i = 0; i < count; i++) {

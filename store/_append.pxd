@@ -52,6 +52,8 @@ cdef extern from "shm/layout.h" nogil:
         uint32_t length, kind, crc, record_bytes, count, queue_slot, flags, reserved
     ctypedef struct silo_result:
         int64_t status, physical_offset, queue_offset, store_timestamp
+    bint silo_read_frame(const uint8_t *ring, uint64_t capacity, uint64_t place, uint64_t left,
+                         silo_frame *out)
 
 cdef extern from "limits.h":
     int INT_MAX
@@ -104,16 +106,16 @@ cdef class Appender:
     cdef readonly int bad_ring      # after BAD_RING
     cdef public int refuse_status   # not PUT_OK: every frame is answered with it
 
-    cdef bint frame_is_sound(self, Ring *ring, uint64_t p, uint64_t at, uint64_t head,
-                             silo_frame *frame) noexcept nogil
     cdef bint has_work(self, Ring *ring) noexcept nogil
     cdef int work(self, int64_t spin_ns, int64_t slice_ns) noexcept nogil
     cdef int batch(self) noexcept nogil
     cdef int drain(self, Ring *ring) noexcept nogil
     cdef void reject(self, Ring *ring, uint8_t *p, int status) noexcept nogil
     cdef int append_frame(self, Ring *ring, uint8_t *p, const silo_frame *frame) noexcept nogil
-    cdef int check(self, const uint8_t *records, const silo_frame *frame, const uint8_t *q) noexcept nogil
-    cdef void finish(self, uint8_t *records, const silo_frame *frame, uint8_t *q, uint8_t *p) noexcept nogil
+    cdef int check(self, const uint8_t *r, const silo_frame *frame,
+                   const uint8_t *q) noexcept nogil
+    cdef void finish(self, uint8_t *r, const silo_frame *frame, uint8_t *q,
+                     uint8_t *p) noexcept nogil
     cdef void stamp(self, uint8_t *r, const silo_record *m) noexcept nogil
     cdef void publish(self) noexcept nogil
     cdef int end_file(self) noexcept nogil

@@ -6,8 +6,7 @@ doubles nothing, are in ARCHITECTURE.md section 3; the numbers below are its num
 knows no files and no sessions: `run` returns a reason (IDLE, SLICE, MAIL, ROLL, BAD_RING) and the
 append process decides.
 
-A ring is hostile memory. A frame's header is read once; its records are copied first and checked in
-the copy.
+A ring is hostile memory: a frame's header is read once, its records are checked in the copy.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
@@ -23,13 +22,11 @@ IDLE, SLICE, MAIL, ROLL, BAD_RING = range(5)
 
 
 cdef class Appender:
-    """Appends what `max_sessions` rings hold. `control` and `table` are the writable shared
-    segments.
+    """Appends what `max_sessions` rings hold. `control` and `table` are shared and writable.
 
     `store_host` is the 8 or 20 bytes that every record gets. A batch ends with the frame that takes
     it to `batch_bytes`, and starts at another ring each time, so that none starves. `max_body` is
-    max_message_size. With `append_crc` records must end in the 20 bytes of `__CRC32#`, which are
-    filled.
+    max_message_size. With `append_crc` records must end in `__CRC32#` (20 bytes), which is filled.
     """
 
     def __cinit__(self, unsigned char[::1] control, unsigned char[::1] table, int max_sessions, *,
@@ -73,15 +70,14 @@ cdef class Appender:
         self.file_size = memory.shape[0]
 
     def no_file(self):
-        """Forgets the file: every frame waits until there is one again, or is refused with
-        `refuse_status`."""
+        """Forgets the file: frames wait for the next one, or are refused with `refuse_status`."""
         self.file_view = None
         self.file = NULL
         self.file_size = 0
 
-    def attach(self, int index, unsigned char[::1] memory not None, uint64_t capacity, uint32_t session):
-        """Reads the ring in `memory` from its tail on. `index` names it in `detach` and
-        `bad_ring`."""
+    def attach(self, int index, unsigned char[::1] memory not None, uint64_t capacity,
+               uint32_t session):
+        """Reads the ring in `memory` from its tail on; `index` is its name from now on."""
         cdef Ring *ring = &self.rings[index]
         assert <uint64_t>memory.shape[0] == RING_DATA + capacity
         self.ring_views[index] = memory
@@ -114,8 +110,7 @@ cdef class Appender:
         return not ring.attached or silo_load(ring.base + RING_HEAD) == ring.published
 
     def roll_back(self):
-        """Takes back the queue offsets of a batch that a dead append did not publish: how many
-        queues it had touched."""
+        """Takes back the queue offsets of a dead append's unpublished batch: of how many queues."""
         cdef uint64_t slot, touched = 0
         cdef uint8_t *q
         for slot in range(silo_queue_count(&self.table)):
@@ -127,8 +122,7 @@ cdef class Appender:
         return touched
 
     def settle(self, int index):
-        """Acknowledges the frames that a dead append had appended, erases the results of the rest:
-        bytes acknowledged.
+        """Acknowledges what a dead append had appended (bytes), erases the results of the rest.
 
         Frames are appended in order, so everything up to the last frame whose result lies below
         `wrote` was answered. Must be done for every ring before anything is appended.
@@ -136,13 +130,11 @@ cdef class Appender:
         cdef Ring *ring = &self.rings[index]
         cdef uint64_t head = silo_load(ring.base + RING_HEAD)
         cdef uint64_t p = ring.tail, at = ring.at, settled = ring.tail
-        cdef uint8_t *frame
         cdef silo_frame found
         cdef silo_result result
-        while p < head and self.frame_is_sound(ring, p, at, head, &found):
-            frame = ring.base + RING_DATA + at
+        while p < head and silo_read_frame(ring.base, ring.capacity, at, head - p, &found):
             if found.kind == KIND_RECORDS:
-                memcpy(&result, frame + FRAME_RESULT, sizeof(silo_result))
+                memcpy(&result, ring.base + RING_DATA + at + FRAME_RESULT, sizeof(silo_result))
                 if 0 <= result.physical_offset < <int64_t>self.wrote:
                     settled = p + found.length
             p += found.length
@@ -150,10 +142,9 @@ cdef class Appender:
         acknowledged = settled - ring.tail
         p, at = settled, settled % ring.capacity
         result.status = result.physical_offset = result.queue_offset = result.store_timestamp = -1
-        while p < head and self.frame_is_sound(ring, p, at, head, &found):
-            frame = ring.base + RING_DATA + at
+        while p < head and silo_read_frame(ring.base, ring.capacity, at, head - p, &found):
             if found.kind == KIND_RECORDS:
-                memcpy(frame + FRAME_RESULT, &result, sizeof(silo_result))
+                memcpy(ring.base + RING_DATA + at + FRAME_RESULT, &result, sizeof(silo_result))
             p += found.length
             at = (at + found.length) % ring.capacity
         ring.tail = ring.published = settled
@@ -162,19 +153,8 @@ cdef class Appender:
         silo_futex_wake(ring.base + RING_TAIL, INT_MAX)
         return acknowledged
 
-    cdef bint frame_is_sound(self, Ring *ring, uint64_t p, uint64_t at, uint64_t head,
-                             silo_frame *frame) noexcept nogil:
-        """Reads the header of the frame at `p`, once; whether it lies within the ring and what was
-        published."""
-        if head - p > ring.capacity or head - p < <uint64_t>FRAME_HEADER:
-            return False
-        memcpy(frame, ring.base + RING_DATA + at, FRAME_RESULT)
-        return (frame.length >= <uint32_t>FRAME_HEADER and frame.length % 64 == 0
-                and frame.length <= head - p and frame.length <= ring.capacity - at)
-
     def lie_down(self):
-        """Announces sleep; False (and awake again) if a ring, or the supervisor's mail, turns out
-        to have work."""
+        """Announces sleep; False (and awake again) if a ring or the mail turns out to have work."""
         cdef int i
         silo_store(self.control + CONTROL_APPEND_ASLEEP, 1)  # SYNC: append-asleep publish
         silo_fence()
@@ -195,8 +175,7 @@ cdef class Appender:
         return silo_load(ring.base + RING_HEAD) != ring.tail
 
     def run(self, int64_t spin_ns, int64_t slice_ns):
-        """Appends batches until there has been no work for `spin_ns`, or `slice_ns` are over, or a
-        decision is needed."""
+        """Appends until `spin_ns` without work, `slice_ns` in all, or a decision is needed."""
         cdef int reason
         with nogil:
             reason = self.work(spin_ns, slice_ns)
@@ -224,8 +203,7 @@ cdef class Appender:
                 return R_SLICE
 
     cdef int batch(self) noexcept nogil:
-        """One look at every ring: R_IDLE without, R_SLICE with work done, else what needs a
-        decision."""
+        """One look at every ring: R_IDLE without, R_SLICE with work done, else what to decide."""
         cdef int i, k, reason = R_IDLE, trouble
         cdef Ring *ring
         cdef int64_t now = silo_realtime_ms()
@@ -245,23 +223,20 @@ cdef class Appender:
             if trouble != R_IDLE:
                 self.bad_ring = i
                 self.publish()
-                if trouble == R_ROLL:
-                    return self.end_file()
-                return trouble
+                return self.end_file() if trouble == R_ROLL else trouble
         if reason == R_SLICE:
             self.publish()
         return reason
 
     cdef int drain(self, Ring *ring) noexcept nogil:
-        """Steps 1 to 3 for the frames of one ring: R_IDLE, R_ROLL (the next frame needs a new file)
-        or R_BAD_RING."""
+        """Steps 1 to 3 for one ring: R_IDLE, R_ROLL (a frame needs a new file) or R_BAD_RING."""
         cdef uint64_t head = silo_load(ring.base + RING_HEAD)  # SYNC: ring-head observe
         cdef uint8_t *p
         cdef silo_frame frame
         cdef int status
         while ring.tail < head and self.cursor - self.wrote < self.batch_bytes:
             p = ring.base + RING_DATA + ring.at
-            if not self.frame_is_sound(ring, ring.tail, ring.at, head, &frame):
+            if not silo_read_frame(ring.base, ring.capacity, ring.at, head - ring.tail, &frame):
                 return R_BAD_RING
             if frame.kind != KIND_PAD:
                 status = self.append_frame(ring, p, &frame)
@@ -285,10 +260,10 @@ cdef class Appender:
         silo_store(self.control + CONTROL_REJECTED, silo_load(self.control + CONTROL_REJECTED) + 1)
 
     cdef int append_frame(self, Ring *ring, uint8_t *p, silo_frame *frame) noexcept nogil:
-        """Appends one frame behind the cursor: PUT_OK, another put status, or -1 when it needs a
-        new file."""
+        """Appends one frame behind the cursor: a put status, or -1 when it needs a new file."""
         cdef uint8_t *to
         cdef uint8_t *q
+        cdef uint64_t room = <uint64_t>frame.record_bytes + END_OF_FILE_SIZE
         cdef int status
         if self.refuse_status != PUT_OK:
             return self.refuse_status
@@ -301,9 +276,9 @@ cdef class Appender:
             return MESSAGE_ILLEGAL
         if self.file == NULL:
             return -1
-        if <uint64_t>frame.record_bytes + END_OF_FILE_SIZE > self.file_size:
+        if room > self.file_size:
             return MESSAGE_ILLEGAL
-        if <uint64_t>frame.record_bytes + END_OF_FILE_SIZE > self.file_base + self.file_size - self.cursor:
+        if room > self.file_base + self.file_size - self.cursor:
             return -1
         to = self.file + (self.cursor - self.file_base)
         memcpy(to, p + FRAME_HEADER, frame.record_bytes)  # step 1
@@ -315,26 +290,26 @@ cdef class Appender:
         self.finish(to, frame, q, p)
         return PUT_OK
 
-    cdef int check(self, const uint8_t *records, const silo_frame *frame, const uint8_t *q) noexcept nogil:
-        """Whether the copied bytes are `count` whole records of the queue `q` that recovery will
-        accept."""
-        cdef const uint8_t *r = records
+    cdef int check(self, const uint8_t *r, const silo_frame *frame,
+                   const uint8_t *q) noexcept nogil:
+        """Whether the copy is `count` whole records of the queue `q` that recovery will accept."""
         cdef silo_record m
-        cdef uint32_t left = frame.record_bytes, i
-        cdef uint32_t crc = silo_crc32c(0, <const uint8_t *>frame + FRAME_CHECKED, FRAME_RESULT - FRAME_CHECKED)
+        cdef uint32_t left = frame.record_bytes, i, body_crc
+        cdef uint32_t crc = silo_crc32c(
+            0, <const uint8_t *>frame + FRAME_CHECKED, FRAME_RESULT - FRAME_CHECKED)
         for i in range(frame.count):
-            if silo_parse_record(r, left, &m) != RECORD_OK or m.body_length > self.max_body:
-                return MESSAGE_ILLEGAL
-            if (m.flags & ~ALLOWED_FLAGS
+            if (silo_parse_record(r, left, &m) != RECORD_OK or m.body_length > self.max_body
+                    or m.flags & ~ALLOWED_FLAGS
                     or (m.flags & FLAG_STORE_V6 != 0) != (self.store_host_length == 20)):
                 return MESSAGE_ILLEGAL
             if m.properties_length > MAX_PROPERTIES:
                 return PROPERTIES_SIZE_EXCEEDED
             crc = silo_crc32c(crc, r, m.body_at)
-            crc = silo_crc32c(crc, r + m.body_at + m.body_length, m.total - m.body_at - m.body_length)
-            if silo_be32(r + RECORD_BODY_CRC) != silo_crc32(0, r + m.body_at, m.body_length) & 0x7FFFFFFF:
-                return MESSAGE_ILLEGAL
-            if (silo_be32(r + RECORD_QUEUE_ID) != silo_queue_u32(q, QUEUE_ID)
+            crc = silo_crc32c(
+                crc, r + m.body_at + m.body_length, m.total - m.body_at - m.body_length)
+            body_crc = silo_crc32(0, r + m.body_at, m.body_length) & 0x7FFFFFFF
+            if (silo_be32(r + RECORD_BODY_CRC) != body_crc
+                    or silo_be32(r + RECORD_QUEUE_ID) != silo_queue_u32(q, QUEUE_ID)
                     or not silo_topic_is(&self.table, q, r + m.topic_at, m.topic_length)):
                 return MESSAGE_ILLEGAL
             if self.append_crc and (m.properties_length < CRC_PROPERTY_SIZE
@@ -344,10 +319,9 @@ cdef class Appender:
             r += m.total
         return PUT_OK if left == 0 and crc == frame.crc else MESSAGE_ILLEGAL
 
-    cdef void finish(self, uint8_t *records, const silo_frame *frame, uint8_t *q, uint8_t *p) noexcept nogil:
-        """Steps 2 and 3: offsets, times, the queue's next offset, the result; moves the cursor
-        behind the frame."""
-        cdef uint8_t *r = records
+    cdef void finish(self, uint8_t *r, const silo_frame *frame, uint8_t *q,
+                     uint8_t *p) noexcept nogil:
+        """Steps 2 and 3: offsets, times, next queue offset, result; moves the cursor behind it."""
         cdef uint64_t next = silo_load(q + QUEUE_NEXT), first = next
         cdef silo_record m
         cdef uint32_t i

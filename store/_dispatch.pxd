@@ -8,7 +8,8 @@ cdef extern from "store/table.h" nogil:
     int QUEUE_MAX_OFFSET
     void silo_table_open(silo_table *t, uint8_t *base)
     uint8_t *silo_queue(const silo_table *t, uint32_t slot)
-    int64_t silo_find_queue(const silo_table *t, const uint8_t *name, uint32_t length, uint32_t queue_id)
+    int64_t silo_find_queue(const silo_table *t, const uint8_t *name, uint32_t length,
+                            uint32_t queue_id)
 
 cdef extern from "shm/words.h" nogil:
     uint64_t silo_load(const void *p)
@@ -107,7 +108,7 @@ cdef class Dispatcher:
     cdef Pending group[GROUP]
     cdef uint32_t *hashes           # of the group's keys, one record's behind the other's
     cdef int grouped
-    cdef uint32_t keys_done         # of the record at `position`, when the index filled up in the middle of it
+    cdef uint32_t keys_done         # of the record in whose middle the index filled up
     cdef int64_t delays[DELAY_LEVELS]
     cdef int delay_levels
     cdef readonly long need_slot
@@ -115,12 +116,15 @@ cdef class Dispatcher:
 
     cdef int work(self, size_t limit_word, int64_t slice_ns) noexcept nogil
     cdef int gather(self, uint64_t limit) noexcept nogil
-    cdef int look(self, const silo_record *m, uint64_t offset, Pending *one, uint32_t *keys) noexcept nogil
-    cdef void add_keys(self, const silo_properties *found, uint32_t topic_hash, uint32_t *count) noexcept nogil
+    cdef int look(self, const silo_record *m, uint64_t offset, Pending *one,
+                  uint32_t *keys) noexcept nogil
+    cdef void add_keys(self, const silo_properties *found, uint32_t topic_hash,
+                       uint32_t *count) noexcept nogil
     cdef void add_key(self, uint32_t key_hash, uint32_t *count) noexcept nogil
     cdef int write(self) noexcept nogil
     cdef int put_keys(self, const Pending *one) noexcept nogil
-    cdef void put_index(self, uint32_t key_hash, uint64_t offset, uint64_t store_time) noexcept nogil
+    cdef void put_index(self, uint32_t key_hash, uint64_t offset,
+                        uint64_t store_time) noexcept nogil
     cdef int64_t tags_code(self, const silo_record *m, const silo_properties *found,
                            uint64_t store_time) noexcept nogil
     cdef void write_index_header(self) noexcept nogil

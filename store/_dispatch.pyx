@@ -123,7 +123,8 @@ cdef class Dispatcher:
         cdef uint8_t zero[ENTRY_SIZE]
         memset(zero, 0, ENTRY_SIZE)
         while n < self.index_entries and memcmp(entries + ENTRY_SIZE * n, zero, ENTRY_SIZE):
-            at = self.index + INDEX_HEADER + 4 * (silo_be32(entries + ENTRY_SIZE * n) % self.hash_slots)
+            at = self.index + INDEX_HEADER + 4 * (
+                silo_be32(entries + ENTRY_SIZE * n) % self.hash_slots)
             slot = silo_be32(at)
             while count <= slot < self.index_entries:
                 previous = silo_be32(entries + ENTRY_SIZE * slot + 16)
@@ -202,7 +203,8 @@ cdef class Dispatcher:
                 __builtin_prefetch(next + m.topic_at + 64, 0, 3)
         return R_CAUGHT_UP
 
-    cdef int look(self, const silo_record *m, uint64_t offset, Pending *one, uint32_t *keys) noexcept nogil:
+    cdef int look(self, const silo_record *m, uint64_t offset, Pending *one,
+                  uint32_t *keys) noexcept nogil:
         """What dispatch must know of one record; starts the loads that writing it will need."""
         cdef silo_properties found
         cdef uint32_t topic_hash
@@ -227,13 +229,15 @@ cdef class Dispatcher:
         one.key_to = keys[0]
         return R_CAUGHT_UP
 
-    cdef void add_keys(self, const silo_properties *found, uint32_t topic_hash, uint32_t *count) noexcept nogil:
+    cdef void add_keys(self, const silo_properties *found, uint32_t topic_hash,
+                       uint32_t *count) noexcept nogil:
         """UNIQ_KEY first, then the pieces of KEYS between single spaces."""
         cdef const uint8_t *p = found.keys.at
         cdef const uint8_t *end
         cdef const uint8_t *stop
         if found.unique_key.length:
-            self.add_key(silo_index_hash(topic_hash, found.unique_key.at, found.unique_key.length), count)
+            self.add_key(
+                silo_index_hash(topic_hash, found.unique_key.at, found.unique_key.length), count)
         if found.keys.length == 0:
             return
         end = p + found.keys.length
@@ -260,7 +264,9 @@ cdef class Dispatcher:
             level = min(silo_parse_level(found.delay), self.delay_levels)
             if level > 0:
                 return <int64_t>store_time + self.delays[level - 1]
-        return <int32_t>silo_java_hash(0, found.tags.at, found.tags.length) if found.tags.length else 0
+        if found.tags.length == 0:
+            return 0
+        return <int32_t>silo_java_hash(0, found.tags.at, found.tags.length)
 
     cdef int write(self) noexcept nogil:
         """Writes the group in order; what stops it leaves `dispatched` before the record that could
@@ -307,7 +313,8 @@ cdef class Dispatcher:
         self.keys_done = 0
         return R_CAUGHT_UP
 
-    cdef void put_index(self, uint32_t key_hash, uint64_t offset, uint64_t store_time) noexcept nogil:
+    cdef void put_index(self, uint32_t key_hash, uint64_t offset,
+                        uint64_t store_time) noexcept nogil:
         """IndexFile.putKey: entry, then slot, then the header (which lives in `state`)."""
         cdef silo_progress *s = &self.state
         cdef uint8_t *slot = self.index + INDEX_HEADER + 4 * (key_hash % self.hash_slots)
@@ -340,7 +347,8 @@ cdef class Dispatcher:
     cdef void publish(self) noexcept nogil:
         """Makes the progress official, then wakes the readers of every queue that grew."""
         cdef uint64_t generation = silo_load(self.control + CONTROL_PROGRESS_GENERATION) + 1
-        cdef uint8_t *slot = self.control + (CONTROL_PROGRESS_1 if generation % 2 else CONTROL_PROGRESS_0)
+        cdef uint8_t *slot = self.control + (
+            CONTROL_PROGRESS_1 if generation % 2 else CONTROL_PROGRESS_0)
         cdef uint64_t *words = <uint64_t *>&self.state
         cdef uint8_t *word
         cdef int i, bit
@@ -353,7 +361,8 @@ cdef class Dispatcher:
             for i in range(<int>(sizeof(silo_progress) / 8)):
                 silo_store(slot + 8 * i, words[i])
             SILO_FAULT("reput:progress")
-            silo_store(self.control + CONTROL_PROGRESS_GENERATION, generation)  # SYNC: progress publish
+            # SYNC: progress publish
+            silo_store(self.control + CONTROL_PROGRESS_GENERATION, generation)
             SILO_FAULT("reput:generation")
             silo_store(self.control + CONTROL_DISPATCH_COUNT, self.state.dispatch_count)
             silo_store(self.control + CONTROL_DISPATCHED, self.state.dispatched)

@@ -19,7 +19,8 @@ cdef extern from "store/record.h" nogil:
 END_OF_FILE, NOTHING, BAD_LENGTHS, BAD_CRC, BAD_OFFSET, FULL = range(6)
 
 
-def scan(const unsigned char[::1] memory not None, uint64_t position, uint64_t base, bint check_crc):
+def scan(const unsigned char[::1] memory not None, uint64_t position, uint64_t base,
+         bint check_crc):
     """Walks the file in `memory`, whose first byte is at log offset `base`, from `position` (bytes
     into it) on.
 

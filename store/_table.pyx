@@ -9,7 +9,8 @@ cdef extern from "store/table.h" nogil:
         pass
     void silo_table_open(silo_table *t, uint8_t *base)
     uint64_t silo_queue_hash(const uint8_t *name, uint32_t length, uint32_t queue_id)
-    int64_t silo_find_queue(const silo_table *t, const uint8_t *name, uint32_t length, uint32_t queue_id)
+    int64_t silo_find_queue(const silo_table *t, const uint8_t *name, uint32_t length,
+                            uint32_t queue_id)
     void silo_insert_bucket(const silo_table *t, uint32_t slot)
 
 

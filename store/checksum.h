@@ -56,8 +56,8 @@ __attribute__((constructor)) static void silo_checksum_init(void) {
 #if defined(__x86_64__)
     __builtin_cpu_init();
     if (__builtin_cpu_supports("pclmul") && __builtin_cpu_supports("sse4.2")) silo_crc_level = 1;
-    if (silo_crc_level && __builtin_cpu_supports("vpclmulqdq") && __builtin_cpu_supports("avx512f") &&
-        __builtin_cpu_supports("avx512vl"))
+    if (silo_crc_level && __builtin_cpu_supports("vpclmulqdq") &&
+        __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl"))
         silo_crc_level = 2;
 #endif
 }
@@ -127,7 +127,8 @@ SILO_CLMUL static uint32_t silo_crc32_clmul(uint32_t crc, const uint8_t *p, size
         }
         a = silo_fold128(silo_fold128(silo_fold128(a, k128, b), k128, c), k128, d);
     }
-    for (; n >= 16; p += 16, n -= 16) a = silo_fold128(a, k128, _mm_loadu_si128((const __m128i *)p));
+    for (; n >= 16; p += 16, n -= 16)
+        a = silo_fold128(a, k128, _mm_loadu_si128((const __m128i *)p));
     return silo_crc_by_table(0, silo_reduce128(a), p, n);
 }
 
@@ -154,14 +155,17 @@ SILO_VCLMUL static uint32_t silo_crc32_vclmul(uint32_t crc, const uint8_t *p, si
     a = silo_fold512(silo_fold512(silo_fold512(a, k512, b), k512, c), k512, d);
     for (; n >= 64; p += 64, n -= 64) a = silo_fold512(a, k512, _mm512_loadu_si512(p));
     const __m128i k128 = silo_constant(0);
-    __m128i x = silo_fold128(_mm512_extracti32x4_epi32(a, 0), silo_constant(2), _mm512_extracti32x4_epi32(a, 3));
+    __m128i x = silo_fold128(_mm512_extracti32x4_epi32(a, 0), silo_constant(2),
+                             _mm512_extracti32x4_epi32(a, 3));
     x = silo_fold128(_mm512_extracti32x4_epi32(a, 1), silo_constant(1), x);
     x = silo_fold128(_mm512_extracti32x4_epi32(a, 2), k128, x);
-    for (; n >= 16; p += 16, n -= 16) x = silo_fold128(x, k128, _mm_loadu_si128((const __m128i *)p));
+    for (; n >= 16; p += 16, n -= 16)
+        x = silo_fold128(x, k128, _mm_loadu_si128((const __m128i *)p));
     return silo_crc_by_table(0, silo_reduce128(x), p, n);
 }
 
-__attribute__((target("sse4.2"))) static uint32_t silo_crc32c_sse(uint32_t crc, const uint8_t *p, size_t n) {
+__attribute__((target("sse4.2"))) static uint32_t
+silo_crc32c_sse(uint32_t crc, const uint8_t *p, size_t n) {
     uint64_t c = crc, w;
     for (; n >= 8; n -= 8, p += 8) {
         memcpy(&w, p, 8);

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 from dataclasses import dataclass
 
@@ -48,7 +49,8 @@ class CommitLog:
             if size != self.file_size:
                 raise StoreError(
                     f"{folder.path}/{file_name(base)} has {size} bytes, the setting "
-                    f"mapped_file_size_commit_log says {self.file_size}: set it to the size the store was made with"
+                    f"mapped_file_size_commit_log says {self.file_size}: set it to the size the "
+                    "store was made with"
                 )
             return LogFile(base, disk.map_file(fd, 0, size, writable=writable))
 
@@ -64,7 +66,8 @@ class CommitLog:
             with ours.file(temporary, write=True, create=True) as fd:
                 disk.allocate(fd, 0, self.file_size)
         except OSError:
-            ours.unlink(temporary)
+            with contextlib.suppress(FileNotFoundError):
+                ours.unlink(temporary)
             raise
         ours.rename(temporary, self.folders.commit_log, file_name(base))
         self.folders.commit_log.sync()
@@ -92,4 +95,5 @@ class CommitLog:
 
 
 def disk_full(error: OSError) -> bool:
+    """Whether the error says that there is no space, on the disk or in the user's quota."""
     return error.errno in (errno.ENOSPC, errno.EDQUOT)

@@ -13,7 +13,7 @@ offset  size  type  field      meaning
 ======  ====  ====  =========  =======
 0       8     i64   offset     of the record in the commit log
 8       4     i32   size       of the whole record, bytes
-12      8     i64   tags_code  Java hash of the tags, or for a delayed message when it is due, epoch ms
+12      8     i64   tags_code  Java hash of the tags; of a delayed message when it is due, epoch ms
 ======  ====  ====  =========  =======
 """
 

@@ -76,6 +76,7 @@ def allocate(fd: int, offset: int, length: int) -> None:
 
 
 def map_file(fd: int, offset: int, length: int, *, writable: bool) -> Mapping:
+    """Maps `length` bytes of a file from `offset` on, shared with every process that maps them."""
     return Mapping(fd, offset, length, writable)
 
 

@@ -144,7 +144,7 @@ class Dispatching:
         record = decode_record(memoryview(self._file.mapping), at, check_crc=False)
         if self.unknown_queue is None:
             raise StoreError(
-                f"the record at offset {self.position} belongs to queue {record.queue_id} of {record.topic}, which "
-                "is not in the topic table"
+                f"the record at offset {self.position} belongs to queue {record.queue_id} of "
+                f"{record.topic}, which is not in the topic table"
             )
         self.unknown_queue(record.topic, record.queue_id)

@@ -9,7 +9,7 @@ Layout header:
 ======  ====  ====  ================  =======
 offset  size  type  field             meaning
 ======  ====  ====  ================  =======
-0       8     i64   begin_timestamp   store time of the first record; of the file before until there is one
+0       8     i64   begin_timestamp   store time of the first record; until then of the file before
 8       8     i64   end_timestamp     store time of the last record
 16      8     i64   begin_phy_offset  of the first record
 24      8     i64   end_phy_offset    of the last record
@@ -104,8 +104,9 @@ class IndexFiles:
         size = self.folder.size(str(name))
         if size != self.size:
             raise StoreError(
-                f"{self.folder.path}/{name} has {size} bytes, {self.slots} slots and {self.entries} entries take "
-                f"{self.size}: set max_hash_slot_num and max_index_num to what the store was made with"
+                f"{self.folder.path}/{name} has {size} bytes, {self.slots} slots and "
+                f"{self.entries} entries take {self.size}: set max_hash_slot_num and "
+                "max_index_num to what the store was made with"
             )
         with self.folder.file(str(name), write=writable) as fd:
             return disk.map_file(fd, 0, self.size, writable=writable)

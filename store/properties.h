@@ -41,7 +41,11 @@ static inline void silo_find_properties(const uint8_t *p, uint32_t length, silo_
 static inline uint32_t silo_utf8_next(const uint8_t **p, const uint8_t *end) {
     const uint8_t *s = *p;
     uint32_t c = *s, least = 0;
-    int more = c < 0x80 ? 0 : c >= 0xC2 && c < 0xE0 ? 1 : c >= 0xE0 && c < 0xF0 ? 2 : c >= 0xF0 && c < 0xF5 ? 3 : -1;
+    int more = c < 0x80                ? 0
+               : c >= 0xC2 && c < 0xE0 ? 1
+               : c >= 0xE0 && c < 0xF0 ? 2
+               : c >= 0xF0 && c < 0xF5 ? 3
+                                       : -1;
     *p = s + 1;
     if (more <= 0) return more == 0 ? c : 0xFFFD;
     c &= 0x3Fu >> more;

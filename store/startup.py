@@ -75,8 +75,8 @@ def check_layout(folders: StoreFolders) -> None:
         return
     if not text.isdigit() or int(text) > LAYOUT_VERSION:
         raise StoreError(
-            f"{folders.ours.path}/{LAYOUT_FILE} says {text!r}: the store was made by a newer SiloMQ (this one knows "
-            f"layouts up to {LAYOUT_VERSION}); start it with that version"
+            f"{folders.ours.path}/{LAYOUT_FILE} says {text!r}: the store was made by a newer "
+            f"SiloMQ (this one knows layouts up to {LAYOUT_VERSION}); start it with that version"
         )
 
 
@@ -107,13 +107,13 @@ def refuse_data_behind(log: CommitLog, end: int, why: int) -> None:
         if base <= end:
             continue
         view = memoryview(log.open(base).mapping)
-        _, records, _, _ = kernel.scan(view[: 1 << 20], 0, base, False)
+        _, records, _, _ = kernel.scan(view[: 1 << 20], 0, base, check_crc=False)
         if records:
             raise Corrupt(
                 f"{log.folders.commit_log.path}/{file_name(log.base_of(end))}",
                 end,
-                f"{_ENDS[why]}, but the file {file_name(base)} behind it holds records: the store does not cut good "
-                "data; restore the damaged file from a copy",
+                f"{_ENDS[why]}, but the file {file_name(base)} behind it holds records: the store "
+                "does not cut good data; restore the damaged file from a copy",
             )
 
 
@@ -198,8 +198,8 @@ class StartUp:
                 read_nums=max(config.read_queue_nums, write_nums),
                 perm=config.perm,
             )
-        for name, nums in needed.items():
-            nums = max(nums, self.settings.default_topic_queue_nums)
+        for name, least in needed.items():
+            nums = max(least, self.settings.default_topic_queue_nums)
             self.table.add_topic(name, write_nums=nums, read_nums=nums, perm=6)
 
     def _recover_queues(self, found: dict[str, int] | None) -> None:

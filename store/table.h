@@ -45,8 +45,12 @@ static inline void silo_table_open(silo_table *t, uint8_t *base) {
     t->grant_stride = silo_load(base + TABLE_GRANT_STRIDE);
 }
 
-static inline uint64_t silo_queue_count(const silo_table *t) { return silo_load(t->base + TABLE_QUEUE_COUNT); }
-static inline uint8_t *silo_queue(const silo_table *t, uint32_t slot) { return t->queues + (size_t)QUEUE_SIZE * slot; }
+static inline uint64_t silo_queue_count(const silo_table *t) {
+    return silo_load(t->base + TABLE_QUEUE_COUNT);
+}
+static inline uint8_t *silo_queue(const silo_table *t, uint32_t slot) {
+    return t->queues + (size_t)QUEUE_SIZE * slot;
+}
 static inline uint32_t silo_queue_u32(const uint8_t *q, int at) {
     uint32_t v;
     memcpy(&v, q + at, 4);
@@ -54,9 +58,11 @@ static inline uint32_t silo_queue_u32(const uint8_t *q, int at) {
 }
 
 /* Whether the queue in `q` belongs to this topic. */
-static inline int silo_topic_is(const silo_table *t, const uint8_t *q, const uint8_t *name, uint32_t length) {
+static inline int silo_topic_is(const silo_table *t, const uint8_t *q, const uint8_t *name,
+                                uint32_t length) {
     const uint8_t *topic = t->topics + (size_t)TOPIC_SIZE * silo_queue_u32(q, QUEUE_TOPIC);
-    return silo_queue_u32(topic, TOPIC_NAME_LENGTH) == length && memcmp(topic + TOPIC_NAME, name, length) == 0;
+    return silo_queue_u32(topic, TOPIC_NAME_LENGTH) == length &&
+           memcmp(topic + TOPIC_NAME, name, length) == 0;
 }
 
 static inline uint64_t silo_queue_hash(const uint8_t *name, uint32_t length, uint32_t queue_id) {
@@ -73,11 +79,12 @@ static inline uint64_t silo_queue_hash(const uint8_t *name, uint32_t length, uin
     return h ^ h >> 29;
 }
 
-/* The slot of a queue, or -1. The registry writes an entry before its bucket (SYNC: queue-bucket
- * observe). */
-static inline int64_t silo_find_queue(const silo_table *t, const uint8_t *name, uint32_t length, uint32_t queue_id) {
+/* The slot of a queue, or -1. The registry writes an entry before its bucket. */
+static inline int64_t silo_find_queue(const silo_table *t, const uint8_t *name, uint32_t length,
+                                      uint32_t queue_id) {
     uint64_t h = silo_queue_hash(name, length, queue_id);
     for (uint64_t i = h & t->mask;; i = (i + 1) & t->mask) {
+        /* SYNC: queue-bucket observe */
         uint32_t found = __atomic_load_n(&t->buckets[i], __ATOMIC_ACQUIRE);
         if (found == 0) return -1;
         const uint8_t *q = silo_queue(t, found - 1);

@@ -50,7 +50,7 @@ offset  size  type  field       meaning
 12      4     u32   queue_id    number within the topic
 64      8     u64   next        append: queue offset of the next message
 72      8     u64   previous    append: `next` before the batch `mark`
-80      8     u64   mark        append: value of `wrote` when the last batch that touched the queue began
+80      8     u64   mark        append: `wrote` when the last batch that touched the queue began
 128     8     u64   max_offset  reput: queue offset behind the last entry that readers may use
 192     8     u64   min_offset  clean: queue offset of the first entry whose message still exists
 ======  ====  ====  ==========  =======

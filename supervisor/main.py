@@ -69,6 +69,9 @@ class Supervisor:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.notifier = Notifier()
+        self.stop_requested = False
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._on_stop)
         self.world, self.lock = prepare(settings)
         configure(self.world.store_name, "supervisor", settings.log_level, settings.log_format)
         self.logger: Any = get_logger()
@@ -83,15 +86,12 @@ class Supervisor:
             name: RestartPolicy(settings.restart_backoff_max_ms / 1000, settings.boot_failures_max)
             for name in ACTORS
         }
-        self.stop_requested = False
         self.selector = selectors.DefaultSelector()
         self.selector.register(self.broker.from_append, selectors.EVENT_READ)
         self.selector.register(self.broker.from_registry, selectors.EVENT_READ)
         self.signal_fd, wakeup = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(wakeup, warn_on_full_buffer=False)
         self.selector.register(self.signal_fd, selectors.EVENT_READ)
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self._on_stop)
 
     def _on_stop(self, _number: int, _frame: object) -> None:
         self.stop_requested = True
@@ -213,7 +213,8 @@ class Supervisor:
         said = f"signal {-code}" if code < 0 else f"exit status {code}"
         if delay is None:
             raise GaveUp(
-                f"{child.name} failed to start {self.settings.boot_failures_max} times (last: {said})"
+                f"{child.name} failed to start {self.settings.boot_failures_max} times "
+                f"(last: {said})"
             )
         self.logger.warning(
             "actor died, replacing it", died=child.name, how=said, delay_ms=round(delay * 1000)

@@ -15,7 +15,7 @@ import socket
 import time
 
 import posix_ipc
-import psutil
+import psutil  # type: ignore[import-untyped]  # it ships no types
 
 from ..actors.frame import World
 from ..conf.settings import Settings
@@ -52,11 +52,19 @@ def take_lock(folders: StoreFolders) -> int:
         if error.errno not in (errno.EACCES, errno.EAGAIN):
             raise
         raise AlreadyRunning(
-            f"the store {folders.root.path} is in use by another process (it holds {folders.root.path}/{LOCK}): "
-            "stop that one, or give another --store"
+            f"the store {folders.root.path} is in use by another process "
+            f"(it holds {folders.root.path}/{LOCK}): stop that one, or give another --store"
         ) from error
     disk.write_at(fd, b"lock", 0)
     return fd
+
+
+def share_with_group(folders: StoreFolders, group: str) -> None:
+    """Lets the group read: what is made in the folders from now on belongs to it."""
+    gid = grp.getgrnam(group).gr_gid
+    for folder in (folders.root, folders.commit_log, folders.consume_queue, folders.index):
+        os.fchown(folder.fd, -1, gid)
+        os.fchmod(folder.fd, 0o2750)
 
 
 def open_folders(path: os.PathLike[str] | str) -> StoreFolders:
@@ -68,8 +76,8 @@ def open_folders(path: os.PathLike[str] | str) -> StoreFolders:
     except OSError as error:
         where = error.filename or path
         raise StoreError(
-            f"cannot use {os.fspath(path)} as a store: {error.strerror} ({where}); give a folder that user "
-            f"{os.geteuid()} may write to"
+            f"cannot use {os.fspath(path)} as a store: {error.strerror} ({where}); "
+            f"give a folder that user {os.geteuid()} may write to"
         ) from error
     return folders
 
@@ -81,7 +89,7 @@ def await_old_actors(store_id: int) -> list[int]:
     except posix_ipc.ExistentialError:
         return []
     try:
-        control = Control(Mapping(fd, 0, SIZE, False))
+        control = Control(Mapping(fd, 0, SIZE, writable=False))
         control.check()
     except (LayoutError, OSError, ValueError):
         return []
@@ -99,7 +107,8 @@ def await_old_actors(store_id: int) -> list[int]:
 def _is_same_process(pid: int, started_ms: int) -> bool:
     """Process numbers are used again: the time of birth tells."""
     try:
-        return abs(psutil.Process(pid).create_time() * 1000 - started_ms) < 3000
+        born_s: float = psutil.Process(pid).create_time()
+        return abs(born_s * 1000 - started_ms) < 3000
     except psutil.Error:
         return False
 
@@ -114,7 +123,8 @@ def _await_death(pid: int) -> None:
             signal.pidfd_send_signal(pidfd, signal.SIGKILL)
             if not select.select([pidfd], [], [], _OLD_ACTORS_S)[0]:
                 raise StoreError(
-                    f"process {pid} of an earlier run of this store does not die: look at it, then start again"
+                    f"process {pid} of an earlier run of this store does not die: look at it, "
+                    "then start again"
                 )
     finally:
         os.close(pidfd)
@@ -176,6 +186,8 @@ def prepare(settings: Settings) -> tuple[World, int]:
     store_id = segments.store_identity(settings.store_path)
     try:
         check_layout(folders)
+        if settings.socket_group:
+            share_with_group(folders, settings.socket_group)
         await_old_actors(store_id)
         control, table, report = recover(folders, settings, store_id)
         with folders.root.file(ABORT, write=True, create=True) as fd:

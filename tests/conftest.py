@@ -11,8 +11,25 @@ import pytest
 OURS = ("SILOMQ_FAULT_BUILD", "SILOMQ_LONG")
 
 
-def pytest_configure() -> None:
+class RootIsNoPackage:
+    """Keeps pytest from importing the repository's `__init__.py`, under the name of its folder.
+
+    It would, because the root of what it collects has one, and so would run a second silomq, which
+    has no compiled modules.
+    """
+
+    def pytest_collect_directory(self, path: Path, parent: pytest.Collector) -> pytest.Dir | None:
+        """The root as a plain folder; None leaves all others to pytest."""
+        if path != Path(__file__).parents[1]:
+            return None
+        directory: pytest.Dir = pytest.Dir.from_parent(parent, path=path)
+        return directory
+
+
+def pytest_configure(config: pytest.Config) -> None:
     """Takes settings out of the environment: a developer's own must not change what is tested."""
+    # A hook of this file would only see what lies below it.
+    config.pluginmanager.register(RootIsNoPackage())
     for name in list(os.environ):
         if name.startswith("SILOMQ_") and name not in OURS:
             del os.environ[name]

@@ -104,7 +104,7 @@ def _table(lines: list[str], at: int) -> tuple[int, list[Row]]:
 
     if len(lines) < at + 3 or cells(lines[at + 1]) != COLUMNS or lines[at + 2] != lines[at]:
         raise BadTable(f"line {at + 1} of the docstring: the head of a table must be {COLUMNS}")
-    rows = []
+    rows: list[Row] = []
     for number in range(at + 3, len(lines)):
         if lines[number] == lines[at]:
             return number, rows

@@ -32,7 +32,6 @@ def test_module_has_a_docstring(path: Path) -> None:
     else:
         docstring = ast.get_docstring(ast.parse(text))
         assert docstring
-        assert docstring[0].isupper() or docstring.split(":")[0] == path.stem
 
 
 @pytest.mark.parametrize("path", sources(".h"), ids=str)

@@ -1,0 +1,84 @@
+"""What the machine can do at best, measured in the same run as the store."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import time
+from pathlib import Path
+
+from ..shm._memory import Mapping
+from ..store import disk
+from ..store.record import encode_record
+from ._limits import copy_records, hand_over
+
+_HAND_OVERS = 20_000
+
+
+def sample_record(body_size: int) -> bytes:
+    """A record as a producer makes it for such a body: UNIQ_KEY, no tags, no keys."""
+    properties = b"UNIQ_KEY\x01" + b"0" * 32 + b"\x02"
+    return encode_record(b"bench", b"x" * body_size, properties, queue_id=0, flag=0)
+
+
+class CopyLimit:
+    """M: records copied into a warm mapped file of `size` bytes in `folder`, per second."""
+
+    def __init__(self, folder: Path, size: int = 512 * 1024 * 1024) -> None:
+        self.path = folder / "copy-limit"
+        fd = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
+        disk.allocate(fd, 0, size)
+        self.mapping = Mapping(fd, 0, size)
+        os.close(fd)
+        disk.warm(self.mapping, 0, size)
+
+    def measure(self, body_size: int) -> float:
+        record = sample_record(body_size)
+        count, seconds = copy_records(self.mapping, record * 256, len(record))
+        return count / seconds
+
+    def close(self) -> None:
+        self.path.unlink()
+
+
+class SyncLimit:
+    """A raw write and fdatasync of one record, again and again, in a file whose blocks are written already."""
+
+    def __init__(self, folder: Path, size: int = 64 * 1024 * 1024) -> None:
+        self.path = folder / "sync-limit"
+        self.fd = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
+        disk.allocate(self.fd, 0, size)
+        for at in range(0, size, 1 << 20):
+            os.pwrite(self.fd, bytes(1 << 20), at)
+        os.fsync(self.fd)
+        self.size = size
+        self.at = 0
+
+    def measure(self, record: bytes, count: int) -> list[float]:
+        """Seconds of each of `count` durable writes, one behind the other."""
+        taken = []
+        for _ in range(count):
+            if self.at + len(record) > self.size:
+                self.at = 0
+            start = time.perf_counter()
+            os.pwrite(self.fd, record, self.at)
+            os.fdatasync(self.fd)
+            taken.append(time.perf_counter() - start)
+            self.at += len(record)
+        return taken
+
+    def close(self) -> None:
+        os.close(self.fd)
+        self.path.unlink()
+
+
+def futex_hand_over_us() -> float:
+    """Microseconds for a word to go to another process and back, both sleeping in between."""
+    memory = mmap.mmap(-1, 4096)
+    child = os.fork()
+    if child == 0:
+        hand_over(memory, 1, _HAND_OVERS)
+        os._exit(0)
+    seconds = hand_over(memory, 0, _HAND_OVERS)
+    os.waitpid(child, 0)
+    return seconds / _HAND_OVERS * 1e6

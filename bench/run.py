@@ -1,0 +1,123 @@
+"""`make bench`: the figures the design is held to, as ratios measured in one run, printed and written as JSON."""
+
+from __future__ import annotations
+
+import json
+import platform
+import signal
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from . import rows as bench
+from .limits import futex_hand_over_us
+from .rows import Plan, Row
+
+PARTS = ("throughput128", "throughput1024", "latency", "sync", "topics", "idle")
+
+
+def collect(plan: Plan, parts: tuple[str, ...], console: Console) -> list[Row]:
+    """Runs the parts one after the other; nothing else of ours runs beside them."""
+    hand_over = [futex_hand_over_us() for _ in range(plan.runs)]
+    calls = {
+        "throughput128": lambda: bench.throughput(plan, 128),
+        "throughput1024": lambda: bench.throughput(plan, 1024),
+        "latency": lambda: bench.latency(plan, hand_over),
+        "sync": lambda: bench.sync_flush(plan),
+        "topics": lambda: bench.many_topics(plan),
+        "idle": lambda: bench.idle(plan),
+    }
+    found = []
+    for part in parts:
+        began = time.monotonic()
+        found += calls[part]()
+        console.print(f"{part}: {time.monotonic() - began:.0f} s", style="dim")
+    return found
+
+
+def number(value: float) -> str:
+    """A figure short enough for a table: 2.31 M, 45.2 k, 7.1."""
+    for limit, letter in ((1e6, " M"), (1e4, " k")):
+        if value >= limit:
+            return f"{value / (1e6 if letter == ' M' else 1e3):.2f}{letter}"
+    return f"{value:.3g}" if value < 1000 else f"{value:.0f}"
+
+
+def table(found: list[Row]) -> Table:
+    """One line a figure: median and spread, the limit beside it, the ratio, the bar."""
+    shown = Table(title="medians of the runs (min - max)")
+    for heading in ("figure", "median", "spread", "limit", "its median", "ratio", "bar", ""):
+        shown.add_column(heading, justify="left" if heading in ("figure", "limit", "") else "right")
+    for row in found:
+        beside = number(statistics.median(row.limit_samples)) if row.limit_samples else ""
+        verdict = {None: "", True: "[green]met[/]", False: "[red]missed[/]"}[row.passed]
+        sign = ">=" if row.higher_is_better else "<="
+        bar = f"{sign} {number(row.bar)}" + (f" ({row.bar_text})" if row.bar_text else "")
+        shown.add_row(
+            row.name,
+            f"{number(row.median)} {row.unit}",
+            f"{number(min(row.samples))} - {number(max(row.samples))}",
+            row.limit,
+            beside,
+            f"{row.ratio:.2f}" if row.ratio is not None else "",
+            bar if row.bar else "",
+            verdict,
+        )
+    return shown
+
+
+def as_json(found: list[Row], plan: Plan) -> dict[str, object]:
+    """Everything that was measured, for machines."""
+    return {
+        "kernel": platform.release(),
+        "python": platform.python_version(),
+        "runs": plan.runs,
+        "rows": [
+            {
+                "name": row.name.strip(),
+                "unit": row.unit,
+                "median": row.median,
+                "samples": row.samples,
+                "limit": row.limit,
+                "limit_samples": row.limit_samples,
+                "ratio": row.ratio,
+                "bar": row.bar or None,
+                "bar_text": row.bar_text,
+                "met": row.passed,
+            }
+            for row in found
+        ],
+    }
+
+
+@click.command()
+@click.option("--part", "parts", multiple=True, type=click.Choice(PARTS), help="only these parts")
+@click.option("--runs", default=5, show_default=True, help="runs of each figure")
+@click.option("--short", is_flag=True, help="a short form that only shows that everything runs")
+@click.option("--folder", type=click.Path(path_type=Path), help="where to put stores (a real disk)")
+@click.option("--output", type=click.Path(path_type=Path), default=Path("build/bench.json"))
+def main(parts: tuple[str, ...], runs: int, short: bool, folder: Path | None, output: Path) -> None:
+    """Measures the store against this machine's limits. Run it alone: it wants both cores."""
+    # A stopped benchmark stops its stores.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    console = Console(width=None if Console().is_terminal else 160)
+    home = folder or Path.cwd()
+    with tempfile.TemporaryDirectory(prefix="silomq-bench-", dir=home) as inside:
+        plan = Plan(Path(inside), runs)
+        if short:
+            plan = Plan(Path(inside), min(runs, 2), 0.02, 64 << 20)
+        found = collect(plan, parts or PARTS, console)
+    console.print(table(found))
+    output.parent.mkdir(parents=True, exist_ok=True)
+    output.write_text(json.dumps(as_json(found, plan), indent=1) + "\n")
+    console.print(f"written to {output}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,246 @@
+"""A store in processes of its own, for tests that kill, freeze and look inside.
+
+Nothing here asks the store's registry for what the test must know: process numbers and positions
+come from the control block, which outlives every actor.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING, Self
+
+import psutil
+from silomq import Admin, StoreError
+from silomq.shm import segments
+from silomq.shm._memory import Mapping
+from silomq.shm.control import ACTORS, SIZE, ActorState, Control
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping as MappingType
+    from pathlib import Path
+    from types import TracebackType
+
+PYTHON = (sys.executable, "-P")
+WAIT_S = 30.0
+#: Small files and tables: many rolls, quick starts, 3 MB of disk.
+SMALL: dict[str, object] = {
+    "mapped_file_size_commit_log": 1 << 20,
+    "mapped_file_size_consume_queue": 40960,
+    "max_hash_slot_num": 1000,
+    "max_index_num": 8000,
+    "max_message_size": 1 << 18,
+    "max_topics": 128,
+    "max_queues": 1024,
+    "max_sessions": 64,
+    "lock_mapped_file_enable": "false",
+}
+
+
+def eventually(true: Callable[[], object], what: str, timeout_s: float = WAIT_S) -> None:
+    """Waits until `true()` is so."""
+    deadline = time.monotonic() + timeout_s
+    while not true():
+        assert time.monotonic() < deadline, f"not within {timeout_s:g} s: {what}"
+        time.sleep(0.002)
+
+
+def lives(pid: int) -> bool:
+    """Whether the process runs; one that nobody has collected yet does not."""
+    try:
+        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
+
+
+def kill_now(pid: int, number: signal.Signals = signal.SIGKILL) -> bool:
+    """Signals a process of a store; False when it was gone already."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, number)
+        return True
+    return False
+
+
+class StoreProcess:
+    """One store below `folder`, with the settings SMALL and those of the caller.
+
+    `environ` is added to the store's environment. As a context manager it starts the store and at
+    the end stops it, which must succeed; after a failure it kills it. `start` may be called again
+    after `stop` or `crash`.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        environ: MappingType[str, str] | None = None,
+        small: bool = True,
+        **settings: object,
+    ) -> None:
+        self.path = folder
+        self.settings = {**(SMALL if small else {}), **settings}
+        self.environ = dict(environ or {})
+        self.log_path = folder.parent / f"{folder.name}.log"
+        self.process: subprocess.Popen[bytes] | None = None
+        self._control: Control | None = None
+
+    @property
+    def command(self) -> list[str]:
+        values = {name: str(value) for name, value in self.settings.items()}
+        pairs = [f"{name}={value}" for name, value in values.items()]
+        return [*PYTHON, "-m", "silomq.supervisor", f"store_path={self.path}", *pairs]
+
+    def launch(self) -> subprocess.Popen[bytes]:
+        """Starts the supervisor and does not wait for anything."""
+        with self.log_path.open("ab") as out:
+            self.process = subprocess.Popen(
+                self.command,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+                cwd=self.log_path.parent,
+                env={**os.environ, **self.environ},
+            )
+        self._control = None
+        return self.process
+
+    def start(self) -> Self:
+        """Starts the store and waits until it takes sessions."""
+        process = self.launch()
+        deadline = time.monotonic() + WAIT_S
+        while True:
+            try:
+                Admin(self.path).close()
+            except StoreError:
+                assert process.poll() is None, f"the store ended: {self.log()}"
+                assert time.monotonic() < deadline, f"the store is not up: {self.log()}"
+                time.sleep(0.005)
+            else:
+                break
+        eventually(lambda: self.control.load("state") == 1, "the store runs")
+        return self
+
+    def log(self) -> str:
+        """The end of what the store has said so far."""
+        return self.log_path.read_text(errors="replace")[-6000:]
+
+    # -- looking inside
+
+    @property
+    def running(self) -> subprocess.Popen[bytes]:
+        """The supervisor's process."""
+        assert self.process is not None
+        return self.process
+
+    @property
+    def store_id(self) -> int:
+        return segments.store_identity(self.path)
+
+    @property
+    def control(self) -> Control:
+        """The store's control block, mapped read-only."""
+        if self._control is None:
+            fd = segments.open_segment(self.store_id, "control")
+            self._control = Control(Mapping(fd, 0, SIZE, False))
+            os.close(fd)
+        return self._control
+
+    def pid(self, actor: str) -> int:
+        """An actor's process number; 0 while it is dead."""
+        return self.control.process(ACTORS.index(actor))[0]
+
+    def starts(self, actor: str) -> int:
+        """How often the actor was started."""
+        return self.control.process(ACTORS.index(actor))[1]
+
+    def pids(self) -> dict[str, int]:
+        return {actor: self.pid(actor) for actor in ACTORS}
+
+    def is_ready(self, actor: str, *, but_not: int = 0) -> bool:
+        """Whether the actor serves, as a process other than `but_not`."""
+        pid, _, _, state = self.control.process(ACTORS.index(actor))
+        return state == ActorState.READY and pid not in (0, but_not)
+
+    def all_ready(self) -> bool:
+        return all(self.is_ready(actor) for actor in ACTORS)
+
+    def memory_names(self) -> list[str]:
+        """What of the store is in /dev/shm."""
+        return segments.leftovers(self.store_id)
+
+    # -- doing things to it
+
+    def kill(self, actor: str, number: signal.Signals = signal.SIGKILL) -> int:
+        """Signals an actor, waiting for it to exist if it is just being replaced: its pid."""
+        eventually(lambda: self.pid(actor), f"{actor} runs")
+        pid = self.pid(actor)
+        kill_now(pid, number)
+        return pid
+
+    def replace(self, actor: str) -> int:
+        """Kills an actor and waits until the next one serves: its pid."""
+        pid = self.kill(actor)
+        eventually(lambda: self.is_ready(actor, but_not=pid), f"{actor} was replaced")
+        return self.pid(actor)
+
+    def stop(self) -> str:
+        """SIGTERM; asserts a clean end with nothing left behind. Returns the log's end."""
+        family = self.family()
+        self.running.send_signal(signal.SIGTERM)
+        assert self.running.wait(WAIT_S) == 0, self.log()
+        assert not [pid for pid in family if lives(pid)], "a process outlived its store"
+        assert self.memory_names() == []
+        assert "Traceback" not in self.log()
+        return self.log()
+
+    def crash(self) -> None:
+        """Kills every process of the store, as nearly at once as one can."""
+        for pid in self.family():
+            kill_now(pid)
+        self.running.wait(WAIT_S)
+        eventually(lambda: not any(lives(p) for p in self.family()), "the processes are dead", 5)
+
+    def family(self) -> list[int]:
+        """The supervisor and its children."""
+        if self.running.poll() is not None:
+            return []
+        try:
+            children = psutil.Process(self.running.pid).children()
+        except psutil.NoSuchProcess:
+            return []
+        return [self.running.pid, *(child.pid for child in children)]
+
+    def clean_up(self) -> None:
+        """Whatever happened: no process and no shared memory stays."""
+        if self.process is not None and self.process.poll() is None:
+            # A frozen child would not see its parent's death.
+            for pid in self.family():
+                kill_now(pid, signal.SIGCONT)
+            self.crash()
+        if self.path.is_dir():
+            segments.remove_all(self.store_id)
+
+    def __enter__(self) -> Self:
+        try:
+            return self.start()
+        except BaseException:
+            self.clean_up()
+            raise
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            if kind is None and self.running.poll() is None:
+                self.stop()
+        finally:
+            self.clean_up()
+            if kind is not None:
+                print(f"--- log of {self.path}\n{self.log()}")  # noqa: T201 # pytest shows it

@@ -1,0 +1,116 @@
+"""The whole store dies or stops, under load, and comes back."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+from crash.checking import Sent, check_index, check_messages, check_twins
+from crash.producers import Producers
+from e2e.harness import StoreProcess, eventually, kill_now, lives
+
+from silomq import Producer
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TOPICS = ("alpha", "beta")
+
+
+def _check(store: StoreProcess, sent: Sent) -> None:
+    """What was acknowledged is there exactly once, in the files as in the queues."""
+    assert sent.acks
+    check_index(store, check_messages(store, sent, TOPICS, others=True))
+
+
+@pytest.mark.parametrize("mode", ["ASYNC_FLUSH", "SYNC_FLUSH"])
+def test_kill_of_everything_at_once(tmp_path: Path, mode: str, long_forms: bool) -> None:
+    store = StoreProcess(tmp_path / "store", flush_disk_type=mode)
+    sent = Sent()
+    with store:
+        for turn in range(20 if long_forms else 3):
+            with Producers(store, TOPICS, ending=True, first=3 * turn) as producers:
+                producers.await_flow(1000 if mode == "ASYNC_FLUSH" else 300)
+                store.crash()
+                theirs = producers.finish()
+            sent.acks += theirs.acks
+            sent.errors += theirs.errors
+            store.start()
+            _check(store, sent)
+        store.stop()
+        check_twins(store)
+
+
+def test_no_orphan_outlives_the_supervisor(tmp_path: Path) -> None:
+    store = StoreProcess(tmp_path / "store")
+    with store, Producers(store, TOPICS, ending=True) as producers:
+        producers.await_flow()
+        actors = list(store.pids().values())
+        old = os.stat(f"/dev/shm/{store.memory_names()[-1]}").st_ino
+        kill_now(store.running.pid)
+        store.running.wait()
+        eventually(lambda: not any(lives(pid) for pid in actors), "the actors are dead", 2)
+        left = store.memory_names()
+        assert left, "a killed supervisor cannot clean up"
+        sent = producers.finish()
+        sent.oneway.clear()
+        store.start()
+        assert store.memory_names() == left
+        assert os.stat(f"/dev/shm/{left[-1]}").st_ino != old, "the old memory was replaced"
+        _check(store, sent)
+        store.stop()
+        check_twins(store)
+
+
+def test_a_start_does_not_wait_for_the_dying(tmp_path: Path) -> None:
+    """The next supervisor may come while the actors of the last one still die."""
+    store = StoreProcess(tmp_path / "store")
+    with store:
+        for _ in range(3):
+            with Producer(store.path) as producer:
+                producer.send("alpha", b"x")
+            kill_now(store.running.pid)
+            store.running.wait()
+            store.start()
+
+
+def test_sigterm_under_load_loses_nothing(tmp_path: Path) -> None:
+    store = StoreProcess(tmp_path / "store")
+    sent = Sent()
+    with store:
+        for turn in range(2):
+            with Producers(store, TOPICS, ending=True, first=3 * turn) as producers:
+                producers.await_flow(1000)
+                began = time.monotonic()
+                said = store.stop()
+                assert time.monotonic() - began < 5
+                assert '"clean": true' in said.splitlines()[-1]
+                theirs = producers.finish()
+            sent.acks += theirs.acks
+            sent.errors += theirs.errors
+            check_twins(store)
+            store.start()
+            assert '"clean": true' in next(
+                line for line in reversed(store.log().splitlines()) if "store recovered" in line
+            )
+            _check(store, sent)
+
+
+def test_sigterm_while_actors_are_dead(tmp_path: Path) -> None:
+    """A stop that comes in the middle of a restart is still a stop."""
+    store = StoreProcess(tmp_path / "store")
+    with store:
+        for victims in (("append",), ("reput", "flush"), ("registry", "allocate", "clean")):
+            with Producer(store.path) as producer:
+                producer.send("alpha", b"x")
+            for victim in victims:
+                store.kill(victim)
+            began = time.monotonic()
+            store.running.send_signal(signal.SIGTERM)
+            assert store.running.wait(30) == 0, store.log()
+            assert time.monotonic() - began < 5, f"{victims}\n{store.log()}"
+            assert store.memory_names() == []
+            store.start()
