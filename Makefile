@@ -40,8 +40,9 @@ test: lint fault-build $(STAMPS)/demo $(STAMPS)/bench  ## everything CI runs: ch
 check: lint  ## linters, types, and the tests of the source's own shape
 	$(RUN) -m pytest -q tests/tidy $(ARGS)
 
-fix: $(STAMPS)/dev  ## mend what a tool can mend
-	$(RUN) -m ruff check --fix .
+fix: $(STAMPS)/dev $(STAMPS)/silomq  ## mend what a tool can mend
+	$(RUN) -m silomq.conf.annotate > build/silomq.toml && mv build/silomq.toml conf/silomq.toml
+	$(RUN) -m ruff check --fix --exit-zero .
 	$(RUN) -m ruff format .
 
 bench: $(STAMPS)/bench $(STAMPS)/silomq  ## measure against this machine's limits

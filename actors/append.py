@@ -253,7 +253,7 @@ class Append(Actor):
         self._report(number)
 
     def _report(self, number: int) -> None:
-        mail.send(self.world.append_mail[1], {"do": "detached", "session": number})
+        mail.post(self.world.append_mail[1], {"do": "detached", "session": number})
 
     def _drop_bad(self, index: int) -> None:
         """A ring that makes no sense is read no more; its client learns why, all others go on."""

@@ -55,7 +55,7 @@ class Flush(Actor):
         # Queue entries of before a restart of this process may not be durable: all queues count as
         # dirty.
         self.queue_offsets: list[int] = []
-        self.durable_dispatch = 0
+        self.durable_dispatch = self.flushed_count = self.first_dirty_index = 0
         self.last_thorough = self.last_queues = self.last_queues_thorough = time.monotonic()
 
     def run(self) -> None:
@@ -154,7 +154,7 @@ class Flush(Actor):
     def _queue_pages(self) -> int:
         """Pages of queue entries written since the last flush, over all queues."""
         progress = self.control.progress()
-        behind = progress["dispatch_count"] - getattr(self, "flushed_count", 0)
+        behind = progress["dispatch_count"] - self.flushed_count
         return behind * ENTRY_SIZE // PAGE
 
     def flush_queues(self, *, clean: bool = False) -> None:
@@ -164,9 +164,9 @@ class Flush(Actor):
             self._sync_queues()
             if published["index_name"]:
                 for name in self.index.names():
-                    if self._first_dirty_index <= name <= published["index_name"]:
+                    if self.first_dirty_index <= name <= published["index_name"]:
                         self.index.sync(name)
-                self._first_dirty_index = published["index_name"]
+                self.first_dirty_index = published["index_name"]
             if published["dispatched"] > self.flushed.load():
                 self.flush_log(published["dispatched"])
                 if self.error.load():
@@ -183,8 +183,6 @@ class Flush(Actor):
         self.durable_dispatch = published["dispatched"]
         self.flushed_count = published["dispatch_count"]
 
-    _first_dirty_index = 0
-
     def _sync_queues(self) -> None:
         table = self.world.table
         now = table.queue_column("max_offset")
@@ -192,9 +190,7 @@ class Flush(Actor):
         for slot, (known, end) in enumerate(zip(before, now, strict=True)):
             if end > known:
                 topic, queue_id = table.queue(slot)
-                # The entry before the first new one may share its file; a queue may begin late.
-                first = max(known, end - self.settings.mapped_file_size_consume_queue // ENTRY_SIZE)
-                self.queues.sync(table.topic_name(topic), queue_id, first, end)
+                self.queues.sync(table.topic_name(topic), queue_id, known, end)
                 self.beat()
         self.queue_offsets = now
 

@@ -81,7 +81,9 @@ class Registry(Actor):
 
     def _allowed_group(self) -> int:
         name = self.settings.socket_group
-        return grp.getgrnam(name).gr_gid if name else -1
+        found = grp.getgrnam(name) if name else None
+        self.members = found.gr_mem if found else []
+        return found.gr_gid if found else -1
 
     def _may_connect(self, connection: socket.socket) -> bool:
         """The store's own user, root, and members of the configured group."""
@@ -95,7 +97,7 @@ class Registry(Actor):
             user = pwd.getpwuid(uid).pw_name
         except KeyError:
             return False
-        return user in grp.getgrgid(self.group).gr_mem
+        return user in self.members
 
     def _accept(self) -> None:
         try:
@@ -144,7 +146,7 @@ class Registry(Actor):
         connection.close()
         if number is not None:
             self.sessions[number].closing = True
-            mail.send(self.inbox, {"do": "closing", "session": number})
+            mail.post(self.inbox, {"do": "closing", "session": number})
 
     def _serve(self, connection: socket.socket) -> None:
         try:
@@ -257,7 +259,7 @@ class Registry(Actor):
         self.sessions[number] = session
         self.by_connection[connection.fileno()] = number
         fds = [connection.fileno()] + ([ring_fd, bell] if capacity else [])
-        mail.send(
+        mail.post(
             self.inbox,
             {"do": "session", "session": number, "index": index, "capacity": capacity},
             fds,

@@ -42,7 +42,9 @@ class CopyLimit:
 
 
 class SyncLimit:
-    """A raw write and fdatasync of one record, again and again, in a file whose blocks are written already."""
+    """A raw write and fdatasync of one record, again and again, in a file whose blocks are written
+    already.
+    """
 
     def __init__(self, folder: Path, size: int = 64 * 1024 * 1024) -> None:
         self.path = folder / "sync-limit"

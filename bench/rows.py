@@ -1,4 +1,6 @@
-"""The benchmarks: each is a function that runs a store, measures it and the limit beside it, and returns rows."""
+"""The benchmarks: each is a function that runs a store, measures it and the limit beside it, and
+returns rows.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +18,17 @@ from ..client.producer import Producer
 from .limits import CopyLimit, SyncLimit, sample_record
 from .store import BenchStore
 
-# The prototype's machine copied this many 1 KB records a second; where a machine is slower, absolute bars scale with it.
+# The prototype's machine copied this many 1 KB records a second; where a machine is slower,
+# absolute bars scale with it.
 REFERENCE_M = 5.5e6
 BATCH = 256
 
 
 @dataclass
 class Row:
-    """One figure: its samples (the unit in `unit`), the limit measured beside it, and the bar it is held to."""
+    """One figure: its samples (the unit in `unit`), the limit measured beside it, and the bar it is
+    held to.
+    """
 
     name: str
     unit: str
@@ -52,7 +57,9 @@ class Row:
 
 @dataclass
 class Plan:
-    """How much to measure: full, or a short form for the tests that only shows that everything runs."""
+    """How much to measure: full, or a short form for the tests that only shows that everything
+    runs.
+    """
 
     folder: Path
     runs: int = 5
@@ -67,7 +74,9 @@ def _store(plan: Plan, *settings: str) -> BenchStore:
     return BenchStore(plan.folder, f"mapped_file_size_commit_log={plan.file_size}", *settings)
 
 
-def _timed(store: BenchStore, producer: Producer, send: Callable[[], None], count: int) -> tuple[float, float]:
+def _timed(
+    store: BenchStore, producer: Producer, send: Callable[[], None], count: int
+) -> tuple[float, float]:
     """Messages a second until all are appended, and until all are dispatched."""
     gc.collect()
     start = time.perf_counter()
@@ -84,7 +93,13 @@ def throughput(plan: Plan, size: int) -> list[Row]:
     body = b"x" * size
     oneway_count = plan.count(1_000_000 if size <= 128 else 400_000)
     batches = plan.count(2_000_000 if size <= 128 else 600_000) // BATCH
-    figures: dict[str, list[float]] = {"one": [], "one_e2e": [], "batch": [], "batch_e2e": [], "M": []}
+    figures: dict[str, list[float]] = {
+        "one": [],
+        "one_e2e": [],
+        "batch": [],
+        "batch_e2e": [],
+        "M": [],
+    }
     with _store(plan) as store, Producer(store.folder, timeout=60) as producer:
         send, send_batch, batch = producer.send_oneway, producer.send_batch_oneway, [body] * BATCH
 
@@ -124,12 +139,21 @@ def _throughput_rows(size: int, figures: dict[str, list[float]]) -> list[Row]:
         ("batch", f"send_batch of {BATCH}", batch_bar, "" if size <= 128 else "0.4 x M"),
     ):
         appended, dispatched = figures[key], figures[f"{key}_e2e"]
-        rows.append(Row(f"{name}, {size} B", "msg/s", appended, said, figures["M"], bar, bar_text=why))
+        rows.append(
+            Row(f"{name}, {size} B", "msg/s", appended, said, figures["M"], bar, bar_text=why)
+        )
         end_bar = 0.6 * statistics.median(appended)
         rows.append(
-            Row(f"  until dispatched, {size} B", "msg/s", dispatched, "appended", appended, end_bar,
-                bar_text="0.6 x append rate")
-        )  # fmt: skip
+            Row(
+                f"  until dispatched, {size} B",
+                "msg/s",
+                dispatched,
+                "appended",
+                appended,
+                end_bar,
+                bar_text="0.6 x append rate",
+            )
+        )
     return rows
 
 
@@ -158,7 +182,9 @@ def latency(plan: Plan, hand_over_us: list[float]) -> list[Row]:
 
 
 def sync_flush(plan: Plan) -> list[Row]:
-    """SYNC_FLUSH: one durable send at a time against raw fdatasyncs in turn with it, and 64 under way."""
+    """SYNC_FLUSH: one durable send at a time against raw fdatasyncs in turn with it, and 64 under
+    way.
+    """
     limit = SyncLimit(plan.folder)
     record, body, count = sample_record(1024), b"x" * 1024, max(100, int(1000 * plan.scale))
     raw, ours, single, many = [], [], [], []
@@ -185,11 +211,26 @@ def sync_flush(plan: Plan) -> list[Row]:
     limit.close()
     bar = 1.6 * statistics.median(raw)
     return [
-        Row("SYNC_FLUSH send, p50", "us", ours, "write + fdatasync", raw, bar,
-            higher_is_better=False, bar_text="1.6 x raw"),
-        Row("SYNC_FLUSH, 64 under way", "msg/s", many, "1 under way", single,
-            25 * statistics.median(single), bar_text="25 x one"),
-    ]  # fmt: skip
+        Row(
+            "SYNC_FLUSH send, p50",
+            "us",
+            ours,
+            "write + fdatasync",
+            raw,
+            bar,
+            higher_is_better=False,
+            bar_text="1.6 x raw",
+        ),
+        Row(
+            "SYNC_FLUSH, 64 under way",
+            "msg/s",
+            many,
+            "1 under way",
+            single,
+            25 * statistics.median(single),
+            bar_text="25 x one",
+        ),
+    ]
 
 
 def _in_flight(producer: Producer, body: bytes, window: int, count: int) -> float:
@@ -238,14 +279,23 @@ def many_topics(plan: Plan) -> list[Row]:
         beside, figure = rates[f"one{suffix}"], rates[f"many{suffix}"]
         bar = 0.8 * statistics.median(beside)
         rows.append(
-            Row(f"{len(topics)} topics x 4 queues, {name}", "msg/s", figure, "one topic", beside, bar,
-                bar_text="0.8 x one topic")
-        )  # fmt: skip
+            Row(
+                f"{len(topics)} topics x 4 queues, {name}",
+                "msg/s",
+                figure,
+                "one topic",
+                beside,
+                bar,
+                bar_text="0.8 x one topic",
+            )
+        )
     return rows
 
 
 def idle(plan: Plan) -> list[Row]:
-    """CPU of all processes of a store with an idle producer and an idle consumer, percent of one core."""
+    """CPU of all processes of a store with an idle producer and an idle consumer, percent of one
+    core.
+    """
     used = []
     seconds = 10.0 if plan.scale >= 1 else 3.0
     with _store(plan) as store, Producer(store.folder) as producer:
@@ -260,4 +310,6 @@ def idle(plan: Plan) -> list[Row]:
                 consumer.poll(1, seconds)
                 spent = store.cpu_seconds() - before + time.process_time() - own
                 used.append(spent / seconds * 100)
-    return [Row("idle store, producer and consumer", "% of a core", used, bar=1, higher_is_better=False)]
+    return [
+        Row("idle store, producer and consumer", "% of a core", used, bar=1, higher_is_better=False)
+    ]

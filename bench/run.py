@@ -1,4 +1,6 @@
-"""`make bench`: the figures the design is held to, as ratios measured in one run, printed and written as JSON."""
+"""`make bench`: the figures the design is held to, as ratios measured in one run, printed and
+written as JSON.
+"""
 
 from __future__ import annotations
 
@@ -102,7 +104,9 @@ def as_json(found: list[Row], plan: Plan) -> dict[str, object]:
 @click.option("--short", is_flag=True, help="a short form that only shows that everything runs")
 @click.option("--folder", type=click.Path(path_type=Path), help="where to put stores (a real disk)")
 @click.option("--output", type=click.Path(path_type=Path), default=Path("build/bench.json"))
-def main(parts: tuple[str, ...], runs: int, short: bool, folder: Path | None, output: Path) -> None:
+def main(  # click passes by name
+    *, parts: tuple[str, ...], runs: int, short: bool, folder: Path | None, output: Path
+) -> None:
     """Measures the store against this machine's limits. Run it alone: it wants both cores."""
     # A stopped benchmark stops its stores.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))

@@ -21,7 +21,9 @@ _LAST_PAGES = 4 * 4096
 
 
 class BenchStore:
-    """Runs a store with `settings` (NAME=VALUE) in a new folder below `parent`; stops and removes it at the end."""
+    """Runs a store with `settings` (NAME=VALUE) in a new folder below `parent`; stops and removes
+    it at the end.
+    """
 
     def __init__(self, parent: Path, *settings: str) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="silomq-bench-", dir=parent))
@@ -45,7 +47,9 @@ class BenchStore:
         return self.admin.control
 
     def settle(self, ahead_bytes: int = 0) -> None:
-        """Waits until nothing is going on: all dispatched and flushed, files warm, `ahead_bytes` of them at least."""
+        """Waits until nothing is going on: all dispatched and flushed, files warm, `ahead_bytes` of
+        them at least.
+        """
         control = self.control
         deadline = time.monotonic() + _QUIET_S
         while time.monotonic() < deadline:

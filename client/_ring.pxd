@@ -51,6 +51,7 @@ cdef class RingProducer:
     cdef uint64_t capacity, largest
     cdef uint64_t head, at, tail
     cdef int bell
+    cdef uint64_t generation        # counts the sessions: routes are a session's
     cdef Encoder encoder
     cdef bint sync_flush
     cdef readonly dict routes

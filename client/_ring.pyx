@@ -47,6 +47,7 @@ cdef class RingProducer:
         self.head = self.tail = self.at = 0
         self.bell = bell
         self.routes.clear()
+        self.generation += 1
 
     # -- the ring
 

@@ -1,6 +1,6 @@
 # The sending calls.
 
-from libc.stdint cimport uint32_t
+from libc.stdint cimport uint32_t, uint64_t
 
 from silomq.client._future cimport SendFuture
 from silomq.client._message cimport Route
@@ -12,5 +12,6 @@ cdef class Sender(RingProducer):
     cdef SendFuture put(self, object topic, object body, object tags, object keys,
                         object properties, uint32_t flag, object queue, object shard_key,
                         object born, bint wait_store, bint want, double timeout_s)
+    cdef uint64_t measure_batch(self, Route route, list items, uint32_t *lengths) except? 0
     cdef SendFuture put_batch(self, object topic, object messages, object queue, object shard_key,
                               bint want, double timeout_s)

@@ -43,6 +43,8 @@ cdef class Sender(RingProducer):
         cdef uint32_t queue_id
         cdef bytes extra
         cdef SendFuture future = None
+        # The store may be restarted while `reserve` waits; then the route is another one.
+        cdef uint64_t generation = self.generation
         route = self.route(topic)
         if type(body) is not bytes:
             body = body.encode() if isinstance(body, str) else bytes(body)
@@ -66,6 +68,9 @@ cdef class Sender(RingProducer):
         queue_id = route.choose(queue, shard_key)
         length = (FRAME_HEADER + m.total + 63) & ~<uint64_t>63
         frame = self.reserve(length, timeout_s)
+        if self.generation != generation:
+            return self.put(topic, body, tags, keys, properties, flag, queue, shard_key, born,
+                            wait_store, want, timeout_s)
         encoder.refresh_time()
         if want:
             future = self.promise(route, queue_id, length, m.total, 1, wait_store)
@@ -74,43 +79,53 @@ cdef class Sender(RingProducer):
         self.publish(frame, length)
         return future
 
+    cdef uint64_t measure_batch(self, Route route, list items, uint32_t *lengths) except? 0:
+        """Checks a batch's limits; the length of its records together, and of each in `lengths`."""
+        cdef Parts m
+        cdef uint64_t total = 0, bodies = 0
+        cdef Py_ssize_t i
+        if not items:
+            raise IllegalMessage(
+                PutMessageStatus.MESSAGE_ILLEGAL, "a batch needs at least one message")
+        for i in range(len(items)):
+            take(items[i], &m)
+            self.encoder.measure(route, &m)
+            total += m.total
+            bodies += m.body_length
+            if lengths != NULL:
+                lengths[i] = m.total
+        if bodies > self.encoder.max_body:
+            raise IllegalMessage(
+                PutMessageStatus.MESSAGE_ILLEGAL,
+                f"the bodies of the batch have {bodies} bytes, the store takes "
+                f"{self.encoder.max_body} at once (max_message_size): send fewer messages in a "
+                "call",
+            )
+        return total
+
     cdef SendFuture put_batch(self, object topic, object messages, object queue, object shard_key,
                               bint want, double timeout_s):
         """Encodes and publishes a sequence of messages (bytes or Message) for one queue as one
-        frame."""
-        cdef Route route
+        frame.
+        """
+        cdef uint64_t generation = self.generation
+        cdef Route route = self.route(topic)
         cdef Encoder encoder = self.encoder
         cdef Parts m
         cdef uint8_t *frame
         cdef uint8_t *p
-        cdef uint64_t length, total = 0, bodies = 0
-        cdef uint32_t queue_id, count, i, ahead
-        cdef list items
-        cdef bytes lengths
+        # A copy: another thread may change the caller's list while this one waits for room.
+        cdef list items = list(messages)
+        cdef uint32_t queue_id, count = len(items), i, ahead
+        cdef bytes lengths = PyBytes_FromStringAndSize(NULL, 4 * count) if want else None
+        cdef uint64_t total = self.measure_batch(
+            route, items, <uint32_t *>PyBytes_AS_STRING(lengths) if want else NULL)
+        cdef uint64_t length = (FRAME_HEADER + total + 63) & ~<uint64_t>63
         cdef SendFuture future = None
-        route = self.route(topic)
-        items = messages if type(messages) is list else list(messages)
-        count = len(items)
-        if count == 0:
-            raise IllegalMessage(
-                PutMessageStatus.MESSAGE_ILLEGAL, "a batch needs at least one message")
-        lengths = PyBytes_FromStringAndSize(NULL, 4 * count) if want else None
-        for i in range(count):
-            take(items[i], &m)
-            encoder.measure(route, &m)
-            total += m.total
-            bodies += m.body_length
-            if want:
-                (<uint32_t *>PyBytes_AS_STRING(lengths))[i] = m.total
-        if bodies > encoder.max_body:
-            raise IllegalMessage(
-                PutMessageStatus.MESSAGE_ILLEGAL,
-                f"the bodies of the batch have {bodies} bytes, the store takes "
-                f"{encoder.max_body} at once (max_message_size): send fewer messages in a call",
-            )
         queue_id = route.choose(queue, shard_key)
-        length = (FRAME_HEADER + total + 63) & ~<uint64_t>63
         frame = self.reserve(length, timeout_s)
+        if self.generation != generation:
+            return self.put_batch(topic, items, queue, shard_key, want, timeout_s)
         encoder.refresh_time()
         if want:
             future = self.promise(route, queue_id, length, <uint32_t>total, count, True)

@@ -59,7 +59,9 @@ class SendResult:
 
     @property
     def level(self) -> Literal["appended", "durable"]:
-        """What the answer means: `appended` survives the death of all processes, `durable` a power cut."""
+        """What the answer means: `appended` survives the death of all processes, `durable` a power
+        cut.
+        """
         return "durable" if self._durable else "appended"
 
     @property

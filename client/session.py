@@ -49,6 +49,10 @@ class StoreConfig:
     file_size_consume_queue: int
 
 
+class HungUp(StoreClosed):
+    """The other end of the connection is closed."""
+
+
 class Connection:
     """One session with the store in folder `store`: with a ring of `ring_size` bytes, or without
     (0).
@@ -63,12 +67,7 @@ class Connection:
         self.path = os.fspath(store)
         self._lock = threading.Lock()
         self._next_id = 0
-        self._socket = self._connect(timeout_s)
-        try:
-            answer, fds = self._ask({"do": "hello", "protocol": PROTOCOL, "ring_size": ring_size})
-        except BaseException:
-            self._socket.close()
-            raise
+        answer, fds = self._begin(ring_size, time.monotonic() + timeout_s)
         self.control = Control(Mapping(fds[0], 0, SIZE, writable=False))
         self.control.check()
         table_size = os.fstat(fds[1]).st_size
@@ -96,6 +95,23 @@ class Connection:
             file_size_commit_log=answer["file_size_commit_log"],
             file_size_consume_queue=answer["file_size_consume_queue"],
         )
+
+    def _begin(self, ring_size: int, deadline: float) -> tuple[dict[str, Any], list[int]]:
+        """Connects and says hello. A registry that is killed before the supervisor knows of the
+        session takes the connection with it: then once more.
+        """
+        while True:
+            self._socket = self._connect(max(0.1, deadline - time.monotonic()))
+            try:
+                return self._ask({"do": "hello", "protocol": PROTOCOL, "ring_size": ring_size})
+            except HungUp:
+                self._socket.close()
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.01)
+            except BaseException:
+                self._socket.close()
+                raise
 
     def _connect(self, timeout_s: float) -> socket.socket:
         end = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC)
@@ -152,7 +168,7 @@ class Connection:
         try:
             mail.send(self._socket, request)
         except OSError as error:
-            raise StoreClosed(f"the store at {self.path} is gone ({error})") from error
+            raise HungUp(f"the store at {self.path} is gone ({error})") from error
 
     def _receive(self, deadline: float) -> tuple[dict[str, Any], list[int]]:
         self._socket.settimeout(max(0.001, deadline - time.monotonic()))
@@ -163,9 +179,9 @@ class Connection:
                 f"the registry of {self.path} has not answered for {_REQUEST_S:g} s"
             ) from error
         except OSError as error:
-            raise StoreClosed(f"the store at {self.path} is gone ({error})") from error
+            raise HungUp(f"the store at {self.path} is gone ({error})") from error
         if answer is None:
-            raise StoreClosed(f"the store at {self.path} hung up")
+            raise HungUp(f"the store at {self.path} hung up")
         return answer, fds
 
     def is_alive(self) -> bool:

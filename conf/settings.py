@@ -35,7 +35,8 @@ __all__ = (
 PREFIX: Final = "SILOMQ_"
 #: Variables with our prefix that are no settings: the file to read, and those of the tests.
 NOT_SETTINGS: Final = frozenset(
-    ("SILOMQ_CONFIG", "SILOMQ_FAULT", "SILOMQ_FAULT_TOKEN", "SILOMQ_FAULT_BUILD", "SILOMQ_LONG")
+    f"{PREFIX}{name}"
+    for name in ("CONFIG", "FAULT", "FAULT_BUILD", "FAULT_TOKEN", "GOLDEN", "LONG")
 )
 
 

@@ -10,13 +10,16 @@ from __future__ import annotations
 import array
 import contextlib
 import os
+import select
 import socket
+import time
 from typing import Any
 
 import msgspec
 
 MAX_PACKET = 65536
 MAX_FDS = 8
+_PATIENCE_S = 5.0
 
 
 def pair() -> tuple[socket.socket, socket.socket]:
@@ -36,6 +39,22 @@ def send(
         raise ValueError(f"a message of {len(data)} bytes: at most {MAX_PACKET} fit a packet")
     rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
     end.sendmsg([data], rights)
+
+
+def post(end: socket.socket, message: dict[str, Any], fds: list[int] | tuple[int, ...] = ()) -> None:
+    """`send`, waiting for room as long as the supervisor, which always reads, may need.
+
+    OSError as sendmsg; BlockingIOError when there was no room for seconds.
+    """
+    deadline = time.monotonic() + _PATIENCE_S
+    while True:
+        try:
+            send(end, message, fds)
+            return
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise
+            select.select([], [end], [], 0.1)
 
 
 def receive(end: socket.socket) -> tuple[dict[str, Any] | None, list[int]]:

@@ -234,7 +234,7 @@ cdef class Appender:
         cdef uint8_t *p
         cdef silo_frame frame
         cdef int status
-        while ring.tail < head and self.cursor - self.wrote < self.batch_bytes:
+        while ring.tail != head and self.cursor - self.wrote < self.batch_bytes:
             p = ring.base + RING_DATA + ring.at
             if not silo_read_frame(ring.base, ring.capacity, ring.at, head - ring.tail, &frame):
                 return R_BAD_RING

@@ -143,14 +143,13 @@ class QueueFiles:
         return mapping, (base + start) // ENTRY_SIZE
 
     def sync(self, topic: str, queue_id: int, first: int, end: int) -> None:
-        """Makes the entries [first, end) of a queue durable."""
+        """Makes the entries [first, end) of a queue durable, in as many files as hold them."""
         folder = self.folder(topic, queue_id)
         try:
-            base = first * ENTRY_SIZE // self.file_size * self.file_size
-            while base < end * ENTRY_SIZE:
-                with folder.file(file_name(base), write=True) as fd:
-                    disk.sync_data(fd)
-                base += self.file_size
+            for base in file_bases(folder):
+                if first * ENTRY_SIZE < base + self.file_size and base < end * ENTRY_SIZE:
+                    with folder.file(file_name(base), write=True) as fd:
+                        disk.sync_data(fd)
         finally:
             folder.close()
 

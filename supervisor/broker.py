@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import socket
+from collections import deque
 from typing import Any
 
 from ..actors.frame import Session, World
@@ -22,6 +23,8 @@ class Broker:
         self.world = world
         self.from_append = world.append_mail[0]
         self.from_registry = world.registry_mail[0]
+        self.to_append: deque[tuple[dict[str, Any], list[int]]] = deque()
+        self.to_registry: deque[dict[str, Any]] = deque()
         self.mail_count = world.control.own("append_mail")
         self.session_count = world.control.own("sessions")
 
@@ -78,12 +81,28 @@ class Broker:
             return
         mail.close_all([fd for fd in (session.ring, session.bell, session.connection) if fd >= 0])
         self.session_count.store(len(self.world.sessions))
-        with contextlib.suppress(OSError):
-            mail.send(self.from_registry, {"do": "gone", "session": number})
+        self.to_registry.append({"do": "gone", "session": number})
+        self.send_waiting()
 
     def _tell_append(self, message: dict[str, Any], fds: list[int]) -> None:
-        mail.send(self.from_append, message, fds)
-        self.mail_count.add(1)
+        self.to_append.append((message, fds))
+        self.send_waiting()
+
+    def send_waiting(self) -> None:
+        """Sends what there was no room for: an actor that does not read must not stop the
+        supervisor. A session that is gone by now is not worth attaching.
+        """
+        with contextlib.suppress(BlockingIOError):
+            while self.to_append:
+                message, fds = self.to_append[0]
+                if message["session"] in self.world.sessions:
+                    mail.send(self.from_append, message, fds)
+                    self.mail_count.add(1)
+                self.to_append.popleft()
+        with contextlib.suppress(BlockingIOError):
+            while self.to_registry:
+                mail.send(self.from_registry, self.to_registry[0])
+                self.to_registry.popleft()
 
     def close_all(self) -> None:
         for session in self.world.sessions.values():

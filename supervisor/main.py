@@ -187,6 +187,7 @@ class Supervisor:
                 os.read(self.signal_fd, 4096)
             else:
                 self.broker.read(key.fileobj)  # type: ignore[arg-type] # the two mail sockets
+        self.broker.send_waiting()
         self._replace_frozen()
         for name in [n for n, when in self.due.items() if when <= time.monotonic()]:
             self._spawn(name)

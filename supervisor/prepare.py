@@ -15,7 +15,7 @@ import socket
 import time
 
 import posix_ipc
-import psutil  # type: ignore[import-untyped]  # it ships no types
+import psutil
 
 from ..actors.frame import World
 from ..conf.settings import Settings

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 #: Variables with our prefix that are for the tests themselves; others would change settings.
-OURS = ("SILOMQ_FAULT_BUILD", "SILOMQ_LONG")
+OURS = ("SILOMQ_FAULT_BUILD", "SILOMQ_GOLDEN", "SILOMQ_LONG")
 
 
 class RootIsNoPackage:

@@ -12,16 +12,18 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from unit.store.twins import Queue, twin_dispatch, twin_index, walk
+
 from silomq import Consumer
 from silomq.store.javahash import index_key_hash
 from silomq.store.properties import index_keys
-from unit.store.twins import Queue, twin_dispatch, twin_index, walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
     from e2e.harness import StoreProcess
+
     from silomq import MessageView, SendResult
     from silomq.store.record import Record
 

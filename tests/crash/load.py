@@ -61,15 +61,15 @@ class Load:
             if i == 0:
                 assert physical == result.physical_offset
             self.acks.append(
-                [result.topic, result.queue_id, self.number, sequence, result.queue_offset + i]
-                + [physical, ids[i], places[i]]
-            )
+                [
+                    result.topic, result.queue_id, self.number, sequence,
+                    result.queue_offset + i, physical, ids[i], places[i],
+                ]
+            )  # fmt: skip
 
     def send(self) -> None:
         sequence, topic, queue, body, keys = self.message()
-        self.note(
-            self.producer.send(topic, body, queue=queue, keys=keys, tags="sync"), [sequence]
-        )
+        self.note(self.producer.send(topic, body, queue=queue, keys=keys, tags="sync"), [sequence])
 
     def send_window(self) -> None:
         """A window of asynchronous sends. What was acknowledged is noted also if one fails."""

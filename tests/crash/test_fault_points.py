@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from crash.checking import Ack, Sent, body_of, check_index, check_messages, check_twins
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 TOPICS = ("alpha", "beta")
 #: Files so small that the load fills several of each kind.
-TINY = {
+TINY: dict[str, Any] = {
     "mapped_file_size_commit_log": 65536,
     "max_message_size": 16384,
     "mapped_file_size_consume_queue": 20480,

@@ -15,13 +15,15 @@ import time
 from typing import TYPE_CHECKING, Self
 
 import psutil
+
 from silomq import Admin, StoreError
 from silomq.shm import segments
 from silomq.shm._memory import Mapping
 from silomq.shm.control import ACTORS, SIZE, ActorState, Control
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping as MappingType
+    from collections.abc import Callable
+    from collections.abc import Mapping as MappingType
     from pathlib import Path
     from types import TracebackType
 
@@ -184,8 +186,12 @@ class StoreProcess:
     def replace(self, actor: str) -> int:
         """Kills an actor and waits until the next one serves: its pid."""
         pid = self.kill(actor)
-        eventually(lambda: self.is_ready(actor, but_not=pid), f"{actor} was replaced")
+        self.await_successor(actor, pid)
         return self.pid(actor)
+
+    def await_successor(self, actor: str, pid: int, timeout_s: float = WAIT_S) -> None:
+        """Waits until the actor serves as another process than `pid`."""
+        eventually(lambda: self.is_ready(actor, but_not=pid), f"{actor} is replaced", timeout_s)
 
     def stop(self) -> str:
         """SIGTERM; asserts a clean end with nothing left behind. Returns the log's end."""
@@ -243,4 +249,4 @@ class StoreProcess:
         finally:
             self.clean_up()
             if kind is not None:
-                print(f"--- log of {self.path}\n{self.log()}")  # noqa: T201 # pytest shows it
+                print(f"--- log of {self.path}\n{self.log()}")  # pytest shows it

@@ -19,15 +19,16 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the repository with the extension modules that are built already.
+    """A copy of the repository with what is built already: generated C and extension modules.
 
-    They are up to date by their times and so not compiled again, which would take most of a minute.
+    They are up to date by their times and so not compiled again, which would take a minute.
     """
     tree = tmp_path_factory.mktemp("wheel") / "tree"
     built = [
         path.relative_to(ROOT)
-        for folder in (ROOT / "build").glob(f"lib.*-{sys.implementation.cache_tag}")
-        for path in folder.rglob("*.so")
+        for kind, pattern in (("lib", "*.so"), ("temp", "*.c"))
+        for folder in (ROOT / "build").glob(f"{kind}.*-{sys.implementation.cache_tag}")
+        for path in folder.rglob(pattern)
     ]
     for path in (*files(), *built):
         (tree / path).parent.mkdir(parents=True, exist_ok=True)

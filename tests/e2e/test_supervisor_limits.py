@@ -1,0 +1,182 @@
+"""What a store costs when nothing happens, and what happens when its disk is full."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from crash.checking import Ack, Sent, body_of, check_index, check_messages
+from e2e.harness import PYTHON, StoreProcess, eventually
+
+from silomq import Consumer, IllegalMessage, Producer, PutMessageStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+IDLE_S = 8.0
+ANON_KIB = 40 * 1024
+TMPFS_BYTES = 12 << 20
+CLIENTS = """
+import sys
+from silomq import Consumer, Producer
+producer = Producer(sys.argv[1])
+producer.send("t", b"x")
+consumer = Consumer(sys.argv[1], "t")
+while not consumer.poll(1, 5.0):
+    pass
+print("idle", flush=True)
+while True:
+    consumer.poll(32, 5.0)
+"""
+
+
+def _cpu_ns(pid: int) -> int:
+    """Time on a CPU of all threads of a process: finer than the ticks of /proc/*/stat."""
+    tasks = Path(f"/proc/{pid}/task").iterdir()
+    return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks)
+
+
+@pytest.mark.parametrize("mode", ["ASYNC_FLUSH", "SYNC_FLUSH"])
+def test_an_idle_store_costs_nothing(
+    tmp_path: Path, mode: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with StoreProcess(tmp_path / "store", flush_disk_type=mode) as store:
+        client = subprocess.Popen(
+            [*PYTHON, "-c", CLIENTS, store.path], stdout=subprocess.PIPE, text=True
+        )
+        try:
+            assert client.stdout is not None
+            assert client.stdout.readline() == "idle\n"
+            time.sleep(1.5)  # the first message is flushed
+            family = store.family()
+            before = [_cpu_ns(pid) for pid in (*family, client.pid)]
+            began = time.monotonic()
+            time.sleep(IDLE_S)
+            seconds = time.monotonic() - began
+            after = [_cpu_ns(pid) for pid in (*family, client.pid)]
+        finally:
+            client.kill()
+            client.wait()
+            assert client.stdout is not None
+            client.stdout.close()
+        shares = [(a - b) / 1e7 / seconds for a, b in zip(after, before, strict=True)]
+        anonymous = {actor: _anonymous_kib(pid) for actor, pid in store.pids().items()}
+    with capsys.disabled():
+        print(
+            f"\nidle {mode}: {sum(shares):.2f} % of one core in all, the client's producer and"
+            f" consumer {shares[-1]:.2f} %; RssAnon at most {max(anonymous.values())} KiB"
+        )
+    assert sum(shares) < 1.0, dict(zip(("supervisor", "others"), shares, strict=False))
+    assert max(anonymous.values()) < ANON_KIB, anonymous
+
+
+def _anonymous_kib(pid: int) -> int:
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("RssAnon:"):
+            return int(line.split()[1])
+    raise AssertionError("no RssAnon: the kernel is too old")
+
+
+def test_actors_stay_small_under_load(tmp_path: Path) -> None:
+    """Anonymous memory does not grow with what goes through: 60,000 messages, 500 topics."""
+    with StoreProcess(tmp_path / "store", max_topics=600, max_queues=4000) as store:
+        with Producer(store.path, timeout=10.0) as producer:
+            for i in range(500):
+                producer.send_oneway(f"topic-{i}", b"x")
+            for _ in range(600):
+                producer.send_batch_oneway("alpha", [b"x" * 200] * 100)
+            producer.flush(20)
+        eventually(
+            lambda: store.control.load("dispatched") == store.control.load("wrote"), "dispatch"
+        )
+        sizes = {actor: _anonymous_kib(pid) for actor, pid in store.pids().items()}
+        assert max(sizes.values()) < ANON_KIB, sizes
+
+
+# -- a full disk
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 12 MiB."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", f"size={TMPFS_BYTES}", "silomq-test", str(folder)]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        pytest.skip("no mount command")
+    if done.returncode:
+        pytest.skip(f"cannot mount a tmpfs: {done.stderr.strip()}")
+    yield folder
+    # Lazily: what a test still holds open must not keep the mount.
+    subprocess.run(["umount", "-l", folder], check=True)
+
+
+def fill_up(producer: Producer, sent: Sent, first: int) -> tuple[int, IllegalMessage]:
+    """Sends until the store refuses: the next sequence number, and what it said."""
+    for sequence in range(first, first + 100_000):
+        try:
+            result = producer.send("alpha", body_of(0, sequence), queue=sequence % 4)
+        except IllegalMessage as error:
+            return sequence + 1, error
+        sent.acks.append(Ack.of(result, 0, sequence))
+    raise AssertionError("the disk does not fill up")
+
+
+@pytest.mark.parametrize("victim", [None, "append", "allocate", "reput"])
+def test_a_full_disk_refuses_and_recovers(small_disk: Path, victim: str | None) -> None:
+    with StoreProcess(small_disk / "store", message_index_enable="true") as store:
+        ballast = small_disk / "ballast"
+        ballast.write_bytes(b"\0" * (5 << 20))
+        sent = Sent()
+        pids = store.pids()
+        with Producer(store.path, timeout=10.0) as producer:
+            following, error = fill_up(producer, sent, 0)
+            assert error.status == PutMessageStatus.CREATE_MAPPED_FILE_FAILED
+            assert sent.acks, "something fitted"
+            if victim is not None:
+                pid = store.kill(victim)
+                eventually(lambda: store.is_ready(victim, but_not=pid), f"{victim} serves", 5)
+                following, error = fill_up(producer, sent, following)
+                assert error.status == PutMessageStatus.CREATE_MAPPED_FILE_FAILED
+            ballast.unlink()
+            accepted = _first_accepted(producer, sent, following)
+            following, error = fill_up(producer, sent, accepted + 1)
+            assert error.status == PutMessageStatus.CREATE_MAPPED_FILE_FAILED
+        assert {a: p for a, p in store.pids().items() if a != victim} == {
+            a: p for a, p in pids.items() if a != victim
+        }, "nobody else died"
+        assert store.running.poll() is None
+        check_index(store, check_messages(store, sent, ("alpha",)))
+
+
+def _first_accepted(producer: Producer, sent: Sent, first: int) -> int:
+    """Tries again for 5 s: the sequence number of the first message that the store takes."""
+    deadline = time.monotonic() + 5
+    for sequence in range(first, first + 1000):
+        with contextlib.suppress(IllegalMessage):
+            result = producer.send("alpha", body_of(0, sequence), queue=sequence % 4)
+            sent.acks.append(Ack.of(result, 0, sequence))
+            return sequence
+        assert time.monotonic() < deadline, "puts are refused although there is space"
+        time.sleep(0.05)
+    raise AssertionError
+
+
+def test_readers_are_served_from_a_full_disk(small_disk: Path) -> None:
+    with StoreProcess(small_disk / "store") as store:
+        (small_disk / "ballast").write_bytes(b"\0" * (5 << 20))
+        sent = Sent()
+        with Producer(store.path, timeout=10.0) as producer:
+            fill_up(producer, sent, 0)
+        with Consumer(store.path, "alpha") as consumer:
+            found = 0
+            while found < len(sent.acks):
+                messages = consumer.poll(1000, 5.0)
+                assert messages
+                found += len(messages)

@@ -1,0 +1,115 @@
+"""Sessions that come and go while actors are busy, frozen, or replaced: nobody else notices, and
+nothing of them stays.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+from e2e.harness import PYTHON, StoreProcess, eventually
+
+from silomq import Consumer, Producer
+from silomq.shm.control import ACTORS
+
+SATURATE = """
+import sys
+from silomq import Producer
+producer = Producer(sys.argv[1], ring_size=64 << 20, timeout=30)
+batch = [b"x" * 20] * 1000
+while True:
+    producer.send_batch_oneway("busy", batch)
+"""
+
+
+def _session_files(pid: int) -> list[str]:
+    """Rings, bells and client connections that a process holds, by what /proc calls them."""
+    found = []
+    for fd in Path(f"/proc/{pid}/fd").iterdir():
+        try:
+            found.append(os.readlink(fd))
+        except FileNotFoundError:
+            continue
+    return [name for name in found if "silomq-ring" in name or "eventfd" in name]
+
+
+def _sockets(pid: int) -> int:
+    return sum(os.readlink(fd).startswith("socket:") for fd in Path(f"/proc/{pid}/fd").iterdir())
+
+
+def test_nothing_of_a_closed_session_stays(tmp_path: Path) -> None:
+    """Also not in an actor that was forked while the session was open."""
+    with StoreProcess(tmp_path / "store") as store:
+        idle = {actor: _sockets(pid) for actor, pid in store.pids().items()}
+        producers = [Producer(store.path, ring_size=65536) for _ in range(3)]
+        for producer in producers:
+            producer.send("t", b"x")
+        consumer = Consumer(store.path, "t")
+        for actor in ACTORS:
+            store.replace(actor)
+        for producer in producers:
+            producer.send("t", b"y")
+            producer.close()
+        consumer.close()
+        eventually(lambda: store.control.load("sessions") == 0, "the sessions are gone", 5)
+        pids = {"supervisor": store.running.pid, **store.pids()}
+        eventually(lambda: not any(_session_files(pid) for pid in pids.values()), f"{pids}", 2)
+        assert {actor: _sockets(pid) for actor, pid in store.pids().items()} == idle
+
+
+def test_sessions_end_while_append_is_busy(tmp_path: Path) -> None:
+    with StoreProcess(
+        tmp_path / "store", mapped_file_size_commit_log=64 << 20, max_sessions=24
+    ) as store:
+        command = [*PYTHON, "-c", SATURATE, str(store.path)]
+        busy = [subprocess.Popen(command) for _ in range(2)]
+        try:
+            eventually(lambda: store.control.load("sessions") == 2, "the others are busy")
+            # More than twice as many as there may be at once.
+            for _ in range(60):
+                with Producer(store.path, ring_size=65536, timeout=10) as producer:
+                    producer.send("t", b"x")
+                time.sleep(0.005)
+            eventually(lambda: store.control.load("sessions") <= 3, "sessions are let go", 3)
+        finally:
+            for process in busy:
+                process.kill()
+                process.wait()
+
+
+def test_many_sessions_while_append_is_frozen(tmp_path: Path) -> None:
+    """More news for append than its inbox takes: it gets them when it is back."""
+    with StoreProcess(tmp_path / "store", heartbeat_timeout_ms=60_000, max_sessions=1000) as store:
+        with Producer(store.path) as producer:
+            producer.send("t", b"before", queue=0)
+        pid = store.kill("append", signal.SIGSTOP)
+        try:
+            for _ in range(200):
+                Producer(store.path, ring_size=65536).close()
+            with Producer(store.path, ring_size=65536) as last:
+                future = last.send_async("t", b"during", queue=0)
+                os.kill(pid, signal.SIGCONT)
+                assert future.result(10).queue_offset == 1
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        eventually(lambda: store.control.load("sessions") == 0, "all sessions are let go", 5)
+        assert store.starts("append") == 1
+        assert store.running.poll() is None
+
+
+def test_a_quiet_client_outlives_many_registries(tmp_path: Path) -> None:
+    """It is told of each, and reads nothing of it until it asks for something."""
+    with (
+        StoreProcess(tmp_path / "store", restart_backoff_max_ms=0) as store,
+        Producer(store.path) as producer,
+    ):
+        producer.send("t", b"x")
+        for _ in range(300):
+            store.replace("registry")
+        assert producer.send("t", b"y", timeout=5).status.name == "PUT_OK"
+        began = time.monotonic()
+        assert producer.send("u", b"asks the registry", timeout=5).queue_offset == 0
+        assert time.monotonic() - began < 2

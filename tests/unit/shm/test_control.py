@@ -1,0 +1,151 @@
+"""The control block's header and progress, and the sealed memory of rings."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+
+import pytest
+
+from silomq.shm._memory import Mapping
+from silomq.shm._words import OwnedWord, Word
+from silomq.shm.control import (
+    ACTORS,
+    ARRIVAL_WORDS,
+    CONTROL,
+    PROGRESS,
+    SIZE,
+    SUPERVISOR,
+    ActorState,
+    Control,
+    LayoutError,
+)
+from silomq.shm.ring import DATA, MAGIC, MIN_CAPACITY, RING, create, largest_frame
+
+
+def new_control() -> Control:
+    control = Control(bytearray(SIZE))
+    control.create(0xFEDCBA9876543210)
+    return control
+
+
+def test_a_fresh_block_is_whole() -> None:
+    control = new_control()
+    control.check()
+    assert control.load("store_id") == 0xFEDCBA9876543210
+    assert control.load("wrote") == 0
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "complaint"),
+    [
+        ("magic", 0, "magic is missing"),
+        ("magic", 1, "magic is missing"),
+        ("layout_version", 2, "layout version 2, this program knows 1"),
+        ("store_id", 1, "CRC-32C"),
+        ("header_crc", 0, "CRC-32C"),
+    ],
+)
+def test_another_block_is_refused(field: str, value: int, complaint: str) -> None:
+    control = new_control()
+    control.own(field).store(value)
+    with pytest.raises(LayoutError, match=complaint):
+        control.check()
+
+
+def test_an_unfinished_block_has_no_magic() -> None:
+    with pytest.raises(LayoutError, match="magic"):
+        Control(bytearray(SIZE)).check()
+
+
+def test_words_are_typed() -> None:
+    control = new_control()
+    assert type(control.word("wrote")) is Word
+    assert type(control.own("wrote")) is OwnedWord
+    control.own("wrote").store(77)
+    assert control.load("wrote") == control.word("wrote").load() == 77
+    reader = Control(memoryview(control.memory).toreadonly())
+    assert reader.load("wrote") == 77
+    with pytest.raises(TypeError):
+        reader.own("wrote")
+
+
+def test_progress_is_published_whole_or_not() -> None:
+    control = new_control()
+    first = {name: 10 + i for i, name in enumerate(PROGRESS)}
+    control.set_progress(first)
+    assert control.progress() == first
+    assert control.load("dispatched") == first["dispatched"]
+    assert control.load("dispatch_count") == first["dispatch_count"]
+    second = {name: 10 * value for name, value in first.items()}
+    # A writer that dies in the other slot changes nothing.
+    other = CONTROL[f"progress_{(control.load('progress_generation') + 1) % 2}"][0]
+    for at, _ in list(PROGRESS.values())[:5]:
+        OwnedWord(control.memory, other + at).store(999)
+    assert control.progress() == first
+    control.set_progress(second)
+    assert control.progress() == second
+    slots = {control.load("progress_generation") % 2}
+    control.set_progress(first)
+    slots.add(control.load("progress_generation") % 2)
+    assert slots == {0, 1}
+
+
+def test_the_process_table() -> None:
+    control = new_control()
+    for actor in (*range(len(ACTORS)), SUPERVISOR):
+        assert control.process(actor) == (0, 0, 0, ActorState.ABSENT)
+        control.store_process(actor, 1000 + actor, 2, 3, ActorState.READY)
+        control.beat_word(actor).store(actor + 1)
+    for actor in (*range(len(ACTORS)), SUPERVISOR):
+        assert control.process(actor) == (1000 + actor, 2, 3, ActorState.READY)
+        assert control.beat_word(actor).load() == actor + 1
+
+
+def test_queues_share_arrival_words() -> None:
+    control = new_control()
+    OwnedWord(control.memory, CONTROL["arrival"][0] + 8 * 5).store(3)
+    for slot in (5, 5 + ARRIVAL_WORDS, 5 + 7 * ARRIVAL_WORDS):
+        assert control.arrival(slot).load() == 3
+    assert control.arrival(6).load() == 0
+    assert CONTROL["arrival"][0] + 8 * ARRIVAL_WORDS == SIZE
+
+
+@pytest.mark.parametrize("capacity", [MIN_CAPACITY, MIN_CAPACITY + 4096, 1 << 20])
+def test_a_ring_can_neither_shrink_nor_grow(capacity: int) -> None:
+    fd = create(capacity, 7)
+    try:
+        assert os.fstat(fd).st_size == DATA + capacity
+        for size in (0, DATA, DATA + capacity - 1, DATA + capacity + 1, 2 * capacity + DATA):
+            with pytest.raises(PermissionError):
+                os.ftruncate(fd, size)
+        with pytest.raises(PermissionError):
+            os.posix_fallocate(fd, DATA + capacity, 4096)
+        with pytest.raises(PermissionError):
+            os.pwrite(fd, b"x", DATA + capacity)
+        with pytest.raises(PermissionError):
+            fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_WRITE)
+        assert not os.get_inheritable(fd)
+        memory = Mapping(fd, 0, DATA + capacity)
+        words = {name: Word(memory, at).load() for name, (at, _) in RING.items()}
+        known = {"magic": MAGIC, "capacity": capacity, "session": 7}
+        assert words == dict.fromkeys(RING, 0) | known
+    finally:
+        os.close(fd)
+
+
+@pytest.mark.parametrize("capacity", [-4096, 0, 4096, MIN_CAPACITY - 4096, MIN_CAPACITY + 64])
+def test_a_ring_of_another_size_is_refused(capacity: int) -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    with pytest.raises(ValueError, match="ring capacity"):
+        create(capacity, 1)
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_the_largest_frame_always_fits_an_empty_ring() -> None:
+    for capacity in (MIN_CAPACITY, MIN_CAPACITY + 4096, 1 << 20):
+        largest = largest_frame(capacity)
+        assert largest % 64 == 0
+        for at in range(0, capacity, 64):
+            rest = capacity - at
+            assert largest <= rest or rest + largest <= capacity

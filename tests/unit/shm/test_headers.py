@@ -1,0 +1,146 @@
+"""Offsets in C headers are those of the Python layouts, which tables in docstrings describe."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from tidy.sources import ROOT
+
+from silomq.shm import control, ring
+from silomq.store import properties, record, table
+from silomq.store.progress import FIELDS
+
+Layout = dict[str, tuple[int, int]]
+WIDTHS = {"uint32_t": 4, "int32_t": 4, "uint64_t": 8, "int64_t": 8}
+
+
+def text_of(path: str) -> str:
+    text = (ROOT / path).read_text(encoding="utf-8")
+    return re.sub(r"/\*.*?\*/|//[^\n]*", " ", text, flags=re.DOTALL)
+
+
+def enums(path: str) -> dict[str, int]:
+    """Every constant of the header's enums, all of which must be written out, and #defines."""
+    text = text_of(path)
+    found: dict[str, int] = {}
+    for body in re.findall(r"\benum\s*\{(.*?)\}", text, re.DOTALL):
+        for item in filter(None, (part.strip() for part in body.split(","))):
+            name, equals, value = (part.strip() for part in item.partition("="))
+            assert equals, f"{path}: {name} has no value"
+            assert name not in found
+            found[name] = int(value, 0)
+    for name, value in re.findall(r"#define\s+(\w+)\s+(0x[0-9A-Fa-f]+|\d+)u?\b", text):
+        found[name] = int(value, 0)
+    return found
+
+
+def struct_fields(path: str, name: str) -> Layout:
+    """Field -> (offset, size) of a typedef struct of integers without padding."""
+    match = re.search(r"typedef\s+struct\s*\{([^}]*)\}\s*" + name + r"\s*;", text_of(path))
+    assert match, f"{path} has no struct {name}"
+    fields: Layout = {}
+    at = 0
+    for declaration in filter(None, (part.strip() for part in match[1].split(";"))):
+        kind, names = declaration.split(None, 1)
+        for field in names.split(","):
+            assert at % WIDTHS[kind] == 0
+            fields[field.strip()] = (at, WIDTHS[kind])
+            at += WIDTHS[kind]
+    return fields
+
+
+def snake(name: str) -> str:
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
+
+
+def test_layout_h_is_the_control_block_and_the_ring() -> None:
+    found = enums("shm/layout.h")
+    others = {
+        "ARRIVAL_WORDS": control.ARRIVAL_WORDS,
+        "RING_DATA": ring.DATA,
+        "FRAME_HEADER": ring.FRAME_HEADER,
+        "FRAME_RESULT": ring.FRAME["status"][0],
+        "FRAME_CHECKED": ring.FRAME["crc"][0] + ring.FRAME["crc"][1],
+        "KIND_RECORDS": ring.KIND_RECORDS,
+        "KIND_PAD": ring.KIND_PAD,
+    }
+    for name, value in found.items():
+        if name in others:
+            assert value == others[name], name
+        else:
+            prefix, _, field = name.partition("_")
+            layout = {"CONTROL": control.CONTROL, "RING": ring.RING}[prefix]
+            assert value == layout[field.lower()][0], name
+    assert set(others) <= set(found)
+    assert sum(name.startswith("CONTROL_") for name in found) > 10
+
+
+def test_structs_of_layout_h() -> None:
+    path = "shm/layout.h"
+    head = struct_fields(path, "silo_frame")
+    result = {
+        name: (at + ring.FRAME["status"][0], size)
+        for name, (at, size) in struct_fields(path, "silo_result").items()
+    }
+    assert head | result == ring.FRAME
+    assert struct_fields(path, "silo_progress") == control.PROGRESS
+    slot = control.CONTROL["progress_0"]
+    assert max(at + size for at, size in control.PROGRESS.values()) <= slot[1]
+    assert set(control.PROGRESS) < set(FIELDS)
+
+
+#: Names of store/table.h that are spelled otherwise in the layouts.
+TABLE_NAMES = {
+    "TOPIC_SIZE": table.TOPIC_SIZE,
+    "QUEUE_SIZE": table.QUEUE_SIZE,
+    "QUEUE_ID": table.QUEUE["queue_id"][0],
+}
+
+
+def test_table_h_is_the_topic_table() -> None:
+    found = enums("store/table.h")
+    for name, value in found.items():
+        if name in TABLE_NAMES:
+            assert value == TABLE_NAMES[name], name
+            continue
+        prefix, _, field = name.partition("_")
+        layout = {"TABLE": table.HEADER, "TOPIC": table.TOPIC, "QUEUE": table.QUEUE}[prefix]
+        assert value == layout[field.lower()][0], name
+    assert {"TABLE_QUEUE_COUNT", "TOPIC_NAME", "QUEUE_NEXT"} <= set(found)
+
+
+def test_record_h_is_the_record() -> None:
+    found = enums("store/record.h")
+    fields = {snake(name): at for name, (at, _) in record.LAYOUT.items()} | {
+        "body_crc": record.LAYOUT["bodyCRC"][0],
+        "fixed": record.MIN_RECORD_BYTES,
+        "magic_v1": record.MAGIC_V1,
+        "magic_v2": record.MAGIC_V2,
+        "magic_end": record.MAGIC_BLANK,
+        # Answers of silo_parse_record.
+        "ok": 0,
+        "end_of_file": 1,
+        "none": 2,
+        "bad": 3,
+    }
+    others = {
+        "END_OF_FILE_SIZE": record.BLANK_BYTES,
+        "CRC_PROPERTY_SIZE": properties.CRC_PAIR_BYTES,
+        "FLAG_TRANSACTION": record.SYS_TRANSACTION,
+        "FLAG_PREPARED": record.TRANSACTION_PREPARED,
+        "FLAG_ROLLBACK": record.TRANSACTION_ROLLBACK,
+        "FLAG_BORN_V6": record.SYS_BORN_V6,
+        "FLAG_STORE_V6": record.SYS_STORE_V6,
+    }
+    for name, value in found.items():
+        if name in others:
+            assert value == others[name], name
+        else:
+            assert name.startswith("RECORD_"), name
+            assert value == fields[name.removeprefix("RECORD_").lower()], name
+
+
+@pytest.mark.parametrize("path", ["shm/layout.h", "store/table.h", "store/record.h"])
+def test_every_constant_is_looked_at(path: str) -> None:
+    assert len(enums(path)) >= 15

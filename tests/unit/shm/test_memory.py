@@ -1,0 +1,158 @@
+"""Mappings: shared, unmapped when closed, and safe to hold."""
+
+from __future__ import annotations
+
+import errno
+import gc
+import os
+import resource
+from typing import TYPE_CHECKING
+
+import pytest
+
+from silomq.shm._memory import Mapping
+from silomq.shm._words import OwnedWord, Word
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PAGE = 4096
+
+
+@pytest.fixture
+def fd() -> Iterator[int]:
+    made = os.memfd_create("test-mapping", os.MFD_CLOEXEC)
+    os.ftruncate(made, 8 * PAGE)
+    yield made
+    os.close(made)
+
+
+def mapped(name: str = "test-mapping") -> int:
+    """How many mappings of the memfd this process has."""
+    with open("/proc/self/maps", encoding="ascii") as maps:
+        return sum(f"memfd:{name}" in line for line in maps)
+
+
+def test_two_mappings_share_their_bytes(fd: int) -> None:
+    whole, part = Mapping(fd, 0, 8 * PAGE), Mapping(fd, PAGE, 2 * PAGE)
+    memoryview(whole)[PAGE + 5] = 7
+    assert memoryview(part)[5] == 7
+    memoryview(part)[6:9] = b"abc"
+    assert os.pread(fd, 3, PAGE + 6) == b"abc"
+    assert (len(part), part.length, part.writable, part.closed) == (2 * PAGE, 2 * PAGE, True, False)
+
+
+def test_no_descriptor_is_kept(fd: int) -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    mappings = [Mapping(fd, 0, PAGE) for _ in range(10)]
+    assert len(os.listdir("/proc/self/fd")) == before
+    assert all(len(mapping) == PAGE for mapping in mappings)
+
+
+def test_close_waits_for_its_views(fd: int) -> None:
+    mapping = Mapping(fd, 0, PAGE)
+    view = memoryview(mapping)
+    part = view[10:20]
+    with pytest.raises(BufferError):
+        mapping.close()
+    assert part[0] == 0
+    part.release()
+    view.release()
+    assert mapped() == 1
+    mapping.close()
+    assert mapped() == 0
+    assert mapping.closed
+    mapping.close()
+
+
+def test_a_word_keeps_its_memory(fd: int) -> None:
+    mapping = Mapping(fd, 0, PAGE)
+    word = Word(mapping, 8)
+    with pytest.raises(BufferError):
+        mapping.close()
+    del mapping
+    gc.collect()
+    assert word.load() == 0
+    assert mapped() == 1
+    del word
+    gc.collect()
+    assert mapped() == 0
+
+
+def test_a_closed_mapping_says_so(fd: int) -> None:
+    mapping = Mapping(fd, 0, PAGE)
+    mapping.close()
+    with pytest.raises(ValueError, match="closed"):
+        memoryview(mapping)
+    for call in (mapping.populate, mapping.lock, mapping.unlock, mapping.sync):
+        with pytest.raises(ValueError, match="closed"):
+            call(0, PAGE)
+
+
+def test_a_read_only_mapping_refuses_to_be_written(fd: int) -> None:
+    mapping = Mapping(fd, 0, PAGE, False)
+    view = memoryview(mapping)
+    assert view.readonly
+    assert not mapping.writable
+    with pytest.raises(TypeError):
+        view[0] = 1
+    with pytest.raises(TypeError):
+        OwnedWord(mapping, 0)
+    with pytest.raises(OSError, match="populate"):
+        mapping.populate(0, PAGE)
+    os.pwrite(fd, b"x", 0)
+    assert view[0] == ord("x")
+
+
+def test_a_descriptor_for_reading_gives_no_writable_mapping(fd: int) -> None:
+    reading = os.open(f"/proc/self/fd/{fd}", os.O_RDONLY)
+    try:
+        with pytest.raises(OSError, match="cannot map") as caught:
+            Mapping(reading, 0, PAGE)
+        assert caught.value.errno == errno.EACCES
+        assert len(Mapping(reading, 0, PAGE, False)) == PAGE
+    finally:
+        os.close(reading)
+
+
+@pytest.mark.parametrize(("offset", "length"), [(1, PAGE), (0, 0)])
+def test_what_cannot_be_mapped_is_an_error(fd: int, offset: int, length: int) -> None:
+    with pytest.raises(OSError, match="cannot map"):
+        Mapping(fd, offset, length)
+
+
+def test_populate_takes_space(fd: int) -> None:
+    mapping = Mapping(fd, 0, 8 * PAGE)
+    assert os.fstat(fd).st_blocks == 0
+    try:
+        mapping.populate(PAGE + 1, PAGE)
+    except OSError as error:
+        assert error.errno == errno.EINVAL
+        pytest.skip("this kernel does not know MADV_POPULATE_WRITE")
+    assert os.fstat(fd).st_blocks == 2 * PAGE // 512
+    mapping.populate(6 * PAGE, 100 * PAGE)
+    assert os.fstat(fd).st_blocks == 4 * PAGE // 512
+    mapping.populate(8 * PAGE, PAGE)
+    with pytest.raises(ValueError, match="behind"):
+        mapping.populate(8 * PAGE + 1, 1)
+
+
+def test_lock_and_unlock(fd: int) -> None:
+    mapping = Mapping(fd, 0, 8 * PAGE)
+    soft, hard = resource.getrlimit(resource.RLIMIT_MEMLOCK)
+    if soft < 64 * PAGE and soft != resource.RLIM_INFINITY:
+        pytest.skip("this process may not lock memory")
+    assert hard
+    mapping.lock(0, 4 * PAGE)
+    with open("/proc/self/smaps", encoding="ascii") as smaps:
+        text = smaps.read().partition("memfd:test-mapping")[2]
+    assert int(text.partition("Locked:")[2].split()[0]) == 16
+    mapping.unlock(0, 4 * PAGE)
+
+
+def test_sync_and_advice(fd: int) -> None:
+    mapping = Mapping(fd, 0, 8 * PAGE)
+    mapping.advise_random()
+    mapping.sync(0, 8 * PAGE)
+    mapping.sync(PAGE + 7, 3)
+    mapping.sync(8 * PAGE, 1)
