@@ -41,7 +41,9 @@ def send(
     end.sendmsg([data], rights)
 
 
-def post(end: socket.socket, message: dict[str, Any], fds: list[int] | tuple[int, ...] = ()) -> None:
+def post(
+    end: socket.socket, message: dict[str, Any], fds: list[int] | tuple[int, ...] = ()
+) -> None:
     """`send`, waiting for room as long as the supervisor, which always reads, may need.
 
     OSError as sendmsg; BlockingIOError when there was no room for seconds.
@@ -50,11 +52,12 @@ def post(end: socket.socket, message: dict[str, Any], fds: list[int] | tuple[int
     while True:
         try:
             send(end, message, fds)
-            return
         except BlockingIOError:
             if time.monotonic() > deadline:
                 raise
             select.select([], [end], [], 0.1)
+        else:
+            return
 
 
 def receive(end: socket.socket) -> tuple[dict[str, Any] | None, list[int]]:
@@ -74,7 +77,7 @@ def receive(end: socket.socket) -> tuple[dict[str, Any] | None, list[int]]:
         return None, []
     try:
         message = _decode(data, flags)
-    except (ValueError, msgspec.DecodeError) as error:
+    except (ValueError, RecursionError, msgspec.DecodeError) as error:
         close_all(list(fds))
         raise ValueError(f"not a message: {error}") from error
     return message, list(fds)

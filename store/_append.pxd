@@ -36,12 +36,15 @@ cdef extern from "store/record.h" nogil:
         const uint8_t *bytes
         uint32_t total, flags, time_at
         uint32_t body_at, body_length, topic_at, topic_length, properties_at, properties_length
-    int RECORD_OK, RECORD_BODY_CRC, RECORD_QUEUE_ID, RECORD_QUEUE_OFFSET, RECORD_PHYSICAL_OFFSET
+    int RECORD_OK, RECORD_LONG, RECORD_BODY_CRC, RECORD_QUEUE_ID, RECORD_QUEUE_OFFSET, RECORD_PHYSICAL_OFFSET
     int RECORD_FIXED, END_OF_FILE_SIZE, CRC_PROPERTY_SIZE
     int FLAG_TRANSACTION, FLAG_BORN_V6, FLAG_STORE_V6
     uint32_t RECORD_MAGIC_END
     int silo_parse_record(const uint8_t *r, uint64_t left, silo_record *out)
     bint silo_is_queued(const silo_record *m)
+
+cdef extern from "store/properties.h" nogil:
+    bint silo_is_utf8(const uint8_t *p, uint32_t length)
 
 cdef extern from "shm/layout.h" nogil:
     int CONTROL_APPEND_MAIL, CONTROL_WROTE, CONTROL_STORE_TIME_MS, CONTROL_RECORDS, CONTROL_REJECTED
@@ -62,7 +65,7 @@ cdef enum:
     PUT_OK = 0
     MESSAGE_ILLEGAL = 6
     PROPERTIES_SIZE_EXCEEDED = 7
-    MAX_PROPERTIES = 32767
+    MAX_PORT = 65535
 
 cdef enum:
     R_IDLE = 0

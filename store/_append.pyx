@@ -86,7 +86,7 @@ cdef class Appender:
         ring.session = session
         ring.tail = ring.published = silo_load(ring.base + RING_TAIL)
         ring.at = ring.tail % capacity
-        ring.rejected = 0
+        ring.rejected = silo_load(ring.base + RING_REJECTED)
         ring.attached = 1
         if index >= self.highest:
             self.highest = index + 1
@@ -168,7 +168,6 @@ cdef class Appender:
         return False
 
     def get_up(self):
-        """Announces that append is awake."""
         silo_store(self.control + CONTROL_APPEND_ASLEEP, 0)
 
     cdef bint has_work(self, Ring *ring) noexcept nogil:
@@ -294,19 +293,22 @@ cdef class Appender:
                    const uint8_t *q) noexcept nogil:
         """Whether the copy is `count` whole records of the queue `q` that recovery will accept."""
         cdef silo_record m
-        cdef uint32_t left = frame.record_bytes, i, body_crc
+        cdef uint32_t left = frame.record_bytes, body_crc
+        cdef int i, parsed
         cdef uint32_t crc = silo_crc32c(
             0, <const uint8_t *>frame + FRAME_CHECKED, FRAME_RESULT - FRAME_CHECKED)
-        for i in range(frame.count):
-            if (silo_parse_record(r, left, &m) != RECORD_OK or m.body_length > self.max_body
-                    or m.flags & ~ALLOWED_FLAGS
+        for i in range(<int>frame.count):
+            parsed = silo_parse_record(r, left, &m)
+            if parsed == RECORD_LONG:
+                return PROPERTIES_SIZE_EXCEEDED
+            if (parsed != RECORD_OK or m.body_length > self.max_body or m.flags & ~ALLOWED_FLAGS
                     or (m.flags & FLAG_STORE_V6 != 0) != (self.store_host_length == 20)):
                 return MESSAGE_ILLEGAL
-            if m.properties_length > MAX_PROPERTIES:
-                return PROPERTIES_SIZE_EXCEEDED
+            if (silo_be32(r + m.time_at - 4) > MAX_PORT
+                    or not silo_is_utf8(r + m.properties_at, m.properties_length)):
+                return MESSAGE_ILLEGAL
             crc = silo_crc32c(crc, r, m.body_at)
-            crc = silo_crc32c(
-                crc, r + m.body_at + m.body_length, m.total - m.body_at - m.body_length)
+            crc = silo_crc32c(crc, r + m.body_at + m.body_length, m.total - m.body_at - m.body_length)
             body_crc = silo_crc32(0, r + m.body_at, m.body_length) & 0x7FFFFFFF
             if (silo_be32(r + RECORD_BODY_CRC) != body_crc
                     or silo_be32(r + RECORD_QUEUE_ID) != silo_queue_u32(q, QUEUE_ID)
@@ -322,16 +324,16 @@ cdef class Appender:
     cdef void finish(self, uint8_t *r, const silo_frame *frame, uint8_t *q,
                      uint8_t *p) noexcept nogil:
         """Steps 2 and 3: offsets, times, next queue offset, result; moves the cursor behind it."""
-        cdef uint64_t next = silo_load(q + QUEUE_NEXT), first = next
+        cdef uint64_t next = silo_load(q + QUEUE_NEXT), first = 0, i
         cdef silo_record m
-        cdef uint32_t i
         cdef silo_result result
         if silo_load(q + QUEUE_MARK) != self.wrote:
             silo_store(q + QUEUE_PREVIOUS, next)
             silo_store(q + QUEUE_MARK, self.wrote)
-        for i in range(frame.count):
+        for i in range(<int>frame.count):
             silo_parse_record(r, frame.record_bytes, &m)
             silo_put64(r + RECORD_QUEUE_OFFSET, next if silo_is_queued(&m) else 0)
+            first = next if silo_is_queued(&m) and i == 0 else first
             next += silo_is_queued(&m)
             silo_put64(r + RECORD_PHYSICAL_OFFSET, self.cursor)
             self.stamp(r, &m)

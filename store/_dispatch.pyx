@@ -158,6 +158,9 @@ cdef class Dispatcher:
             found = self.gather(limit)
             wrote = self.write()
             if wrote != R_CAUGHT_UP:
+                if wrote == R_INDEX_FULL:
+                    # The next file takes over `state`: the full one's header is final now.
+                    self.write_index_header()
                 self.publish()
                 return wrote
             if found != R_CAUGHT_UP:

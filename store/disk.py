@@ -12,6 +12,7 @@ import os
 from collections.abc import Iterator
 
 from ..shm._memory import Mapping
+from .errors import StoreError
 
 DIR_MODE = 0o750
 FILE_MODE = 0o640
@@ -33,7 +34,11 @@ class Folder:
         return cls(os.fspath(path), os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
 
     def folder(self, name: str, *, create: bool = False) -> Folder:
-        """A folder within. Raises FileNotFoundError, or NotADirectoryError for a link."""
+        """A folder within. Raises FileNotFoundError, NotADirectoryError for a link, StoreError for a
+        name that leads elsewhere.
+        """
+        if name in ("", ".", "..") or "/" in name or "\0" in name:
+            raise StoreError(f"{name!r} below {self.path} is not a name of a folder within")
         if create:
             with contextlib.suppress(FileExistsError):
                 os.mkdir(name, DIR_MODE, dir_fd=self.fd)

@@ -87,13 +87,34 @@ static inline uint32_t silo_index_hash(uint32_t topic_hash, const uint8_t *key, 
 
 /* Integer.parseInt of a delay level, 0 for anything that is none. */
 static inline int silo_parse_level(silo_text t) {
-    int v = 0;
-    if (t.length == 0 || t.length > 9) return 0;
-    for (uint32_t i = 0; i < t.length; i++) {
+    int64_t v = 0;
+    uint32_t i = t.length && t.at[0] == '+';
+    if (i == t.length) return 0;
+    for (; i < t.length; i++) {
         if (t.at[i] < '0' || t.at[i] > '9') return 0;
         v = v * 10 + (t.at[i] - '0');
+        if (v > INT32_MAX) return 0;
     }
-    return v;
+    return (int)v;
+}
+
+/* Whether text is UTF-8 throughout; mostly it is ASCII, eight letters a step. */
+static inline int silo_is_utf8(const uint8_t *p, uint32_t length) {
+    const uint8_t *end = p + length;
+    while (p < end) {
+        uint64_t w;
+        if (end - p >= 8) {
+            memcpy(&w, p, 8);
+            if (!(w & 0x8080808080808080u)) {
+                p += 8;
+                continue;
+            }
+        }
+        /* U+FFFD itself takes three bytes; standing for a bad byte it took one. */
+        const uint8_t *before = p;
+        if (silo_utf8_next(&p, end) == 0xFFFD && p == before + 1) return 0;
+    }
+    return 1;
 }
 
 #endif

@@ -35,10 +35,11 @@ typedef struct {
 } silo_record;
 
 /* What silo_parse_record says. */
-enum { RECORD_OK = 0, RECORD_END_OF_FILE = 1, RECORD_NONE = 2, RECORD_BAD = 3 };
+enum { RECORD_OK = 0, RECORD_END_OF_FILE = 1, RECORD_NONE = 2, RECORD_BAD = 3, RECORD_LONG = 4 };
 
 /* Takes apart the record at `r`, of which `left` bytes may be read. RECORD_NONE: no magic here,
- * which is how an unwritten place looks; RECORD_BAD: a magic, but lengths that do not add up. */
+ * which is how an unwritten place looks; RECORD_BAD: a magic, but lengths that do not add up;
+ * RECORD_LONG: more properties than RocketMQ can read. */
 static inline int silo_parse_record(const uint8_t *r, uint64_t left, silo_record *out) {
     if (left < END_OF_FILE_SIZE) return RECORD_NONE;
     uint32_t magic = silo_be32(r + 4);
@@ -60,8 +61,11 @@ static inline int silo_parse_record(const uint8_t *r, uint64_t left, silo_record
     out->topic_length = wide ? silo_be16(topic) : topic[0];
     out->topic_at = out->body_at + out->body_length + 1 + wide;
     if (out->topic_length > out->total - fixed - out->body_length) return RECORD_BAD;
+    /* RocketMQ reads these lengths with their sign. */
+    if (out->topic_length > (wide ? 32767u : 127u)) return RECORD_BAD;
     out->properties_at = out->topic_at + out->topic_length + 2;
     out->properties_length = silo_be16(r + out->properties_at - 2);
+    if (out->properties_length > 32767) return RECORD_LONG;
     return out->properties_at + out->properties_length == out->total ? RECORD_OK : RECORD_BAD;
 }
 

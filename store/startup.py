@@ -142,7 +142,7 @@ class StartUp:
         found = progress.read(self.folders.ours)
         self._recover_log(found)
         self._load_topics(extra_queues or {})
-        self._recover_queues(found)
+        found = self._recover_queues(found)
         self._dispatch(found)
         self.report.topics = self.table.topic_count
         self.report.queues = self.table.queue_count
@@ -202,8 +202,27 @@ class StartUp:
             nums = max(least, self.settings.default_topic_queue_nums)
             self.table.add_topic(name, write_nums=nums, read_nums=nums, perm=6)
 
-    def _recover_queues(self, found: dict[str, int] | None) -> None:
-        dispatched = found["dispatched"] if found else self.control.load("min_offset")
+    def _recover_queues(self, found: dict[str, int] | None) -> dict[str, int] | None:
+        """Where dispatch begins; the progress that is true, None if all must be dispatched anew."""
+        self._count_queues(found["dispatched"] if found else self.control.load("min_offset"))
+        missing = self._missing(found) if found else ""
+        if not missing:
+            return found
+        self.report.notes.append(f"{missing}: queues and index are built anew from the commit log")
+        self._count_queues(self.control.load("min_offset"))
+        return None
+
+    def _missing(self, found: dict[str, int]) -> str:
+        """What the progress record counts on and is not there any more; empty: nothing."""
+        entries = sum(self.table.queue_column("max_offset"))
+        if entries < found["dispatch_count"]:
+            return f"the queues hold {entries} entries of {found['dispatch_count']}"
+        name = found["index_name"]
+        if self.settings.message_index_enable and name and name not in self.index.names():
+            return f"the index file {name} is gone"
+        return ""
+
+    def _count_queues(self, dispatched: int) -> None:
         self.report.dispatched_from = dispatched
         for topic, queue_id, folder in self.queues.queues():
             slot = self.table.slot(topic, queue_id)

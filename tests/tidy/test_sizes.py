@@ -20,7 +20,9 @@ COLUMNS = 100
 LONG_FILES = {
     "conf/schema.py": "a table: one entry for each setting, and nothing else",
 }
-_DEF = re.compile(r"^(\s*)(?:def|(?:cdef|cpdef)(?!\s+class))\b[^=]*\(.*|^(\s*)(?:cdef|cpdef) class\b")
+_DEF = re.compile(
+    r"^(\s*)(?:def|(?:cdef|cpdef)(?!\s+class))\b[^=]*\(.*|^(\s*)(?:cdef|cpdef) class\b"
+)
 
 
 def _text(path: Path) -> str:

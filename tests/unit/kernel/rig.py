@@ -1,7 +1,7 @@
 """A store's memory without its processes: control block, topic table, log, real rings.
 
-The producer here is written in plain Python from what `shm/ring.py` documents, so that the kernel is
-not tested against the compiled producer's idea of a frame.
+The producer here is written in plain Python from what `shm/ring.py` documents, so that the kernel
+is not tested against the compiled producer's idea of a frame.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ class RingProducer:
 
 @dataclass
 class Rig:
-    """Shared memory, log files and an append kernel; `boot` replaces the kernel as a restart does."""
+    """Shared memory, log files and an append kernel; `boot` replaces it as a restart does."""
 
     file_size: int = 1 << 20
     batch_bytes: int = 1 << 20
@@ -224,7 +224,7 @@ class Rig:
         return producer
 
     def take_over(self) -> tuple[int, int]:
-        """What the append process does after a restart: (queues rolled back, bytes acknowledged)."""
+        """What append does after a restart: (queues rolled back, bytes acknowledged)."""
         self.boot()
         touched = self.kernel.roll_back()
         for index, producer in enumerate(self.rings):
@@ -237,7 +237,8 @@ class Rig:
 
     def run(self, *, most: int = 10_000) -> list[int]:
         """Runs the kernel until it has nothing to do; the rings it had to drop."""
-        bad = []
+        bad: list[int] = []
+        reason = kernel.IDLE
         for _ in range(most):
             reason = self.kernel.run(0, 10**9)
             if reason == kernel.IDLE:
@@ -297,9 +298,7 @@ def random_batch(rng: random.Random, *, largest_body: int = 300) -> Batch:
     """One to four messages for one of the queues of TOPICS."""
     topic = rng.choice(list(TOPICS))
     queue_id = rng.randrange(TOPICS[topic])
-    messages = [
-        random_message(rng, largest_body) for _ in range(rng.choice((1, 1, 1, 1, 2, 3, 4)))
-    ]
+    messages = [random_message(rng, largest_body) for _ in range(rng.choice((1, 1, 1, 1, 2, 3, 4)))]
     return Batch(topic, queue_id, messages)
 
 

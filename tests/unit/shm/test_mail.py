@@ -92,7 +92,6 @@ GARBAGE = (
     b'{"a": 1',
     b'{"a": 1} {"b": 2}',
     b'{"a": "\xff\xfe"}',
-    b'{"a": 1e999999}',
     b"{1: 2}",
     b"\xff" * 1000,
 )
@@ -103,13 +102,8 @@ GARBAGE = (
 def test_garbage_is_an_error_and_keeps_no_descriptor(data: bytes, count: int, ends: Ends) -> None:
     send_raw(ends[0], data, files(count))
     mail.send(ends[0], {"after": 1})
-    try:
-        message, fds = mail.receive(ends[1])
-    except ValueError as error:
-        assert "not a message" in str(error)
-    else:
-        assert isinstance(message, dict)
-        mail.close_all(fds)
+    with pytest.raises(ValueError, match="not a message"):
+        mail.receive(ends[1])
     assert mail.receive(ends[1]) == ({"after": 1}, [])
 
 
@@ -133,11 +127,6 @@ def test_an_empty_packet_with_descriptors_is_no_message(ends: Ends) -> None:
         mail.receive(ends[1])
 
 
-@pytest.mark.xfail(
-    strict=True,
-    raises=RecursionError,
-    reason="msgspec raises RecursionError, which receive does not catch: descriptors stay open",
-)
 @pytest.mark.parametrize("opening", [b"[", b'{"a":'])
 def test_deeply_nested_json_is_an_error_like_any_other(opening: bytes) -> None:
     before = set(os.listdir("/proc/self/fd"))

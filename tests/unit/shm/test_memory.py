@@ -127,7 +127,8 @@ def test_populate_takes_space(fd: int) -> None:
     try:
         mapping.populate(PAGE + 1, PAGE)
     except OSError as error:
-        assert error.errno == errno.EINVAL
+        if error.errno != errno.EINVAL:
+            raise
         pytest.skip("this kernel does not know MADV_POPULATE_WRITE")
     assert os.fstat(fd).st_blocks == 2 * PAGE // 512
     mapping.populate(6 * PAGE, 100 * PAGE)

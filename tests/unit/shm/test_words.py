@@ -141,7 +141,7 @@ def test_wake_reaches_a_wait_on_read_only_memory(shared: tuple[Mapping, Mapping]
     time.sleep(0.05)
     own.store(1)
     own.wake()
-    assert all([ended_well(pid) for pid in pids])
+    assert [ended_well(pid) for pid in pids] == [True] * 3
 
 
 def test_publish_does_not_lose_a_wake_up(shared: tuple[Mapping, Mapping]) -> None:
@@ -174,9 +174,7 @@ def test_sleep_looks_again_before_it_sleeps(shared: tuple[Mapping, Mapping]) -> 
 
 
 @pytest.mark.parametrize("changed", [0, 1, 2])
-def test_wait_any_ends_when_any_word_changes(
-    changed: int, shared: tuple[Mapping, Mapping]
-) -> None:
+def test_wait_any_ends_when_any_word_changes(changed: int, shared: tuple[Mapping, Mapping]) -> None:
     words = [Word(shared[1], 64 * i) for i in range(3)]
     own = OwnedWord(shared[0], 64 * changed)
 

@@ -30,7 +30,7 @@ A1 = bytes.fromhex(
 A1_PROPERTIES = {"TAGS": "TagA", "KEYS": "k1 k2"}
 
 
-def a1(**changes: Any) -> bytes:  # noqa: ANN401 - any field of a record
+def a1(**changes: Any) -> bytes:
     fields: dict[str, Any] = {
         "queue_id": 3,
         "queue_offset": 5,
