@@ -13,6 +13,7 @@ import os
 import posix_ipc
 
 from ..conf.settings import FlushDiskType
+from ..shm.control import ACTORS
 from ..store import disk
 from ..store.commitlog import LogFile, disk_full
 from .frame import TICK_S, Actor
@@ -41,7 +42,9 @@ class Allocate(Actor):
         self.may_lock = self.settings.lock_mapped_file_enable
         self.log.remove_half_made()
         self.locked.store(0)
-        while self.ready.load() <= self.wrote.load():
+        # A store that runs goes on without the next file; one that starts needs its first.
+        _, starts, _, _ = self.control.process(ACTORS.index(self.name))
+        while starts <= 1 and self.ready.load() <= self.wrote.load():
             self._make(self.ready.load())
 
     def run(self) -> None:

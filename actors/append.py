@@ -117,7 +117,9 @@ class Append(Actor):
                 self._drop_bad(self.kernel.bad_ring)
             elif reason == kernel.MAIL:
                 self._read_mail()
+                self._finish_closing()
             elif reason == kernel.SLICE:
+                self._finish_closing()
                 self._prefault(_PREFAULT_BUSY)
             elif not self._prefault(1):
                 self._finish_closing()

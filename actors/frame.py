@@ -25,11 +25,13 @@ from ..conf.logging import get_logger
 from ..conf.settings import Settings
 from ..shm._memory import Mapping
 from ..shm.control import ACTORS, Control
-from ..store.commitlog import CommitLog
+from ..store.commitlog import CommitLog, disk_full
 from ..store.paths import StoreFolders
 from ..store.table import TopicTable
 
 TICK_S = 1.0
+# The exit status of a process that found no disk space, also of the whole store.
+STORAGE_FULL = 6
 _PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -132,6 +134,9 @@ class Actor:
             os.close(ready_fd)
             self.run()
         except Exception as error:
+            if isinstance(error, OSError) and disk_full(error):
+                self.logger.critical("no disk space", error=str(error))
+                return STORAGE_FULL
             self.logger.critical(
                 "actor failed", error=f"{type(error).__name__}: {error}", exc_info=True
             )

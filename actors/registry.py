@@ -8,6 +8,7 @@ replaced. The connections themselves outlive it: the supervisor holds them.
 
 from __future__ import annotations
 
+import contextlib
 import grp
 import os
 import pwd
@@ -120,12 +121,14 @@ class Registry(Actor):
         """Goes on with a connection that a predecessor served."""
         if session.closing or session.connection < 0:
             return
-        connection = socket.socket(fileno=os.dup(session.connection))
+        connection = socket.socket(fileno=session.connection)
         connection.setblocking(False)  # noqa: FBT003 - socket's own signature
         self.connections[connection.fileno()] = connection
         self.by_connection[connection.fileno()] = session.number
         self.selector.register(connection, selectors.EVENT_READ)
-        self._answer(connection, {"event": "registry restarted"})
+        # A client that has asked nothing for long has not read the news of earlier restarts either.
+        with contextlib.suppress(OSError):
+            mail.send(connection, {"event": "registry restarted"})
 
     def _answer(
         self, connection: socket.socket, message: dict[str, Any], fds: tuple[int, ...] = ()

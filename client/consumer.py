@@ -55,11 +55,12 @@ class Consumer:
     ) -> None:
         self.topic = topic
         self._thread = threading.get_ident()
+        self._folders: list[Folder] = []
         self._link = Connection(store)
         try:
             self._open(topic, queues, offset)
         except BaseException:
-            self._link.close()
+            self.close()
             raise
 
     def _open(
@@ -74,8 +75,11 @@ class Consumer:
                     f"queue {queue_id} of topic {topic}: it has queues 0 to {len(slots) - 1}"
                 )
         self._root = Folder.open(self._link.path)
+        self._folders.append(self._root)
         self._queue_root = self._root.folder(CONSUME_QUEUE)
-        self._log = LogReader(self._root.folder(COMMIT_LOG), config.file_size_commit_log)
+        log = self._root.folder(COMMIT_LOG)
+        self._folders += [self._queue_root, log]
+        self._log = LogReader(log, config.file_size_commit_log)
         self._queues = [_Queue(queue_id, slots[queue_id], self._link) for queue_id in chosen]
         for queue in self._queues:
             start = (
@@ -139,6 +143,7 @@ class Consumer:
             parent = self._queue_root.folder(self.topic)
             folder = parent.folder(str(queue.queue_id))
             parent.close()
+            self._folders.append(folder)
             queue.reader = QueueReader(folder, self._link.config.file_size_consume_queue)
         first = queue.next
         entries = queue.reader.entries(first, count)
@@ -174,7 +179,10 @@ class Consumer:
         return sum(max(0, queue.end.load() - queue.next) for queue in self._queues)
 
     def close(self) -> None:
+        """Ends the session. Messages that were read stay readable."""
         self._link.close()
+        while self._folders:
+            self._folders.pop().close()
 
     def __enter__(self) -> Self:
         return self

@@ -93,9 +93,8 @@ class Producer(Sender):
         """Ends the session. What was published is still appended; futures that are open fail with
         StoreClosed.
         """
-        if self.closed is not None:
-            return
-        self.shut(StoreClosed("the producer is closed"))
+        if self.closed is None:
+            self.shut(StoreClosed("the producer is closed"))
         self._work.set()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join()

@@ -129,12 +129,18 @@ class Connection:
                 f"cannot connect to {self.path}: {what}; "
                 f"start it with: silo serve --store {self.path}"
             ) from error
+        except TimeoutError as error:
+            end.close()
+            raise StoreClosed(f"{self.path}: the store does not accept connections") from error
         except PermissionError as error:
             end.close()
             raise StoreClosed(
                 f"cannot connect to {self.path}: user {os.geteuid()} may not; "
                 "join the group of its socket"
             ) from error
+        except BaseException:
+            end.close()
+            raise
         return end
 
     def request(self, message: dict[str, Any]) -> dict[str, Any]:
@@ -151,6 +157,7 @@ class Connection:
             self._next_id += 1
             request = {"id": self._next_id, **message}
             deadline = time.monotonic() + _REQUEST_S
+            self._drop_old_packets()
             self._send(request)
             while True:
                 answer, fds = self._receive(deadline)
@@ -163,6 +170,20 @@ class Connection:
         if not answer.get("ok"):
             raise IllegalMessage(PutMessageStatus[answer["status"]], answer["why"])
         return answer, fds
+
+    def _drop_old_packets(self) -> None:
+        """News of registries that came and went, and second answers: of no use to a new request,
+        and in the way of its answer.
+        """
+        self._socket.settimeout(0)
+        while True:
+            try:
+                answer, fds = mail.receive(self._socket)
+            except (OSError, ValueError):
+                return
+            mail.close_all(fds)
+            if answer is None:
+                return
 
     def _send(self, request: dict[str, Any]) -> None:
         try:

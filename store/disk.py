@@ -34,8 +34,8 @@ class Folder:
         return cls(os.fspath(path), os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
 
     def folder(self, name: str, *, create: bool = False) -> Folder:
-        """A folder within. Raises FileNotFoundError, NotADirectoryError for a link, StoreError for a
-        name that leads elsewhere.
+        """A folder within. Raises FileNotFoundError, NotADirectoryError for a link, StoreError for
+        a name that leads elsewhere.
         """
         if name in ("", ".", "..") or "/" in name or "\0" in name:
             raise StoreError(f"{name!r} below {self.path} is not a name of a folder within")

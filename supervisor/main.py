@@ -20,12 +20,12 @@ from ..actors.append import Append
 from ..actors.clean import Clean
 from ..actors.commit import Commit
 from ..actors.flush import Flush
-from ..actors.frame import Actor
+from ..actors.frame import STORAGE_FULL, Actor
 from ..actors.registry import Registry
 from ..actors.reput import Reput
 from ..conf.logging import configure, get_logger
 from ..conf.settings import Settings
-from ..shm import segments
+from ..shm import mail, segments
 from ..shm.control import ACTORS, HEARTBEAT_SIZE, SUPERVISOR, ActorState, StoreState
 from ..store.paths import ABORT, SOCKET
 from .broker import Broker
@@ -60,7 +60,14 @@ class Child:
 
 
 class GaveUp(Exception):
-    """An actor does not get ready however often it is started; the message says which."""
+    """An actor does not get ready however often it is started; the message says which.
+
+    `status` is what the process should end with.
+    """
+
+    def __init__(self, why: str, status: int = 1) -> None:
+        super().__init__(why)
+        self.status = status
 
 
 class Supervisor:
@@ -108,7 +115,7 @@ class Supervisor:
                 self._turn(_TICK_S)
         except GaveUp as error:
             self.logger.critical("giving up", why=str(error))
-            status = 1
+            status = error.status
         finally:
             self._stop_all()
         return status
@@ -157,6 +164,7 @@ class Supervisor:
             self.selector.close()
             for child in self.children.values():
                 os.close(child.pidfd)
+            self._keep_sessions_for(name)
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             configure(
                 self.world.store_name, name, self.settings.log_level, self.settings.log_format
@@ -164,6 +172,18 @@ class Supervisor:
             status = CLASSES[name](self.world).live(ready_fd)
         finally:
             os._exit(status)
+
+    def _keep_sessions_for(self, name: str) -> None:
+        """In the child: closes the descriptors of sessions that are not this actor's business, or
+        they would stay open here after the client has gone.
+        """
+        for session in self.world.sessions.values():
+            if name != "registry":
+                mail.close_all([session.connection])
+            if name not in ("registry", "append"):
+                mail.close_all([fd for fd in (session.ring, session.bell) if fd >= 0])
+        if name not in ("registry", "append"):
+            self.world.sessions.clear()
 
     def _note(self, name: str, pid: int, state: ActorState) -> None:
         self.world.control.store_process(
@@ -210,6 +230,10 @@ class Supervisor:
         self._note(child.name, 0, ActorState.DEAD)
         if self.stop_requested:
             return
+        if code == STORAGE_FULL and not child.ready:
+            raise GaveUp(
+                f"no disk space for {child.name} to start: free some, then start again", code
+            )
         delay = self.policies[child.name].died(was_ready=child.ready, lived_s=lived)
         said = f"signal {-code}" if code < 0 else f"exit status {code}"
         if delay is None:

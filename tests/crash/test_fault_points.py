@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from crash.checking import Ack, Sent, body_of, check_index, check_messages, check_twins
-from e2e.harness import StoreProcess, eventually
+from e2e.harness import LONG, StoreProcess, eventually
 
 from silomq import Message, Producer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from _pytest.mark.structures import ParameterSet
 
 TOPICS = ("alpha", "beta")
 #: Files so small that the load fills several of each kind.
@@ -54,12 +56,13 @@ LONG_PASSES = {
 }
 
 
-def _cases() -> list[tuple[str, int]]:
-    cases = [(point, n) for point, passes in POINTS.items() for n in passes]
-    if os.environ.get("SILOMQ_LONG") == "1":
-        for point in POINTS:
-            passes = LONG_PASSES.get(point, LONG_PASSES[point.partition(":")[0]])
-            cases += [(point, n) for n in passes if (point, n) not in cases]
+def _cases() -> list[ParameterSet]:
+    """(point, pass): the short form, then what the long form adds."""
+    cases = []
+    for point, passes in POINTS.items():
+        more = LONG_PASSES.get(point, LONG_PASSES[point.partition(":")[0]])
+        cases += [pytest.param(point, n) for n in passes]
+        cases += [pytest.param(point, n, marks=LONG) for n in more if n not in passes]
     return cases
 
 

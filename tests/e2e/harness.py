@@ -15,6 +15,7 @@ import time
 from typing import TYPE_CHECKING, Self
 
 import psutil
+import pytest
 
 from silomq import Admin, StoreError
 from silomq.shm import segments
@@ -27,6 +28,11 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
+#: Marks of a long form: `make torture` runs it.
+LONG = (
+    pytest.mark.slow,
+    pytest.mark.skipif(os.environ.get("SILOMQ_LONG") != "1", reason="long: needs SILOMQ_LONG=1"),
+)
 PYTHON = (sys.executable, "-P")
 WAIT_S = 30.0
 #: Small files and tables: many rolls, quick starts, 3 MB of disk.

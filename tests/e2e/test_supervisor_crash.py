@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from crash.checking import Sent, check_index, check_messages, check_twins
 from crash.producers import Producers
-from e2e.harness import StoreProcess, eventually, kill_now, lives
+from e2e.harness import LONG, StoreProcess, eventually, kill_now, lives
 
 from silomq import Producer
 
@@ -26,12 +26,21 @@ def _check(store: StoreProcess, sent: Sent) -> None:
     check_index(store, check_messages(store, sent, TOPICS, others=True))
 
 
-@pytest.mark.parametrize("mode", ["ASYNC_FLUSH", "SYNC_FLUSH"])
-def test_kill_of_everything_at_once(tmp_path: Path, mode: str, long_forms: bool) -> None:
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(
+    ("mode", "rounds"),
+    [
+        ("ASYNC_FLUSH", 3),
+        ("SYNC_FLUSH", 3),
+        pytest.param("ASYNC_FLUSH", 20, marks=LONG),
+        pytest.param("SYNC_FLUSH", 20, marks=LONG),
+    ],
+)
+def test_kill_of_everything_at_once(tmp_path: Path, mode: str, rounds: int) -> None:
     store = StoreProcess(tmp_path / "store", flush_disk_type=mode)
     sent = Sent()
     with store:
-        for turn in range(20 if long_forms else 3):
+        for turn in range(rounds):
             with Producers(store, TOPICS, ending=True, first=3 * turn) as producers:
                 producers.await_flow(1000 if mode == "ASYNC_FLUSH" else 300)
                 store.crash()

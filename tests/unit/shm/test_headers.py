@@ -123,6 +123,7 @@ def test_record_h_is_the_record() -> None:
         "end_of_file": 1,
         "none": 2,
         "bad": 3,
+        "long": 4,
     }
     others = {
         "END_OF_FILE_SIZE": record.BLANK_BYTES,
