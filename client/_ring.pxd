@@ -70,4 +70,5 @@ cdef class RingProducer:
                             uint32_t record_bytes, uint32_t count, bint wait_store)
     cdef int reap(self) except -1
     cdef list finish(self, SendFuture future, int state, list ready)
-    cdef int wait_change(self, const uint8_t *word, uint64_t seen, double timeout_s) except -1
+    cdef int wait_change(self, const uint8_t *word, uint64_t seen, double timeout_s,
+                         bint spin=*) except -1

@@ -252,11 +252,13 @@ cdef class RingProducer:
                     f"no answer for {timeout_s:g} s; the message may still be stored: "
                     f"state {known}")
             if future.state == F_APPENDED:
-                self.wait_change(self.control + CONTROL_FLUSHED, flushed, min(left * 1e-9, 0.05))
+                self.wait_change(
+                    self.control + CONTROL_FLUSHED, flushed, min(left * 1e-9, 0.05), False)
             else:
                 self.wait_change(self.ring + RING_TAIL, self.tail, min(left * 1e-9, 0.05))
 
-    cdef int wait_change(self, const uint8_t *word, uint64_t seen, double timeout_s) except -1:
+    cdef int wait_change(self, const uint8_t *word, uint64_t seen, double timeout_s,
+                         bint spin=True) except -1:
         """Without the interpreter's lock: spins, then sleeps, until `word` is no longer `seen`."""
         cdef int64_t start, limit = <int64_t>(timeout_s * 1e9)
         cdef uint64_t *asleep = <uint64_t *>(self.ring + RING_PRODUCER_ASLEEP)
@@ -265,7 +267,7 @@ cdef class RingProducer:
         cdef bint changed = False
         with nogil:
             start = silo_monotonic_ns()
-            while not changed and silo_monotonic_ns() - start < self.spin_ns:
+            while spin and not changed and silo_monotonic_ns() - start < self.spin_ns:
                 changed = silo_load(word) != seen
                 silo_pause()
             if not changed:
@@ -283,7 +285,7 @@ cdef class RingProducer:
         cdef uint64_t flushed = silo_load(self.control + CONTROL_FLUSHED)
         self.reap()
         if self.first_durable is not None:
-            self.wait_change(self.control + CONTROL_FLUSHED, flushed, timeout_s)
+            self.wait_change(self.control + CONTROL_FLUSHED, flushed, timeout_s, False)
         elif self.first is not None:
             self.wait_change(self.ring + RING_TAIL, self.tail, timeout_s)
         self.reap()
@@ -343,7 +345,7 @@ cdef class RingProducer:
             if self.tail < target:
                 self.wait_change(self.ring + RING_TAIL, self.tail, 0.05)
             else:
-                self.wait_change(self.control + CONTROL_FLUSHED, flushed, 0.05)
+                self.wait_change(self.control + CONTROL_FLUSHED, flushed, 0.05, False)
 
     def open_futures(self):
         """The futures that are not done, in the order of sending."""

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -46,6 +47,14 @@ static inline void silo_pause(void) {
 #elif defined(__aarch64__)
     __asm__ volatile("yield");
 #endif
+}
+
+/* One turn of a wait: cheap at first, later it offers the core to whoever else wants it. */
+static inline void silo_relax(int64_t waited_ns) {
+    if (waited_ns > 20000)
+        sched_yield();
+    else
+        silo_pause();
 }
 
 static inline int64_t silo_monotonic_ns(void) {

@@ -22,7 +22,7 @@ cdef extern from "shm/words.h" nogil:
     void silo_store(void *p, uint64_t v)
     void silo_fence()
     void silo_order()
-    void silo_pause()
+    void silo_relax(int64_t waited_ns)
     int64_t silo_monotonic_ns()
     int64_t silo_realtime_ms()
     int silo_futex_wake(const void *p, int count)
@@ -91,7 +91,6 @@ cdef class Appender:
     cdef uint8_t *control
     cdef silo_table table
     cdef Ring *rings
-    cdef int max_rings
     cdef int highest                # rings in use are below it
     cdef int first                  # the ring that the next batch looks at first
     cdef uint8_t *file

@@ -39,7 +39,6 @@ cdef class Appender:
         self.rings = <Ring *>calloc(max_sessions, sizeof(Ring))
         if self.rings == NULL:
             raise MemoryError
-        self.max_rings = max_sessions
         self.ring_views = [None] * max_sessions
         self.store_host_length = len(store_host)
         memcpy(self.store_host, <const char *>store_host, self.store_host_length)
@@ -57,8 +56,7 @@ cdef class Appender:
         free(self.rings)
 
     @property
-    def position(self):
-        """`wrote`: the absolute offset behind the last published byte."""
+    def position(self):  # `wrote`
         return self.wrote
 
     def set_file(self, unsigned char[::1] memory not None, uint64_t base):
@@ -187,15 +185,15 @@ cdef class Appender:
         cdef int reason
         while True:
             reason = self.batch()
-            now = silo_monotonic_ns()
             if reason == R_ROLL or reason == R_BAD_RING:
                 return reason
+            now = silo_monotonic_ns()
             if reason == R_SLICE:
                 last_work = now
             elif now - last_work >= spin_ns:
                 return R_IDLE
             else:
-                silo_pause()
+                silo_relax(now - last_work)
             if silo_load(self.control + CONTROL_APPEND_MAIL) != self.seen_mail:
                 return R_MAIL
             if now - start >= slice_ns:
