@@ -13,7 +13,7 @@ import os
 import posix_ipc
 
 from ..conf.settings import FlushDiskType
-from ..shm.control import ACTORS
+from ..shm.control import StoreState
 from ..store import disk
 from ..store.commitlog import LogFile, disk_full
 from .frame import TICK_S, Actor
@@ -43,8 +43,8 @@ class Allocate(Actor):
         self.log.remove_half_made()
         self.locked.store(0)
         # A store that runs goes on without the next file; one that starts needs its first.
-        _, starts, _, _ = self.control.process(ACTORS.index(self.name))
-        while starts <= 1 and self.ready.load() <= self.wrote.load():
+        starting = self.control.load("state") == StoreState.STARTING
+        while starting and self.ready.load() <= self.wrote.load():
             self._make(self.ready.load())
 
     def run(self) -> None:

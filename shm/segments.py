@@ -41,8 +41,8 @@ def create_segment(store_id: int, kind: str, size: int) -> Mapping:
     memory = posix_ipc.SharedMemory(object_name(store_id, kind), posix_ipc.O_CREX, mode=MODE)
     try:
         os.fchmod(memory.fd, MODE)
-        # Space is taken as pages are touched; a full /dev/shm would otherwise be a SIGBUS later.
-        os.ftruncate(memory.fd, size)
+        # Really taken: a full /dev/shm is an error now, not a SIGBUS later.
+        os.posix_fallocate(memory.fd, 0, size)
         return Mapping(memory.fd, 0, size)
     finally:
         memory.close_fd()

@@ -36,7 +36,8 @@ cdef extern from "store/record.h" nogil:
         const uint8_t *bytes
         uint32_t total, flags, time_at
         uint32_t body_at, body_length, topic_at, topic_length, properties_at, properties_length
-    int RECORD_OK, RECORD_LONG, RECORD_BODY_CRC, RECORD_QUEUE_ID, RECORD_QUEUE_OFFSET, RECORD_PHYSICAL_OFFSET
+    int RECORD_OK, RECORD_LONG
+    int RECORD_BODY_CRC, RECORD_QUEUE_ID, RECORD_QUEUE_OFFSET, RECORD_PHYSICAL_OFFSET
     int RECORD_FIXED, END_OF_FILE_SIZE, CRC_PROPERTY_SIZE
     int FLAG_TRANSACTION, FLAG_BORN_V6, FLAG_STORE_V6
     uint32_t RECORD_MAGIC_END

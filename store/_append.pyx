@@ -3,8 +3,7 @@
 
 One batch is one look at every ring. Its steps, and why a kill between any two of them loses and
 doubles nothing, are in ARCHITECTURE.md section 3; the numbers below are its numbers. The kernel
-knows no files and no sessions: `run` returns a reason (IDLE, SLICE, MAIL, ROLL, BAD_RING) and the
-append process decides.
+knows no files and no sessions: `run` returns a reason and the append process decides.
 
 A ring is hostile memory: a frame's header is read once, its records are checked in the copy.
 """
@@ -56,8 +55,7 @@ cdef class Appender:
         free(self.rings)
 
     @property
-    def position(self):  # `wrote`
-        return self.wrote
+    def position(self): return self.wrote
 
     def set_file(self, unsigned char[::1] memory not None, uint64_t base):
         """Goes on in the commit-log file mapped at `memory`, which starts at offset `base`."""
@@ -291,7 +289,7 @@ cdef class Appender:
                    const uint8_t *q) noexcept nogil:
         """Whether the copy is `count` whole records of the queue `q` that recovery will accept."""
         cdef silo_record m
-        cdef uint32_t left = frame.record_bytes, body_crc
+        cdef uint32_t left = frame.record_bytes, body_crc, body_end
         cdef int i, parsed
         cdef uint32_t crc = silo_crc32c(
             0, <const uint8_t *>frame + FRAME_CHECKED, FRAME_RESULT - FRAME_CHECKED)
@@ -306,14 +304,16 @@ cdef class Appender:
                     or not silo_is_utf8(r + m.properties_at, m.properties_length)):
                 return MESSAGE_ILLEGAL
             crc = silo_crc32c(crc, r, m.body_at)
-            crc = silo_crc32c(crc, r + m.body_at + m.body_length, m.total - m.body_at - m.body_length)
+            body_end = m.body_at + m.body_length
+            crc = silo_crc32c(crc, r + body_end, m.total - body_end)
             body_crc = silo_crc32(0, r + m.body_at, m.body_length) & 0x7FFFFFFF
             if (silo_be32(r + RECORD_BODY_CRC) != body_crc
                     or silo_be32(r + RECORD_QUEUE_ID) != silo_queue_u32(q, QUEUE_ID)
                     or not silo_topic_is(&self.table, q, r + m.topic_at, m.topic_length)):
                 return MESSAGE_ILLEGAL
             if self.append_crc and (m.properties_length < CRC_PROPERTY_SIZE
-                                    or memcmp(r + m.total - CRC_PROPERTY_SIZE, CRC_PROPERTY, 9)):
+                                    or memcmp(r + m.total - CRC_PROPERTY_SIZE, CRC_PROPERTY, 9)
+                                    or r[m.total - 1] != 2):
                 return MESSAGE_ILLEGAL
             left -= m.total
             r += m.total

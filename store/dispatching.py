@@ -112,12 +112,13 @@ class Dispatching:
 
     def _next_file(self) -> None:
         base = self.log.base_of(self.position)
+        written = self.control.word("wrote").load()
         try:
             self._file = self.log.open(base)
         except FileNotFoundError:
             # Append closed the last file and waits for the next: there is nothing to dispatch in it
             # yet.
-            if self.position < self.control.word("wrote").load():
+            if self.position < written:
                 raise
             return
         self.kernel.set_log(self._file.mapping, base)
