@@ -2,7 +2,6 @@
 """The scan kernel: walks a commit-log file record by record, as far as its bytes are good."""
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
-from libc.string cimport memchr
 
 cdef extern from "store/checksum.h" nogil:
     uint32_t silo_crc32(uint32_t seed, const uint8_t *p, size_t n)
@@ -13,7 +12,7 @@ cdef extern from "shm/words.h" nogil:
 
 cdef extern from "store/record.h" nogil:
     ctypedef struct silo_record:
-        uint32_t total, body_at, body_length, time_at, topic_at, topic_length, properties_length
+        uint32_t total, body_at, body_length, time_at
     int RECORD_OK, RECORD_END_OF_FILE, RECORD_NONE, RECORD_BODY_CRC, RECORD_PHYSICAL_OFFSET
     int silo_parse_record(const uint8_t *r, uint64_t left, silo_record *out)
 
@@ -48,12 +47,6 @@ def scan(const unsigned char[::1] memory not None, uint64_t position, uint64_t b
                 break
             if silo_be64(r + RECORD_PHYSICAL_OFFSET) != base + position:
                 why = 4
-                break
-            # Nothing covers topic and properties but, where it is on, the record checksum: zeros at
-            # their end are pages that never reached the disk.
-            if (memchr(r + m.topic_at, 0, m.topic_length) != NULL
-                    or (m.properties_length and r[m.total - 1] == 0)):
-                why = 2
                 break
             if check_crc and silo_be32(r + RECORD_BODY_CRC) != (
                     silo_crc32(0, r + m.body_at, m.body_length) & 0x7FFFFFFF):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from crash.checking import Ack, Sent, body_of, check_index, check_messages
-from e2e.harness import PYTHON, StoreProcess, eventually
+from e2e.harness import LONG, PYTHON, StoreProcess, eventually
 
 from silomq import Consumer, IllegalMessage, Producer, PutMessageStatus
 
@@ -40,7 +40,7 @@ def _cpu_ns(pid: int) -> int:
     return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks)
 
 
-@pytest.mark.parametrize("mode", ["ASYNC_FLUSH", "SYNC_FLUSH"])
+@pytest.mark.parametrize("mode", ["ASYNC_FLUSH", pytest.param("SYNC_FLUSH", marks=LONG)])
 def test_an_idle_store_costs_nothing(
     tmp_path: Path, mode: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

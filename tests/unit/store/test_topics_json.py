@@ -178,7 +178,8 @@ def test_topics_are_written_as_rocketmq_writes_them() -> None:
     table = TopicTable().with_topic(ORDERS, 1_700_000_000_000)
     assert topics_json.render(table) == (
         '{\n\t"dataVersion":{\n\t\t"counter":1,\n\t\t"stateVersion":0,'
-        '\n\t\t"timestamp":1700000000000\n\t},\n\t"topicConfigTable":{\n\t\t"orders":{\n\t\t\t"attributes":{'
+        '\n\t\t"timestamp":1700000000000\n\t},'
+        '\n\t"topicConfigTable":{\n\t\t"orders":{\n\t\t\t"attributes":{'
         '\n\t\t\t\t"+queue.type":"SimpleCQ"\n\t\t\t},\n\t\t\t"order":true,\n\t\t\t"perm":6,'
         '\n\t\t\t"readQueueNums":8,\n\t\t\t"topicFilterType":"SINGLE_TAG",'
         '\n\t\t\t"topicName":"orders",\n\t\t\t"topicSysFlag":0,\n\t\t\t"writeQueueNums":4'
