@@ -77,6 +77,8 @@ class Append(Actor):
         for session in self.world.sessions.values():
             if session.ring >= 0:
                 self._attach(session)
+        # Mail that the predecessor did not read speaks of inherited sessions: it is settled here.
+        self._read_mail()
         self._clear_behind()
         settled = sum(self.kernel.settle(session.index) for session in self.attached.values())
         if touched or settled:

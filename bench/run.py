@@ -38,7 +38,10 @@ def collect(plan: Plan, parts: tuple[str, ...], console: Console) -> list[Row]:
     found = []
     for part in parts:
         began = time.monotonic()
-        found += calls[part]()
+        rows = calls[part]()
+        found += rows
+        for row in rows:
+            console.print(f"  {row.name.strip()}: {number(row.median)} {row.unit}", style="dim")
         console.print(f"{part}: {time.monotonic() - began:.0f} s", style="dim")
     return found
 

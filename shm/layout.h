@@ -50,7 +50,8 @@ typedef struct {
  * time. Whether it lies within the `left` bytes that were published and the ring. */
 static inline int silo_read_frame(const uint8_t *ring, uint64_t capacity, uint64_t place,
                                   uint64_t left, silo_frame *out) {
-    if (left > capacity || left < FRAME_HEADER || capacity - place < FRAME_HEADER) return 0;
+    if (left > capacity || left < FRAME_HEADER || place % 64 || capacity - place < FRAME_HEADER)
+        return 0;
     memcpy(out, ring + RING_DATA + place, FRAME_RESULT);
     return out->length >= FRAME_HEADER && out->length % 64 == 0 && out->length <= left &&
            out->length <= capacity - place;

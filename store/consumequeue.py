@@ -136,8 +136,6 @@ class QueueFiles:
                 mapping = disk.map_file(fd, start, length, writable=True)
                 if orphan and position > base:
                     disk.write_at(fd, BLANK_ENTRY * ((position - base) // ENTRY_SIZE), 0)
-            if fresh:
-                folder.sync()
         finally:
             folder.close()
         return mapping, (base + start) // ENTRY_SIZE
@@ -150,6 +148,8 @@ class QueueFiles:
                 if first * ENTRY_SIZE < base + self.file_size and base < end * ENTRY_SIZE:
                     with folder.file(file_name(base), write=True) as fd:
                         disk.sync_data(fd)
+            # A new file is durable only with its name; making it did not wait for that.
+            folder.sync()
         finally:
             folder.close()
 

@@ -213,14 +213,14 @@ class Supervisor:
             self._spawn(name)
 
     def _child_news(self, child: Child, fd: int) -> None:
-        if fd == child.ready_fd:
+        if fd == child.ready_fd and fd >= 0:
             if os.read(child.ready_fd, 1):
                 child.ready = True
                 self._note(child.name, child.pid, ActorState.READY)
             self.selector.unregister(child.ready_fd)
             os.close(child.ready_fd)
             child.ready_fd = -1
-        elif self.children.get(child.name) is child:
+        elif fd == child.pidfd and self.children.get(child.name) is child:
             self._bury(child)
 
     def _bury(self, child: Child) -> None:
@@ -259,6 +259,7 @@ class Supervisor:
             child.ready = os.read(child.ready_fd, 1) == b"1"
             self.selector.unregister(child.ready_fd)
             os.close(child.ready_fd)
+            child.ready_fd = -1
         return os.waitstatus_to_exitcode(os.waitpid(child.pid, 0)[1])
 
     def _replace_frozen(self) -> None:
