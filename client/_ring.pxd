@@ -13,7 +13,7 @@ cdef extern from "shm/words.h" nogil:
     uint64_t silo_load(const void *p)
     void silo_store(void *p, uint64_t v)
     void silo_fence()
-    void silo_pause()
+    void silo_relax(int64_t waited_ns)
     int64_t silo_monotonic_ns()
     int silo_futex_wait(const void *p, uint64_t seen, int64_t timeout_ns)
 
@@ -71,4 +71,4 @@ cdef class RingProducer:
     cdef int reap(self) except -1
     cdef list finish(self, SendFuture future, int state, list ready)
     cdef int wait_change(self, const uint8_t *word, uint64_t seen, double timeout_s,
-                         bint spin=*) except -1
+                         bint briefly=*) except -1

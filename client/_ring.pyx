@@ -16,6 +16,8 @@ from ..store.status import PutMessageStatus
 from .errors import SendTimeout
 
 cdef uint64_t ONE = 1
+# A sync is waited for awake, but offering the core: flush wakes faster than we would.
+cdef int64_t SYNC_SPIN_NS = 200000
 
 
 cdef class RingProducer:
@@ -258,18 +260,18 @@ cdef class RingProducer:
                 self.wait_change(self.ring + RING_TAIL, self.tail, min(left * 1e-9, 0.05))
 
     cdef int wait_change(self, const uint8_t *word, uint64_t seen, double timeout_s,
-                         bint spin=True) except -1:
+                         bint briefly=True) except -1:
         """Without the interpreter's lock: spins, then sleeps, until `word` is no longer `seen`."""
-        cdef int64_t start, limit = <int64_t>(timeout_s * 1e9)
+        cdef int64_t start, waited = 0, limit = <int64_t>(timeout_s * 1e9)
         cdef uint64_t *asleep = <uint64_t *>(self.ring + RING_PRODUCER_ASLEEP)
-        # Kept alive while the lock is away.
-        cdef object ring = self.ring_view, control = self.control_view
+        cdef object ring = self.ring_view, control = self.control_view  # alive without the lock
         cdef bint changed = False
         with nogil:
             start = silo_monotonic_ns()
-            while spin and not changed and silo_monotonic_ns() - start < self.spin_ns:
+            while not changed and waited < (self.spin_ns if briefly else SYNC_SPIN_NS):
                 changed = silo_load(word) != seen
-                silo_pause()
+                silo_relax(waited)
+                waited = silo_monotonic_ns() - start
             if not changed:
                 __atomic_fetch_add(asleep, 1, __ATOMIC_SEQ_CST)
                 if silo_load(word) == seen:
