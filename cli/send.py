@@ -218,6 +218,10 @@ def _send_lines(sender: LineSender, *, as_json: bool) -> int:
                     print(f"\r{_summary(sender, began)} ", end="", file=sys.stderr, flush=True)
         except KeyboardInterrupt:
             interrupted = True
+        except IllegalMessage:
+            # What was sent before the bad line counts: its answers may still be under way.
+            sender.settle(0)
+            raise
         sender.settle(0)
     finally:
         if talks:
