@@ -42,7 +42,6 @@ class Flush(Actor):
         self.error = self.control.own("flush_error")
         self.asleep = self.control.own("flush_asleep")
         self.asleep.store(0)
-        self.reput_asleep = self.control.word("reput_asleep")
         self.log = self.world.log
         self.file: LogFile | None = None
         self.queues = QueueFiles(
@@ -111,12 +110,9 @@ class Flush(Actor):
             self._fail(error, "commit log", start)
             return
         self.flushes.add(1)
-        if self.sync:
-            # Producers wait on `flushed` in their read-only mapping and cannot announce it.
-            self.flushed.store(end)  # SYNC: flushed publish
-            self.flushed.wake()
-        else:
-            self.flushed.publish(end, self.reput_asleep)
+        # Producers wait on `flushed` in their read-only mapping and cannot announce it.
+        self.flushed.store(end)  # SYNC: flushed publish
+        self.flushed.wake()
 
     def _sync_range(self, start: int, stop: int) -> None:
         """Only the range: a warmed file has other dirty pages, which nobody waits for."""
