@@ -3,13 +3,16 @@
 The only writer of `flushed` and of the progress record. Under ASYNC_FLUSH it works by RocketMQ's
 intervals and page counts (FlushRealTimeService, FlushConsumeQueueService); under SYNC_FLUSH it
 syncs whatever was appended as soon as the last sync is over, so that one sync serves all who wait
-(GroupCommitService). A failed sync makes the store read-only: the kernel may have dropped the pages
-it could not write, and a second sync would report success without them.
+(GroupCommitService). Queues and index are synced by a thread beside, as thousands of queues take
+seconds and the commit log must not wait for them. A failed sync makes the store read-only: the
+kernel may have dropped the pages it could not write, and a second sync would report success without
+them.
 """
 
 from __future__ import annotations
 
 import time
+from concurrent.futures import Future, ThreadPoolExecutor
 
 from ..conf.settings import FlushDiskType
 from ..store import disk
@@ -20,6 +23,7 @@ from ..store.progress import ProgressFile
 from .frame import TICK_S, Actor
 
 PAGE = 4096
+FEW_QUEUES = 64  # up to here, syncing files one by one is cheaper than the whole file system
 
 
 def pages_between(start: int, end: int) -> int:
@@ -56,6 +60,8 @@ class Flush(Actor):
         self.queue_offsets: list[int] = []
         self.durable_dispatch = self.flushed_count = self.first_dirty_index = 0
         self.last_thorough = self.last_queues = self.last_queues_thorough = time.monotonic()
+        self.beside = ThreadPoolExecutor(1, "queues")
+        self.queue_job: Future[None] | None = None
 
     def run(self) -> None:
         while not self.stopping:
@@ -139,34 +145,63 @@ class Flush(Actor):
         settings = self.settings
         if now - self.last_queues < settings.flush_interval_consume_queue_ms / 1000:
             return
+        if self.queue_job is not None and not self.queue_job.done():
+            return
+        self._end_queue_job()
         self.last_queues = now
         every = settings.flush_consume_queue_thorough_interval_ms / 1000
-        if now - self.last_queues_thorough >= every or self._queue_pages() >= (
-            settings.flush_consume_queue_least_pages
-        ):
+        thorough = now - self.last_queues_thorough >= every
+        if not thorough and not self._behind() // PAGE >= settings.flush_consume_queue_least_pages:
+            return
+        dirty = self._dirty_queues()
+        if thorough or len(dirty) <= FEW_QUEUES:
             self.last_queues_thorough = now
-            self.flush_queues()
+            published = self.control.progress()
+            self._log_up_to(published["dispatched"])
+            if not self.error.load():
+                self.queue_job = self.beside.submit(self.flush_queues, published)
+        else:
+            least = settings.flush_consume_queue_least_pages * PAGE
+            large = {s: r for s, r in dirty.items() if (r[1] - r[0]) * ENTRY_SIZE >= least}
+            self.queue_job = self.beside.submit(self._sync_some, large)
 
-    def _queue_pages(self) -> int:
-        """Pages of queue entries written since the last flush, over all queues."""
-        progress = self.control.progress()
-        behind = progress["dispatch_count"] - self.flushed_count
-        return behind * ENTRY_SIZE // PAGE
+    def _end_queue_job(self) -> None:
+        """Waits for the thread beside; what went wrong in it is raised here."""
+        if self.queue_job is not None:
+            self.queue_job.result()
+            self.queue_job = None
 
-    def flush_queues(self, *, clean: bool = False) -> None:
-        """Makes queues and index durable as far as reput has published, then records it."""
-        published = self.control.progress()
+    def _behind(self) -> int:
+        """Bytes of queue entries written since the last full flush, over all queues."""
+        return (self.control.progress()["dispatch_count"] - self.flushed_count) * ENTRY_SIZE
+
+    def _dirty_queues(self) -> dict[int, tuple[int, int]]:
+        """Slot -> queue offsets [durable, written) of every queue that has grown."""
+        now = self.world.table.queue_column("max_offset")
+        self.queue_offsets += [0] * (len(now) - len(self.queue_offsets))
+        pairs = enumerate(zip(self.queue_offsets, now, strict=True))
+        return {slot: (known, end) for slot, (known, end) in pairs if end > known}
+
+    def _log_up_to(self, end: int) -> None:
+        """A durable queue entry needs a durable record."""
+        if end > self.flushed.load():
+            self.flush_log(end)
+
+    def flush_queues(self, published: dict[str, int], *, clean: bool = False) -> None:
+        """Makes queues and index durable as far as reput had published, then records it."""
         try:
-            self._sync_queues()
+            dirty = self._dirty_queues()
+            if len(dirty) > FEW_QUEUES:
+                disk.sync_file_system(self.queues.root)
+                for slot, (_, end) in dirty.items():
+                    self.queue_offsets[slot] = end
+            else:
+                self._sync_queues(dirty)
             if published["index_name"]:
                 for name in self.index.names():
                     if self.first_dirty_index <= name <= published["index_name"]:
                         self.index.sync(name)
                 self.first_dirty_index = published["index_name"]
-            if published["dispatched"] > self.flushed.load():
-                self.flush_log(published["dispatched"])
-                if self.error.load():
-                    return
             record = published | {
                 "flushed": self.flushed.load(),
                 "clean": int(clean),
@@ -179,22 +214,26 @@ class Flush(Actor):
         self.durable_dispatch = published["dispatched"]
         self.flushed_count = published["dispatch_count"]
 
-    def _sync_queues(self) -> None:
+    def _sync_some(self, dirty: dict[int, tuple[int, int]]) -> None:
+        try:
+            self._sync_queues(dirty)
+        except OSError as error:
+            self._fail(error, "queues", self.dispatched.load())
+
+    def _sync_queues(self, dirty: dict[int, tuple[int, int]]) -> None:
         table = self.world.table
-        now = table.queue_column("max_offset")
-        before = self.queue_offsets + [0] * (len(now) - len(self.queue_offsets))
-        for slot, (known, end) in enumerate(zip(before, now, strict=True)):
-            if end > known:
-                topic, queue_id = table.queue(slot)
-                self.queues.sync(table.topic_name(topic), queue_id, known, end)
-                self.beat()
-        self.queue_offsets = now
+        for slot, (known, end) in dirty.items():
+            topic, queue_id = table.queue(slot)
+            self.queues.sync(table.topic_name(topic), queue_id, known, end)
+            self.queue_offsets[slot] = end
 
     def _flush_all(self) -> None:
         """On stop: everything, and the record that says so."""
+        self._end_queue_job()
         if self.error.load():
             return
         wrote = self.wrote.load()
-        if wrote > self.flushed.load():
-            self.flush_log(wrote)
-        self.flush_queues(clean=self.dispatched.load() == wrote and not self.error.load())
+        self._log_up_to(wrote)
+        if not self.error.load():
+            clean = self.dispatched.load() == wrote
+            self.flush_queues(self.control.progress(), clean=clean)

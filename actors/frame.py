@@ -30,6 +30,7 @@ from ..store.paths import StoreFolders
 from ..store.table import TopicTable
 
 TICK_S = 1.0
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 # The exit status of a process that found no disk space, also of the whole store.
 STORAGE_FULL = 6
 _PR_SET_PDEATHSIG = 1
@@ -125,6 +126,7 @@ class Actor:
         self.signal_fd, wakeup = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(wakeup, warn_on_full_buffer=False)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
         faulthandler.register(signal.SIGUSR1)
         try:
             self.beat()

@@ -192,6 +192,8 @@ class Registry(Actor):
                 return self._hello(connection, request)
             case "open":
                 return self._open(connection, str(request["topic"]), write=bool(request["write"]))
+            case "watch":
+                return self._watch([int(slot) for slot in request["slots"]]), ()
             case "create":
                 return self.topics.create(str(request["topic"]), int(request["queues"])), ()
             case "topics":
@@ -208,6 +210,14 @@ class Registry(Actor):
         number = self.by_connection.get(connection.fileno())
         session = None if number is None else self.sessions[number].index
         return self.topics.open(name, write=write, session=session), ()
+
+    def _watch(self, slots: list[int]) -> dict[str, Any]:
+        """The client will sleep until one of these queues grows."""
+        for slot in slots:
+            if not 0 <= slot < self.table.queue_count:
+                raise ValueError(f"there is no queue slot {slot}")
+            self.control.watch(slot)
+        return {"ok": True}
 
     # -- sessions
 
@@ -296,6 +306,8 @@ class Registry(Actor):
             if session is None:
                 continue
             self.table.revoke_all(session.index)
+            if all(other.ring >= 0 for other in self.sessions.values()):
+                self.control.watch_none()  # who reads has a session without a ring
             mail.close_all([fd for fd in (session.ring, session.bell) if fd >= 0])
             for fd, owner in list(self.by_connection.items()):
                 if owner == number:

@@ -249,7 +249,7 @@ def _in_flight(producer: Producer, body: bytes, window: int, count: int) -> floa
 def many_topics(plan: Plan) -> list[Row]:
     """10,000 topics of 4 queues against one topic, the same calls in the same store."""
     topics = [f"topic-{i:05d}" for i in range(plan.count(10_000))]
-    count, body = plan.count(1_000_000), b"x" * 128
+    count, body = plan.count(4_000_000), b"x" * 128
     rates: dict[str, list[float]] = {"one": [], "one_e2e": [], "many": [], "many_e2e": []}
     with _store(plan) as store, Producer(store.folder, timeout=60) as producer:
         send = producer.send_oneway

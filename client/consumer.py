@@ -87,10 +87,11 @@ class Consumer:
             )
             queue.next = self._resolve(queue, start)
         self._turn = 0
-        many = len(self._queues) > MOST_WORDS
-        self._words = (
-            [self._link.control.word("dispatched")] if many else [q.arrival for q in self._queues]
-        )
+        if len(self._queues) > MOST_WORDS:
+            self._words = [self._link.control.word("dispatched")]
+        else:
+            self._link.request({"do": "watch", "slots": [queue.slot for queue in self._queues]})
+            self._words = [queue.arrival for queue in self._queues]
 
     def _resolve(self, queue: _Queue, start: str | int) -> int:
         if start == "earliest":

@@ -104,9 +104,11 @@ cdef class Mapping:
             r = madvise(p, length, MADV_POPULATE_WRITE)
         self._check(r, "cannot populate the mapping")
 
-    def advise_random(self):
-        """MADV_RANDOM: no read-ahead, and page-cache folios of one page each."""
-        self._check(madvise(self.start, self.length, MADV_RANDOM), "madvise(MADV_RANDOM)")
+    def advise_random(self, size_t offset=0):
+        """MADV_RANDOM from `offset` on: no read-ahead, and page-cache folios of one page each."""
+        cdef size_t length = self.length - min(offset, self.length)
+        cdef char *p = self._range(offset, &length)
+        self._check(madvise(p, length, MADV_RANDOM), "madvise(MADV_RANDOM)")
 
     def lock(self, size_t offset, size_t length):
         """mlock; OSError with ENOMEM or EPERM where the limit (RLIMIT_MEMLOCK) does not allow

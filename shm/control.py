@@ -43,6 +43,7 @@ offset  size   type  field                meaning
 1408    8      u64   min_offset           clean: start of the first commit-log file; S
 1416    8      u64   disk_flags           clean: disk-full bits; S
 1536    8      u64   topics               registry: topics in the table. readers: cli
+1664    128    u64   watched              registry: bit per arrival word that has sleepers; S
 2048    1024   line  process              supervisor: 16 × 64 bytes: pid, starts, started_ms, state
 3072    1024   line  heartbeat            each actor its own 64 bytes: beat_ns (CLOCK_MONOTONIC)
 4096    8      u64   progress_generation  reput: the progress slot to believe is generation % 2; S
@@ -120,6 +121,7 @@ CONTROL: dict[str, tuple[int, int]] = {
     "min_offset": (1408, 8),
     "disk_flags": (1416, 8),
     "topics": (1536, 8),
+    "watched": (1664, 128),
     "process": (2048, 1024),
     "heartbeat": (3072, 1024),
     "progress_generation": (4096, 8),
@@ -191,6 +193,16 @@ class Control:
     def arrival(self, queue_slot: int) -> Word:
         """The word that changes when the queue in `queue_slot` (or one that shares it) grows."""
         return self.word("arrival", 8 * (queue_slot % ARRIVAL_WORDS))
+
+    def watch(self, queue_slot: int) -> None:
+        """The registry's: from now on reput wakes who sleeps on this queue's arrival word."""
+        index, bit = divmod(queue_slot % ARRIVAL_WORDS, 64)
+        word = self.own("watched", 8 * index)
+        word.store(word.load() | 1 << bit)  # SYNC: watched publish
+
+    def watch_none(self) -> None:
+        for index in range(ARRIVAL_WORDS // 64):
+            self.own("watched", 8 * index).store(0)
 
     def create(self, store_id: int) -> None:
         """Writes the header of a fresh block, the magic last: a block with a magic is whole."""

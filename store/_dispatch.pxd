@@ -8,14 +8,16 @@ cdef extern from "store/table.h" nogil:
     int QUEUE_MAX_OFFSET
     void silo_table_open(silo_table *t, uint8_t *base)
     uint8_t *silo_queue(const silo_table *t, uint32_t slot)
-    int64_t silo_find_queue(const silo_table *t, const uint8_t *name, uint32_t length,
-                            uint32_t queue_id)
+    uint64_t silo_queue_hash(const uint8_t *name, uint32_t length, uint32_t queue_id)
+    int64_t silo_find_hashed(const silo_table *t, uint64_t h, const uint8_t *name, uint32_t length,
+                             uint32_t queue_id)
+    void silo_load_bucket(const silo_table *t, uint64_t h)
+    void silo_load_queue(const silo_table *t, uint64_t h)
 
 cdef extern from "shm/words.h" nogil:
     uint64_t silo_load(const void *p)
     void silo_store(void *p, uint64_t v)
     void silo_fence()
-    void silo_order()
     int64_t silo_monotonic_ns()
     int silo_futex_wake(const void *p, int count)
     uint32_t silo_be32(const uint8_t *p)
@@ -48,9 +50,17 @@ cdef extern from "store/properties.h" nogil:
 cdef extern from "shm/layout.h" nogil:
     int CONTROL_DISPATCHED, CONTROL_DISPATCH_COUNT, CONTROL_PROGRESS_GENERATION
     int CONTROL_PROGRESS_0, CONTROL_PROGRESS_1, CONTROL_ARRIVAL, ARRIVAL_WORDS
+    int CONTROL_WATCHED
     ctypedef struct silo_progress:
         uint64_t dispatched, dispatch_count, index_name, index_count, index_slots
         uint64_t begin_time, end_time, begin_offset, end_offset
+
+cdef extern from "store/index.h" nogil:
+    int INDEX_HEADER
+    void silo_index_header(uint8_t *index, const silo_progress *s)
+    uint64_t silo_index_undo(uint8_t *index, uint64_t slots, uint64_t entries, uint64_t count)
+    void silo_index_put(uint8_t *index, uint64_t slots, silo_progress *s, uint32_t key_hash,
+                        uint64_t offset, uint64_t store_time)
 
 cdef extern from "limits.h":
     int INT_MAX
@@ -70,8 +80,7 @@ cdef enum:
 
 cdef enum:
     ENTRY_SIZE = 20
-    INDEX_HEADER = 40
-    GROUP = 16          # records looked at together, so that their cache misses overlap
+    GROUP = 32          # records looked at together, so that their cache misses overlap
     RECORD_KEYS = 16400     # more keys than 32,767 bytes of properties can hold
     DELAY_LEVELS = 64
 
@@ -85,6 +94,10 @@ cdef struct Window:
 cdef struct Pending:
     uint64_t offset
     uint32_t size
+    bint queued         # takes part in its queue
+    const uint8_t *topic
+    uint32_t topic_length, queue_id
+    uint64_t hash       # of topic and queue id
     int64_t slot        # -1: not queued
     uint64_t queue_offset
     int64_t tags_code
@@ -116,15 +129,14 @@ cdef class Dispatcher:
 
     cdef int work(self, size_t limit_word, int64_t slice_ns) noexcept nogil
     cdef int gather(self, uint64_t limit) noexcept nogil
-    cdef int look(self, const silo_record *m, uint64_t offset, Pending *one,
-                  uint32_t *keys) noexcept nogil
+    cdef void look(self, const silo_record *m, uint64_t offset, Pending *one,
+                   uint32_t *keys) noexcept nogil
+    cdef int resolve(self, int found) noexcept nogil
     cdef void add_keys(self, const silo_properties *found, uint32_t topic_hash,
                        uint32_t *count) noexcept nogil
     cdef void add_key(self, uint32_t key_hash, uint32_t *count) noexcept nogil
     cdef int write(self) noexcept nogil
     cdef int put_keys(self, const Pending *one) noexcept nogil
-    cdef void put_index(self, uint32_t key_hash, uint64_t offset,
-                        uint64_t store_time) noexcept nogil
     cdef int64_t tags_code(self, const silo_record *m, const silo_properties *found,
                            uint64_t store_time) noexcept nogil
     cdef void write_index_header(self) noexcept nogil

@@ -1,8 +1,9 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 """The dispatch kernel: from the commit log into consume queues and index.
 
-Records are taken in groups of 16: a first look at each resolves its queue and its key hashes and
-starts the loads that would miss the cache; then the group is written in order. Per record the queue
+Records are taken in groups of 32: a first look at each takes its key hashes, then the queues of all
+are resolved step by step, and every step starts the loads that would miss the cache in the next;
+then the group is written in order. Per record the queue
 entry comes first, then the index entries, then the queue's greatest offset. `publish` makes the
 progress official. Why a kill between any two of these loses and doubles nothing is in
 ARCHITECTURE.md section 4.
@@ -13,7 +14,7 @@ INDEX_FULL, UNKNOWN_QUEUE, BAD_RECORD) and the caller decides.
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
-from libc.string cimport memchr, memcmp, memcpy, memset
+from libc.string cimport memchr, memcmp
 
 CAUGHT_UP, SLICE, NEXT_FILE, NEED_WINDOW, INDEX_FULL, UNKNOWN_QUEUE, BAD_RECORD = range(7)
 
@@ -102,38 +103,15 @@ cdef class Dispatcher:
 
     cdef void write_index_header(self) noexcept nogil:
         """The index file's header as the progress has it."""
-        cdef uint8_t *p = self.index
-        silo_put64(p, self.state.begin_time)
-        silo_put64(p + 8, self.state.end_time)
-        silo_put64(p + 16, self.state.begin_offset)
-        silo_put64(p + 24, self.state.end_offset)
-        silo_put32(p + 32, <uint32_t>self.state.index_slots)
-        silo_put32(p + 36, <uint32_t>self.state.index_count)
+        silo_index_header(self.index, &self.state)
 
     def undo_index(self):
         """Takes back the entries that were never published, those from the published count on: how
-        many.
-
-        An entry is written before its slot, so a slot at or above the count leads, entry by entry,
-        to what it held.
-        """
-        cdef uint64_t count = self.state.index_count, n = count, slot, previous
-        cdef uint8_t *entries = self.index + INDEX_HEADER + 4 * self.hash_slots
-        cdef uint8_t *at
-        cdef uint8_t zero[ENTRY_SIZE]
-        memset(zero, 0, ENTRY_SIZE)
-        while n < self.index_entries and memcmp(entries + ENTRY_SIZE * n, zero, ENTRY_SIZE):
-            at = self.index + INDEX_HEADER + 4 * (
-                silo_be32(entries + ENTRY_SIZE * n) % self.hash_slots)
-            slot = silo_be32(at)
-            while count <= slot < self.index_entries:
-                previous = silo_be32(entries + ENTRY_SIZE * slot + 16)
-                slot = previous if previous < slot else 0
-            silo_put32(at, <uint32_t>slot)
-            n += 1
-        memset(entries + ENTRY_SIZE * count, 0, ENTRY_SIZE * (n - count))
+        many."""
+        cdef uint64_t undone = silo_index_undo(self.index, self.hash_slots, self.index_entries,
+                                               self.state.index_count)
         self.write_index_header()
-        return n - count
+        return undone
 
     def run(self, size_t limit_word, int64_t slice_ns):
         """Dispatches up to the value of the control block's word at `limit_word`, for at most about
@@ -188,12 +166,10 @@ cdef class Dispatcher:
         while self.grouped < GROUP and offset < end:
             found = silo_parse_record(self.log + (offset - self.log_base), end - offset, &m)
             if found == RECORD_END_OF_FILE:
-                return R_NEXT_FILE if self.grouped == 0 else R_CAUGHT_UP
+                return self.resolve(R_NEXT_FILE if self.grouped == 0 else R_CAUGHT_UP)
             if found != RECORD_OK:
-                return R_BAD_RECORD
-            found = self.look(&m, offset, &self.group[self.grouped], &keys)
-            if found != R_CAUGHT_UP:
-                return found
+                return self.resolve(R_BAD_RECORD)
+            self.look(&m, offset, &self.group[self.grouped], &keys)
             self.grouped += 1
             offset += m.total
             # Records come in runs of one size: start loading the head and the tail of the one four
@@ -204,11 +180,11 @@ cdef class Dispatcher:
                 __builtin_prefetch(next + 64, 0, 3)
                 __builtin_prefetch(next + m.topic_at, 0, 3)
                 __builtin_prefetch(next + m.topic_at + 64, 0, 3)
-        return R_CAUGHT_UP
+        return self.resolve(R_CAUGHT_UP)
 
-    cdef int look(self, const silo_record *m, uint64_t offset, Pending *one,
-                  uint32_t *keys) noexcept nogil:
-        """What dispatch must know of one record; starts the loads that writing it will need."""
+    cdef void look(self, const silo_record *m, uint64_t offset, Pending *one,
+                   uint32_t *keys) noexcept nogil:
+        """What dispatch must know of one record; starts the loads that resolving it will need."""
         cdef silo_properties found
         cdef uint32_t topic_hash
         silo_find_properties(m.bytes + m.properties_at, m.properties_length, &found)
@@ -216,21 +192,49 @@ cdef class Dispatcher:
         one.size = m.total
         one.store_time = silo_be64(m.bytes + m.time_at)
         one.slot = -1
-        if silo_is_queued(m):
+        one.queued = silo_is_queued(m)
+        if one.queued:
             one.queue_offset = silo_be64(m.bytes + RECORD_QUEUE_OFFSET)
-            one.slot = silo_find_queue(&self.table, m.bytes + m.topic_at, m.topic_length,
-                                       silo_be32(m.bytes + RECORD_QUEUE_ID))
-            if one.slot < 0:
-                return R_UNKNOWN_QUEUE
+            one.queue_id = silo_be32(m.bytes + RECORD_QUEUE_ID)
+            one.topic = m.bytes + m.topic_at
+            one.topic_length = m.topic_length
+            one.hash = silo_queue_hash(one.topic, one.topic_length, one.queue_id)
+            silo_load_bucket(&self.table, one.hash)
             one.tags_code = self.tags_code(m, &found, one.store_time)
-            __builtin_prefetch(&self.windows[one.slot], 0, 3)
-            __builtin_prefetch(silo_queue(&self.table, <uint32_t>one.slot) + QUEUE_MAX_OFFSET, 1, 3)
         one.key_from = keys[0]
         if self.index != NULL and m.flags & FLAG_TRANSACTION != FLAG_ROLLBACK:
             topic_hash = silo_java_hash(0, m.bytes + m.topic_at, m.topic_length)
             self.add_keys(&found, topic_hash, keys)
         one.key_to = keys[0]
-        return R_CAUGHT_UP
+
+    cdef int resolve(self, int found) noexcept nogil:
+        """Finds the queues of the group. A record of an unknown one ends the group, and its reason
+        comes before `found`, which lies behind."""
+        cdef int i
+        cdef Pending *one
+        cdef Window *window
+        for i in range(self.grouped):
+            if self.group[i].queued:
+                silo_load_queue(&self.table, self.group[i].hash)
+        for i in range(self.grouped):
+            one = &self.group[i]
+            if not one.queued:
+                continue
+            one.slot = silo_find_hashed(&self.table, one.hash, one.topic, one.topic_length,
+                                        one.queue_id)
+            if one.slot < 0:
+                self.grouped = i
+                found = R_UNKNOWN_QUEUE
+                break
+            __builtin_prefetch(&self.windows[one.slot], 0, 3)
+        for i in range(self.grouped):
+            one = &self.group[i]
+            if one.slot >= 0:
+                window = &self.windows[one.slot]
+                if window.first <= one.queue_offset < window.end:
+                    __builtin_prefetch(
+                        window.base + ENTRY_SIZE * (one.queue_offset - window.first), 1, 3)
+        return found
 
     cdef void add_keys(self, const silo_properties *found, uint32_t topic_hash,
                        uint32_t *count) noexcept nogil:
@@ -311,41 +315,11 @@ cdef class Dispatcher:
         for k in range(one.key_from + self.keys_done, one.key_to):
             if self.state.index_count >= self.index_entries:
                 return R_INDEX_FULL
-            self.put_index(self.hashes[k], one.offset, one.store_time)
+            silo_index_put(self.index, self.hash_slots, &self.state, self.hashes[k], one.offset,
+                           one.store_time)
             self.keys_done += 1
         self.keys_done = 0
         return R_CAUGHT_UP
-
-    cdef void put_index(self, uint32_t key_hash, uint64_t offset,
-                        uint64_t store_time) noexcept nogil:
-        """IndexFile.putKey: entry, then slot, then the header (which lives in `state`)."""
-        cdef silo_progress *s = &self.state
-        cdef uint8_t *slot = self.index + INDEX_HEADER + 4 * (key_hash % self.hash_slots)
-        cdef uint8_t *entry = (self.index + INDEX_HEADER + 4 * self.hash_slots
-                               + ENTRY_SIZE * s.index_count)
-        cdef int64_t previous = <int32_t>silo_be32(slot)
-        cdef int64_t seconds = 0
-        if previous <= 0 or previous > <int64_t>s.index_count:
-            previous = 0
-        if <int64_t>s.begin_time > 0:
-            seconds = (<int64_t>store_time - <int64_t>s.begin_time) / 1000
-            seconds = 0 if seconds < 0 else min(seconds, 0x7FFFFFFF)
-        silo_put32(entry, key_hash)
-        silo_put64(entry + 4, offset)
-        silo_put32(entry + 12, <uint32_t>seconds)
-        silo_put32(entry + 16, <uint32_t>previous)
-        silo_order()
-        SILO_FAULT("reput:entry")
-        silo_put32(slot, <uint32_t>s.index_count)
-        SILO_FAULT("reput:slot")
-        if s.index_count <= 1:
-            s.begin_offset = offset
-            s.begin_time = store_time
-        if previous == 0:
-            s.index_slots += 1
-        s.index_count += 1
-        s.end_offset = offset
-        s.end_time = store_time
 
     cdef void publish(self) noexcept nogil:
         """Makes the progress official, then wakes the readers of every queue that grew."""
@@ -353,8 +327,9 @@ cdef class Dispatcher:
         cdef uint8_t *slot = self.control + (
             CONTROL_PROGRESS_1 if generation % 2 else CONTROL_PROGRESS_0)
         cdef uint64_t *words = <uint64_t *>&self.state
+        cdef uint64_t moved
         cdef uint8_t *word
-        cdef int i, bit
+        cdef int i
         if self.state.dispatched == silo_load(self.control + CONTROL_DISPATCHED):
             return
         # A record that is half in a full index file and half in the next: `run` goes on in the
@@ -374,9 +349,19 @@ cdef class Dispatcher:
                 self.write_index_header()
         SILO_FAULT("reput:published")
         for i in range(16):
-            while self.arrivals[i]:
-                bit = __builtin_ctzll(self.arrivals[i])
-                self.arrivals[i] &= self.arrivals[i] - 1
-                word = self.control + CONTROL_ARRIVAL + 8 * (64 * i + bit)
+            moved = self.arrivals[i]
+            while moved:
+                word = self.control + CONTROL_ARRIVAL + 8 * (64 * i + __builtin_ctzll(moved))
+                moved &= moved - 1
                 silo_store(word, silo_load(word) + 1)  # SYNC: arrival publish
+        # A wake-up is a system call: only words that somebody may sleep on get one. Who is about to
+        # is marked before it looks at its word.
+        silo_fence()
+        for i in range(16):
+            # SYNC: watched observe
+            moved = self.arrivals[i] & silo_load(self.control + CONTROL_WATCHED + 8 * i)
+            self.arrivals[i] = 0
+            while moved:
+                word = self.control + CONTROL_ARRIVAL + 8 * (64 * i + __builtin_ctzll(moved))
+                moved &= moved - 1
                 silo_futex_wake(word, INT_MAX)

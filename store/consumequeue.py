@@ -134,6 +134,9 @@ class QueueFiles:
                     disk.set_size(fd, self.file_size)
                 disk.allocate(fd, start, length)
                 mapping = disk.map_file(fd, start, length, writable=True)
+                disk.shape_small(mapping)
+                if length > WINDOW_UNIT:
+                    disk.warm(mapping, 0, length)
                 if orphan and position > base:
                     disk.write_at(fd, BLANK_ENTRY * ((position - base) // ENTRY_SIZE), 0)
         finally:
@@ -141,7 +144,9 @@ class QueueFiles:
         return mapping, (base + start) // ENTRY_SIZE
 
     def sync(self, topic: str, queue_id: int, first: int, end: int) -> None:
-        """Makes the entries [first, end) of a queue durable, in as many files as hold them."""
+        """Makes the entries [first, end) of a queue durable, in as many files as hold them. Those
+        before `first` are.
+        """
         folder = self.folder(topic, queue_id)
         try:
             for base in file_bases(folder):
@@ -149,7 +154,10 @@ class QueueFiles:
                     with folder.file(file_name(base), write=True) as fd:
                         disk.sync_data(fd)
             # A new file is durable only with its name; making it did not wait for that.
-            folder.sync()
+            if first == 0 or (first - 1) * ENTRY_SIZE // self.file_size != (
+                (end - 1) * ENTRY_SIZE // self.file_size
+            ):
+                folder.sync()
         finally:
             folder.close()
 

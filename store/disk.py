@@ -7,6 +7,7 @@ a client or a foreign program leads out of the store.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import errno
 import os
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from .errors import StoreError
 DIR_MODE = 0o750
 FILE_MODE = 0o640
 WARM_STEP = 16 * 1024 * 1024
+_LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 class Folder:
@@ -90,6 +92,13 @@ def sync_data(fd: int) -> None:
     os.fdatasync(fd)
 
 
+def sync_file_system(folder: Folder) -> None:
+    """syncfs: everything written on the folder's file system is durable when this returns."""
+    if _LIBC.syncfs(folder.fd) != 0:
+        error = ctypes.get_errno()
+        raise OSError(error, f"syncfs: {os.strerror(error)}", folder.path)
+
+
 def write_at(fd: int, data: bytes, offset: int) -> None:
     """Writes all of `data`, or raises OSError."""
     view = memoryview(data)
@@ -113,6 +122,14 @@ def shape_for_sync(mapping: Mapping) -> None:
     folios are single pages.
     """
     mapping.advise_random()
+
+
+def shape_small(mapping: Mapping, offset: int = 0) -> None:
+    """For the part from `offset` on of a mapping of a large file that is written bit by bit:
+    without MADV_RANDOM each first fault reads zeros ahead (8 MiB on some disks), long before or
+    without need.
+    """
+    mapping.advise_random(offset)
 
 
 def warm(mapping: Mapping, offset: int, length: int) -> bool:

@@ -96,8 +96,12 @@ class IndexFiles:
         except OSError:
             self.folder.unlink(text)
             raise
-        self.folder.sync()
-        return name, mapping
+        return name, self._shaped(mapping)
+
+    def _shaped(self, mapping: Mapping) -> Mapping:
+        """Slots are hit everywhere from the first key on; entries fill up one after the other."""
+        disk.shape_small(mapping, HEADER_SIZE + SLOT_SIZE * self.slots)
+        return mapping
 
     def open(self, name: int, *, writable: bool = True) -> Mapping:
         """Maps a file. StoreError when its size does not fit the settings."""
@@ -109,7 +113,7 @@ class IndexFiles:
                 "max_index_num to what the store was made with"
             )
         with self.folder.file(str(name), write=writable) as fd:
-            return disk.map_file(fd, 0, self.size, writable=writable)
+            return self._shaped(disk.map_file(fd, 0, self.size, writable=writable))
 
     def remove_after(self, name: int) -> list[int]:
         """Removes the files that are newer than `name`: which."""
@@ -119,5 +123,7 @@ class IndexFiles:
         return gone
 
     def sync(self, name: int) -> None:
+        """Makes a file durable, and its name: making it did not wait for that."""
         with self.folder.file(str(name), write=True) as fd:
             disk.sync_data(fd)
+        self.folder.sync()

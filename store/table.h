@@ -16,13 +16,15 @@ enum {
     TABLE_GRANT_STRIDE = 88,
 
     TOPIC_SIZE = 320,
-    TOPIC_NAME_LENGTH = 0,
     TOPIC_NAME = 64,
 
     QUEUE_SIZE = 256,
     QUEUE_HASH = 0,
     QUEUE_TOPIC = 8,
     QUEUE_ID = 12,
+    QUEUE_NAME_LENGTH = 16,
+    QUEUE_NAME = 20,
+    QUEUE_NAME_SIZE = 44,
     QUEUE_NEXT = 64,
     QUEUE_PREVIOUS = 72,
     QUEUE_MARK = 80,
@@ -60,9 +62,10 @@ static inline uint32_t silo_queue_u32(const uint8_t *q, int at) {
 /* Whether the queue in `q` belongs to this topic. */
 static inline int silo_topic_is(const silo_table *t, const uint8_t *q, const uint8_t *name,
                                 uint32_t length) {
+    if (silo_queue_u32(q, QUEUE_NAME_LENGTH) != length) return 0;
+    if (length <= QUEUE_NAME_SIZE) return memcmp(q + QUEUE_NAME, name, length) == 0;
     const uint8_t *topic = t->topics + (size_t)TOPIC_SIZE * silo_queue_u32(q, QUEUE_TOPIC);
-    return silo_queue_u32(topic, TOPIC_NAME_LENGTH) == length &&
-           memcmp(topic + TOPIC_NAME, name, length) == 0;
+    return memcmp(topic + TOPIC_NAME, name, length) == 0;
 }
 
 static inline uint64_t silo_queue_hash(const uint8_t *name, uint32_t length, uint32_t queue_id) {
@@ -79,10 +82,9 @@ static inline uint64_t silo_queue_hash(const uint8_t *name, uint32_t length, uin
     return h ^ h >> 29;
 }
 
-/* The slot of a queue, or -1. The registry writes an entry before its bucket. */
-static inline int64_t silo_find_queue(const silo_table *t, const uint8_t *name, uint32_t length,
-                                      uint32_t queue_id) {
-    uint64_t h = silo_queue_hash(name, length, queue_id);
+/* The slot of a queue with hash `h`, or -1. The registry writes an entry before its bucket. */
+static inline int64_t silo_find_hashed(const silo_table *t, uint64_t h, const uint8_t *name,
+                                       uint32_t length, uint32_t queue_id) {
     for (uint64_t i = h & t->mask;; i = (i + 1) & t->mask) {
         /* SYNC: queue-bucket observe */
         uint32_t found = __atomic_load_n(&t->buckets[i], __ATOMIC_ACQUIRE);
@@ -92,6 +94,23 @@ static inline int64_t silo_find_queue(const silo_table *t, const uint8_t *name, 
             silo_topic_is(t, q, name, length))
             return found - 1;
     }
+}
+
+static inline int64_t silo_find_queue(const silo_table *t, const uint8_t *name, uint32_t length,
+                                      uint32_t queue_id) {
+    return silo_find_hashed(t, silo_queue_hash(name, length, queue_id), name, length, queue_id);
+}
+
+/* Finding a queue takes two loads one after the other, each a cache miss among thousands of queues.
+ * Who has many to find starts the first for all, then the second for all. */
+static inline void silo_load_bucket(const silo_table *t, uint64_t h) {
+    __builtin_prefetch(&t->buckets[h & t->mask], 0, 3);
+}
+static inline void silo_load_queue(const silo_table *t, uint64_t h) {
+    uint32_t found = __atomic_load_n(&t->buckets[h & t->mask], __ATOMIC_RELAXED);
+    const uint8_t *q = silo_queue(t, found ? found - 1 : 0);
+    __builtin_prefetch(q, 0, 3);
+    __builtin_prefetch(q + QUEUE_MAX_OFFSET, 1, 3);
 }
 
 /* The registry's half: makes the entry in `slot`, whole, findable. The table is never fuller than

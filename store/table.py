@@ -42,18 +42,20 @@ offset  size  type   field        meaning
 
 Layout queue:
 
-======  ====  ====  ==========  =======
-offset  size  type  field       meaning
-======  ====  ====  ==========  =======
-0       8     u64   hash        of topic name and queue id
-8       4     u32   topic       topic entry
-12      4     u32   queue_id    number within the topic
-64      8     u64   next        append: queue offset of the next message
-72      8     u64   previous    append: `next` before the batch `mark`
-80      8     u64   mark        append: `wrote` when the last batch that touched the queue began
-128     8     u64   max_offset  reput: queue offset behind the last entry that readers may use
-192     8     u64   min_offset  clean: queue offset of the first entry whose message still exists
-======  ====  ====  ==========  =======
+======  ====  =====  ===========  =======
+offset  size  type   field        meaning
+======  ====  =====  ===========  =======
+0       8     u64    hash         of topic name and queue id
+8       4     u32    topic        topic entry
+12      4     u32    queue_id     number within the topic
+16      4     u32    name_length  of the topic's name
+20      44    bytes  name_start   of the topic's name: most are found without a look at the topic
+64      8     u64    next         append: queue offset of the next message
+72      8     u64    previous     append: `next` before the batch `mark`
+80      8     u64    mark         append: `wrote` when the last batch that touched the queue began
+128     8     u64    max_offset   reput: queue offset behind the last entry that readers may use
+192     8     u64    min_offset   clean: queue offset of the first entry whose message still exists
+======  ====  =====  ===========  =======
 """
 
 from __future__ import annotations
@@ -108,6 +110,8 @@ QUEUE: dict[str, tuple[int, int]] = {
     "hash": (0, 8),
     "topic": (8, 4),
     "queue_id": (12, 4),
+    "name_length": (16, 4),
+    "name_start": (20, 44),
     "next": (64, 8),
     "previous": (72, 8),
     "mark": (80, 8),
@@ -117,7 +121,7 @@ QUEUE: dict[str, tuple[int, int]] = {
 LAYOUTS = {"header": HEADER, "topic": TOPIC, "queue": QUEUE}
 
 _TOPIC = struct.Struct("<IIIIII")
-_QUEUE = struct.Struct("<QII")
+_QUEUE = struct.Struct("<QIII44s")
 
 
 def _page(size: int) -> int:
@@ -249,7 +253,7 @@ class TopicTable:
 
     def queue(self, slot: int) -> tuple[int, int]:
         """(topic index, queue id) of the queue in `slot`."""
-        _, topic, queue_id = _QUEUE.unpack_from(self.view, self._queue_at(slot))
+        _, topic, queue_id, _, _ = _QUEUE.unpack_from(self.view, self._queue_at(slot))
         return topic, queue_id
 
     def topic_name(self, index: int) -> str:
@@ -299,8 +303,8 @@ class TopicTable:
         self.view[at + 64 : at + 64 + len(encoded)] = encoded
         for queue_id in range(nums):
             slot = first + queue_id
-            entry = self._queue_at(slot)
-            _QUEUE.pack_into(self.view, entry, queue_hash(encoded, queue_id), index, queue_id)
+            row = (queue_hash(encoded, queue_id), index, queue_id, len(encoded), encoded[:44])
+            _QUEUE.pack_into(self.view, self._queue_at(slot), *row)
             self.own_queue_word(slot, "mark").store(NO_MARK)
         # An entry is found only through its bucket, so the counts may be ahead of the buckets: a
         # registry killed in between finds the topic again and `repair` files what is missing.

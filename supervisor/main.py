@@ -20,7 +20,7 @@ from ..actors.append import Append
 from ..actors.clean import Clean
 from ..actors.commit import Commit
 from ..actors.flush import Flush
-from ..actors.frame import STORAGE_FULL, Actor
+from ..actors.frame import STOP_SIGNALS, STORAGE_FULL, Actor
 from ..actors.registry import Registry
 from ..actors.reput import Reput
 from ..conf.logging import configure, get_logger
@@ -77,7 +77,7 @@ class Supervisor:
         self.settings = settings
         self.notifier = Notifier()
         self.stop_requested = False
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in STOP_SIGNALS:
             signal.signal(number, self._on_stop)
         self.world, self.lock = prepare(settings)
         configure(self.world.store_name, "supervisor", settings.log_level, settings.log_format)
@@ -144,9 +144,13 @@ class Supervisor:
     def _spawn(self, name: str) -> None:
         """Forks an actor and opens its gate."""
         read_fd, write_fd = os.pipe2(os.O_CLOEXEC)
+        # A signal that is for the child must not meet the supervisor's handler in it: the child
+        # lets signals in when it has its own.
+        signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
         pid = os.fork()
         if pid == 0:
             self._become(name, write_fd)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
         os.close(write_fd)
         child = Child(name, pid, os.pidfd_open(pid), read_fd, time.monotonic())
         self.children[name] = child
@@ -165,7 +169,6 @@ class Supervisor:
             for child in self.children.values():
                 os.close(child.pidfd)
             self._keep_sessions_for(name)
-            signal.signal(signal.SIGTERM, signal.SIG_DFL)
             configure(
                 self.world.store_name, name, self.settings.log_level, self.settings.log_format
             )

@@ -57,10 +57,16 @@ class Producers:
         self.sent = Sent()
 
     def await_flow(self, records: int = 500) -> None:
-        """Waits until messages flow."""
-        start = self.store.control.load("records")
+        """Waits until every producer is there and messages flow."""
+        control = self.store.control
+        start = control.load("records")
         eventually(
-            lambda: self.store.control.load("records") > start + records, "messages flow", 20
+            lambda: (
+                control.load("sessions") >= len(self.processes)
+                and control.load("records") > start + records
+            ),
+            "messages flow",
+            20,
         )
 
     def finish(self) -> Sent:

@@ -170,5 +170,7 @@ def test_exactly_once(
 
 def test_every_point_of_the_kernels_is_tried() -> None:
     root = Path(__file__).parents[2]
-    text = "".join((root / "store" / name).read_text() for name in ("_append.pyx", "_dispatch.pyx"))
+    text = "".join(
+        (root / "store" / name).read_text() for name in ("_append.pyx", "_dispatch.pyx", "index.h")
+    )
     assert set(re.findall(r'SILO_FAULT\("([a-z:]+)"\)', text)) == set(POINTS)

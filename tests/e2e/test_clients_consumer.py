@@ -11,6 +11,7 @@ import pytest
 from e2e.harness import StoreProcess, eventually
 
 from silomq import Consumer, IllegalMessage, Producer, StoreClosed, StoreError
+from silomq.shm.control import CONTROL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -164,6 +165,22 @@ def test_wakes_up_within_milliseconds(
     with capsys.disabled():
         print(f"\nfrom send to poll: median {latencies[20]:.2f} ms, worst {latencies[-1]:.1f} ms")
     assert latencies[20] < 20
+
+
+def test_reput_is_told_which_queues_have_sleepers(store: StoreProcess, filled: str) -> None:
+    def watched() -> int:
+        size = CONTROL["watched"][1]
+        return sum(store.control.word("watched", at).load().bit_count() for at in range(0, size, 8))
+
+    eventually(lambda: watched() == 0, "no reader, no watch")
+    with Consumer(store.path, filled, queues=[1]):
+        assert watched() == 1
+        with Consumer(store.path, filled):
+            assert watched() == QUEUES
+        store.replace("registry")
+        with Consumer(store.path, filled, queues=[2]):
+            assert watched() == QUEUES, "marks stay while anybody reads, and outlive the registry"
+    eventually(lambda: watched() == 0, "no reader, no watch")
 
 
 def test_iteration(store: StoreProcess) -> None:

@@ -8,7 +8,7 @@ import pytest
 from tidy.sources import ROOT
 
 from silomq.shm import control, ring
-from silomq.store import properties, record, table
+from silomq.store import index, properties, record, table
 from silomq.store.progress import FIELDS
 
 Layout = dict[str, tuple[int, int]]
@@ -95,6 +95,8 @@ TABLE_NAMES = {
     "TOPIC_SIZE": table.TOPIC_SIZE,
     "QUEUE_SIZE": table.QUEUE_SIZE,
     "QUEUE_ID": table.QUEUE["queue_id"][0],
+    "QUEUE_NAME": table.QUEUE["name_start"][0],
+    "QUEUE_NAME_SIZE": table.QUEUE["name_start"][1],
 }
 
 
@@ -108,6 +110,13 @@ def test_table_h_is_the_topic_table() -> None:
         layout = {"TABLE": table.HEADER, "TOPIC": table.TOPIC, "QUEUE": table.QUEUE}[prefix]
         assert value == layout[field.lower()][0], name
     assert {"TABLE_QUEUE_COUNT", "TOPIC_NAME", "QUEUE_NEXT"} <= set(found)
+
+
+def test_index_h_is_the_index() -> None:
+    assert enums("store/index.h") == {
+        "INDEX_HEADER": index.HEADER_SIZE,
+        "INDEX_ENTRY": index.ENTRY_SIZE,
+    }
 
 
 def test_record_h_is_the_record() -> None:
