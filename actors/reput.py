@@ -18,6 +18,10 @@ from ..store.index import IndexFiles
 from .frame import TICK_S, Actor
 
 _SLICE_NS = 50_000_000
+# Caught up after so many messages since it last slept, it naps instead of waiting to be woken: at
+# such rates each wake-up would cost who takes messages in a little, thousands of times a second.
+_BUSY_MESSAGES = 32
+_NAP_S = 0.001
 
 
 class Reput(Actor):
@@ -31,11 +35,15 @@ class Reput(Actor):
         # With fewer cores than busy processes, taking messages in goes before making them visible:
         # dispatch catches up.
         os.nice(5)
+        # And a wake-up takes no core from who is at work: SCHED_BATCH waits for the tick unless a
+        # core is idle. Else it would interrupt append or a producer thousands of times a second.
+        os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
         settings = self.settings
         sync = settings.flush_disk_type == FlushDiskType.SYNC_FLUSH
         self.limit = self.control.word("flushed" if sync else "wrote")
         self.asleep = self.control.own("reput_asleep")
         self.asleep.store(0)
+        self.count = self.control.word("dispatch_count")
         folders = self.world.folders
         index = IndexFiles(folders.index, settings.max_hash_slot_num, settings.max_index_num)
         self.dispatching = Dispatching(
@@ -52,13 +60,18 @@ class Reput(Actor):
             )
 
     def run(self) -> None:
+        woken_at = self.count.load()
         while True:
             self.beat()
             seen = self.limit.load()
             if self._step() and self.limit.load() == seen:
                 if self.stopping and self._may_stop():
                     return
-                self.limit.sleep(seen, TICK_S, self.asleep)
+                if self.count.load() - woken_at >= _BUSY_MESSAGES:
+                    time.sleep(_NAP_S)
+                else:
+                    self.limit.sleep(seen, TICK_S, self.asleep)
+                woken_at = self.count.load()
 
     def _may_stop(self) -> bool:
         """Append is gone: what it wrote is dispatched, or flush cannot make it durable."""

@@ -253,9 +253,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             "us",
             0,
             10_000,
-            "Longer than the 4 us of a hand-over, so that a busy producer rings no bell.",
+            "Longer than a process takes to wake up (30-60 us): else two sleepers wake in turn.",
         ),
-    ] = 20
+    ] = 100
     producer_spin_us: Annotated[
         int,
         Duration(
