@@ -12,17 +12,21 @@ them.
 from __future__ import annotations
 
 import time
+from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from ..conf.settings import FlushDiskType
-from ..store import disk
+from ..store import checkpoint, disk
+from ..store.checkpoint import Checkpoint
 from ..store.commitlog import LogFile
 from ..store.consumequeue import ENTRY_SIZE, QueueFiles
 from ..store.index import IndexFiles
 from ..store.progress import ProgressFile
+from ..store.seals import Seals, seal_of
 from .frame import TICK_S, Actor
 
 PAGE = 4096
+_TIMES = 256
 FEW_QUEUES = 64  # up to here, syncing files one by one is cheaper than the whole file system
 
 
@@ -55,6 +59,10 @@ class Flush(Actor):
             self.world.folders.index, settings.max_hash_slot_num, settings.max_index_num
         )
         self.progress = ProgressFile(self.world.folders.ours)
+        self.seals = Seals(self.world.folders)
+        # (log position, store timestamp given out by then), of syncs: what a checkpoint may say.
+        self.times: deque[tuple[int, int]] = deque(maxlen=_TIMES)
+        self.noted = checkpoint.read(self.world.folders.root) or Checkpoint()
         # Queue entries of before a restart of this process may not be durable: all queues count as
         # dirty.
         self.queue_offsets: list[int] = []
@@ -107,6 +115,7 @@ class Flush(Actor):
     def flush_log(self, end: int) -> None:
         """Makes the commit log durable up to `end` and tells who waits. A failure is final."""
         start = self.flushed.load()
+        sample = (self.control.load("store_time_ms"), self.wrote.load())
         try:
             while start < end:
                 stop = min(end, self.log.base_of(start) + self.log.file_size)
@@ -116,6 +125,8 @@ class Flush(Actor):
             self._fail(error, "commit log", start)
             return
         self.flushes.add(1)
+        if sample[1] <= end:
+            self.times.append((sample[1], sample[0]))
         # Producers wait on `flushed` in their read-only mapping and cannot announce it.
         self.flushed.store(end)  # SYNC: flushed publish
         self.flushed.wake()
@@ -202,17 +213,58 @@ class Flush(Actor):
                     if self.first_dirty_index <= name <= published["index_name"]:
                         self.index.sync(name)
                 self.first_dirty_index = published["index_name"]
-            record = published | {
-                "flushed": self.flushed.load(),
-                "clean": int(clean),
-                "store_time_ms": self.control.load("store_time_ms"),
-            }
-            self.progress.write(record)
+            self._note(published, clean=clean)
+            self._seal_one()
         except OSError as error:
             self._fail(error, "queues or index", published["dispatched"])
             return
         self.durable_dispatch = published["dispatched"]
         self.flushed_count = published["dispatch_count"]
+
+    def _note(self, published: dict[str, int], *, clean: bool) -> None:
+        """Writes RocketMQ's checkpoint, then our record, which says what the checkpoint is."""
+        flushed = self.flushed.load()
+        self.noted = Checkpoint(
+            self._time_at(flushed, self.noted.physic_msg_timestamp),
+            self._time_at(published["dispatched"], self.noted.logics_msg_timestamp),
+            self._full_index_time(published["index_name"]),
+            0,
+            flushed,
+        )
+        checkpoint.write(self.world.folders.root, self.noted)
+        record = published | {
+            "flushed": flushed,
+            "clean": int(clean),
+            "store_time_ms": self.control.load("store_time_ms"),
+            "physic": self.noted.physic_msg_timestamp,
+            "logics": self.noted.logics_msg_timestamp,
+            "index": self.noted.index_msg_timestamp,
+        }
+        self.progress.write(record)
+
+    def _time_at(self, position: int, known: int) -> int:
+        """The newest store timestamp (epoch ms) that had been given out below `position`."""
+        return max((time_ms for at, time_ms in self.times if at <= position), default=known)
+
+    def _full_index_time(self, newest: int) -> int:
+        """RocketMQ notes the end of the last index file that is full; it is durable by now."""
+        full = [name for name in self.index.names() if name < newest]
+        if not full:
+            return 0
+        return self.index.end_time(full[-1])
+
+    def _seal_one(self) -> None:
+        """Seals a full file that has no seal yet, if there is one; drops seals of removed files."""
+        bases = self.log.bases()
+        end = self.log.base_of(self.flushed.load())
+        if not bases:
+            return
+        self.seals.remove_outside(bases[0], end)
+        sealed = set(self.seals.bases())
+        for base in bases:
+            if base < end and base not in sealed:
+                self.seals.write(base, seal_of(self.log, base))
+                return
 
     def _sync_some(self, dirty: dict[int, tuple[int, int]]) -> None:
         try:

@@ -79,6 +79,15 @@ class CommitLog:
             self.folders.ours.unlink(name)
         return names
 
+    def remove_empty_last(self) -> list[str]:
+        """Removes a last file of no bytes, which a crash of RocketMQ can leave: its name."""
+        folder = self.folders.commit_log
+        last = [file_name(base) for base in self.bases()[-1:]]
+        empty = [name for name in last if folder.size(name) == 0]
+        for name in empty:
+            folder.unlink(name)
+        return empty
+
     def remove_from(self, base: int) -> list[int]:
         """Unlinks the files from offset `base` on, which hold nothing: the unused ones of a
         stopping store.

@@ -36,7 +36,8 @@ ENTRY_SIZE = 20
 LAYOUTS = {"entry": {"offset": (0, 8), "size": (8, 4), "tags_code": (12, 8)}}
 WINDOW_UNIT = 20480
 WINDOW_GROWTH = 16
-BLANK_ENTRY = ENTRY.pack(0, 0x7FFFFFFF, 0)
+BLANK_SIZE = 0x7FFFFFFF
+BLANK_ENTRY = ENTRY.pack(0, BLANK_SIZE, 0)
 assert ENTRY.size == ENTRY_SIZE
 assert WINDOW_UNIT % 4096 == 0
 assert WINDOW_UNIT % ENTRY_SIZE == 0
@@ -79,6 +80,38 @@ def entries_below(queue: Folder, file_size: int, limit: int) -> int:
         if low:
             return base // ENTRY_SIZE + low
     return 0
+
+
+def last_entry(queue: Folder, file_size: int) -> tuple[int, int] | None:
+    """(offset, size) of the record of the newest entry; None when the queue has none, or only blank
+    ones.
+    """
+    count = entries_below(queue, file_size, 1 << 62)
+    if count == 0:
+        return None
+    position = (count - 1) * ENTRY_SIZE
+    base = position - position % file_size
+    with queue.file(file_name(base)) as fd:
+        offset, size, _ = ENTRY.unpack(disk.read_at(fd, ENTRY_SIZE, position - base))
+    return None if size == BLANK_SIZE else (offset, size)
+
+
+def erase_behind(queue: Folder, file_size: int, count: int) -> int:
+    """Zeroes what lies behind the first `count` entries: how many entries were there. A cut log
+    leaves them behind.
+    """
+    erased = 0
+    position = count * ENTRY_SIZE
+    for base in file_bases(queue):
+        if base + file_size <= position:
+            continue
+        with queue.file(file_name(base), write=True) as fd:
+            at = max(position - base, 0)
+            while (data := disk.read_at(fd, WINDOW_UNIT, at)) and any(data):
+                disk.write_at(fd, bytes(len(data)), at)
+                erased += sum(any(data[i : i + 20]) for i in range(0, len(data), ENTRY_SIZE))
+                at += len(data)
+    return erased
 
 
 class QueueFiles:

@@ -11,6 +11,7 @@ import ctypes
 import errno
 import os
 from collections.abc import Iterator
+from typing import Self
 
 from ..shm._memory import Mapping
 from .errors import StoreError
@@ -76,6 +77,12 @@ class Folder:
     def close(self) -> None:
         os.close(self.fd)
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
 
 def allocate(fd: int, offset: int, length: int) -> None:
     """Takes real space for the range. OSError with ENOSPC when the disk has none."""
@@ -90,6 +97,11 @@ def map_file(fd: int, offset: int, length: int, *, writable: bool) -> Mapping:
 def sync_data(fd: int) -> None:
     """fdatasync: the file's bytes, and its size if that changed, are durable when this returns."""
     os.fdatasync(fd)
+
+
+def sync_mapping(mapping: Mapping, offset: int, length: int) -> None:
+    """Msync of the pages that hold the range: its bytes are durable when this returns."""
+    mapping.sync(offset, length)
 
 
 def sync_file_system(folder: Folder) -> None:

@@ -115,6 +115,12 @@ class IndexFiles:
         with self.folder.file(str(name), write=writable) as fd:
             return self._shaped(disk.map_file(fd, 0, self.size, writable=writable))
 
+    def end_time(self, name: int) -> int:
+        """The last store timestamp in a file's header, epoch ms."""
+        with self.folder.file(str(name)) as fd:
+            header = HEADER.unpack(disk.read_at(fd, HEADER_SIZE, 0))
+        return int(header[1])
+
     def remove_after(self, name: int) -> list[int]:
         """Removes the files that are newer than `name`: which."""
         gone = [found for found in self.names() if found > name]

@@ -22,7 +22,10 @@ offset  size  type  field           meaning
 88      8     u64   begin_offset    its first physical offset
 96      8     u64   end_offset      its last physical offset
 104     8     u64   store_time_ms   newest store timestamp given out
-112     8     u64   crc             CRC-32C of bytes 0..112
+112     8     u64   physic          of RocketMQ's checkpoint as we wrote it: physicMsgTimestamp
+120     8     u64   logics          the same, logicsMsgTimestamp
+128     8     u64   index           the same, indexMsgTimestamp
+136     8     u64   crc             CRC-32C of bytes 0..136
 ======  ====  ====  ==============  =======
 """
 
@@ -33,6 +36,7 @@ import struct
 import crc32c
 
 from . import disk
+from .checkpoint import Checkpoint
 from .disk import Folder
 from .paths import PROGRESS
 
@@ -53,6 +57,9 @@ FIELDS = (
     "begin_offset",
     "end_offset",
     "store_time_ms",
+    "physic",
+    "logics",
+    "index",
     "crc",
 )
 LAYOUTS = {"slot": {name: (8 * i, 8) for i, name in enumerate(FIELDS)}}
@@ -85,6 +92,15 @@ def read(ours: Folder) -> dict[str, int] | None:
     found = [decode(data[at : at + SLOT_SIZE]) for at in (0, SLOT_SIZE)]
     whole = [slot for slot in found if slot is not None]
     return max(whole, key=lambda slot: slot["generation"], default=None)
+
+
+def agrees(found: dict[str, int], checkpoint: Checkpoint) -> bool:
+    """Whether RocketMQ's checkpoint is still the one that was written with this record."""
+    return (found["physic"], found["logics"], found["index"]) == (
+        checkpoint.physic_msg_timestamp,
+        checkpoint.logics_msg_timestamp,
+        checkpoint.index_msg_timestamp,
+    )
 
 
 class ProgressFile:

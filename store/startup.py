@@ -2,7 +2,9 @@
 from.
 
 The work is bounded by what was not durable: the commit log is scanned from where the progress
-record says that it was flushed, dispatch goes on from where queues and index were. Runs in the
+record says that it was flushed, dispatch goes on from where queues and index were. A store that
+RocketMQ had in between (its checkpoint is not the one we noted) goes on from what RocketMQ's files
+say. Runs in the
 supervisor before any actor exists, so it may write every word.
 """
 
@@ -14,37 +16,38 @@ from dataclasses import asdict, dataclass, field
 from ..conf.settings import Settings
 from ..shm.control import Control
 from . import _scan as kernel
-from . import disk, progress, topics_json
+from . import adopt, checkpoint, disk, progress, topics_json
+from .checkpoint import Checkpoint
 from .commitlog import CommitLog
-from .consumequeue import QueueFiles, entries_below
+from .consumequeue import ENTRY_SIZE, QueueFiles, entries_below, erase_behind
 from .dispatching import Dispatching
-from .errors import Corrupt, StoreError
+from .errors import StoreError
 from .index import IndexFiles
-from .paths import ABORT, LAYOUT_FILE, LAYOUT_VERSION, TOPICS, StoreFolders, file_name
+from .logend import ENDS, LogEnd, cut, find_end, note_boot, power_was_cut, refuse_damage
+from .paths import ABORT, LAYOUT_FILE, LAYOUT_VERSION, TOPICS, StoreFolders, file_bases
+from .seals import Seals
 from .table import TopicTable
-
-_ENDS = {
-    kernel.NOTHING: "no record follows",
-    kernel.BAD_LENGTHS: "a record whose lengths do not add up",
-    kernel.BAD_CRC: "a record whose body fails its CRC",
-    kernel.BAD_OFFSET: "a record that names another offset",
-    kernel.FULL: "the file is full",
-    kernel.END_OF_FILE: "the file is closed",
-}
 
 
 @dataclass
 class Report:
-    """What start-up found and did: offsets in bytes, times in ms."""
+    """What start-up found and did: offsets in bytes, times in ms. `known_from` says what told where
+    to begin; `kept_in` names the files below the store's folder that keep what was cut off.
+    """
 
     clean: bool = False
+    known_from: str = ""
     files: int = 0
+    bytes: int = 0
     scanned_from: int = 0
     log_end: int = 0
     end_reason: str = ""
+    cut_bytes: int = 0
+    kept_in: list[str] = field(default_factory=list)
     records_scanned: int = 0
     dispatched_from: int = 0
     entries_dispatched: int = 0
+    entries_erased: int = 0
     index_entries_undone: int = 0
     topics: int = 0
     queues: int = 0
@@ -80,43 +83,6 @@ def check_layout(folders: StoreFolders) -> None:
         )
 
 
-def find_end(log: CommitLog, start: int, *, check_crc: bool) -> tuple[int, int, int, int]:
-    """Scans from offset `start`: (end of the log, records, newest store timestamp, why it
-    ended).
-    """
-    records = newest = 0
-    end, why = start, kernel.NOTHING
-    bases = set(log.bases())
-    while log.base_of(end) in bases:
-        base = log.base_of(end)
-        view = memoryview(log.open(base).mapping)
-        position, count, stored, why = kernel.scan(view, end - base, base, check_crc)
-        records += count
-        newest = max(newest, stored)
-        end = base + position
-        if why not in (kernel.END_OF_FILE, kernel.FULL):
-            break
-    return end, records, newest, why
-
-
-def refuse_data_behind(log: CommitLog, end: int, why: int) -> None:
-    """Raises Corrupt if a file behind the one where the log ends holds a record: that is damage,
-    not a torn tail.
-    """
-    for base in log.bases():
-        if base <= end:
-            continue
-        view = memoryview(log.open(base).mapping)
-        _, records, _, _ = kernel.scan(view[: 1 << 20], 0, base, check_crc=False)
-        if records:
-            raise Corrupt(
-                f"{log.folders.commit_log.path}/{file_name(log.base_of(end))}",
-                end,
-                f"{_ENDS[why]}, but the file {file_name(base)} behind it holds records: the store "
-                "does not cut good data; restore the damaged file from a copy",
-            )
-
-
 class StartUp:
     """One start of the store in `folders`. `run` fills `control` and `table`, and returns the
     report.
@@ -139,49 +105,83 @@ class StartUp:
         more queues.
         """
         began = time.monotonic()
-        found = progress.read(self.folders.ours)
+        found = self._known()
         self._recover_log(found)
         self._load_topics(extra_queues or {})
         found = self._recover_queues(found)
         self._dispatch(found)
+        self._erase_stale_entries()
+        note_boot(self.folders)
         self.report.topics = self.table.topic_count
         self.report.queues = self.table.queue_count
         self.report.duration_ms = round((time.monotonic() - began) * 1000)
         return self.report
 
+    def _known(self) -> dict[str, int] | None:
+        """Our progress record, or what RocketMQ's files say if it has had the store since; None:
+        nothing is known, everything is read.
+        """
+        crashed = ABORT in self.folders.root.names()
+        found = progress.read(self.folders.ours)
+        noted = checkpoint.read(self.folders.root)
+        self.checkpoint = noted or Checkpoint()
+        if found is not None and progress.agrees(found, self.checkpoint):
+            self.report.known_from = "progress record"
+            self.report.clean = bool(found["clean"]) and not crashed
+            return found
+        if noted is None:
+            self.report.known_from = "nothing: the whole log is read"
+            return None
+        self.report.known_from = "RocketMQ's checkpoint"
+        self.report.clean = not crashed
+        index = self.index if self.settings.message_index_enable else None
+        adopted = adopt.progress_of(
+            self.log, self.queues, index, self.checkpoint, clean=self.report.clean
+        )
+        return dict.fromkeys(progress.FIELDS, 0) | adopted
+
     def _recover_log(self, found: dict[str, int] | None) -> None:
         for name in self.log.remove_half_made():
             self.report.notes.append(f"removed a half-made commit-log file ({name})")
+        for name in self.log.remove_empty_last():
+            self.report.notes.append(f"removed a commit-log file of no bytes ({name})")
         bases = self.log.bases()
         self.report.files = len(bases)
+        self.report.bytes = len(bases) * self.log.file_size
         first = bases[0] if bases else 0
         start = max(first, found["flushed"]) if found else first
-        end, newest, why = start, 0, kernel.NOTHING
-        # Also after a clean stop: RocketMQ may have gone on with the store, and does not know our
-        # record.
-        self.report.clean = (
-            bool(found and found["clean"]) and ABORT not in self.folders.root.names()
-        )
+        # Also after a clean stop: RocketMQ may have gone on with the store.
+        end = LogEnd(start, 0, 0, kernel.NOTHING)
         if bases:
-            check = self.settings.check_crc_on_recover
-            end, self.report.records_scanned, newest, why = find_end(
-                self.log, start, check_crc=check
-            )
-            refuse_data_behind(self.log, end, why)
-            for base in bases:
-                if start < base + self.log.file_size and base < end:
-                    self.log.sync(base)
-        self.report.scanned_from, self.report.log_end = start, end
-        self.report.end_reason = _ENDS[why]
+            end = find_end(self.log, start, check_crc=self.settings.check_crc_on_recover)
+            self._settle_end(start, end)
+        self.report.scanned_from, self.report.log_end = start, end.end
+        self.report.records_scanned = end.records
+        self.report.end_reason = ENDS[end.why]
         own = self.control.own
         own("min_offset").store(first)
         for word in ("wrote", "committed", "flushed"):
-            own(word).store(end)
-        own("store_time_ms").store(max(newest, found["store_time_ms"] if found else 0))
-        ready = self.log.base_of(end)
+            own(word).store(end.end)
+        own("store_time_ms").store(max(end.newest, found["store_time_ms"] if found else 0))
+        ready = self.log.base_of(end.end)
         while ready in bases:
             ready += self.log.file_size
         own("ready").store(ready)
+
+    def _settle_end(self, start: int, end: LogEnd) -> None:
+        """Cuts off what is torn, and makes durable what is not known to be."""
+        power_cut = not self.report.clean and power_was_cut(self.folders)
+        refuse_damage(self.log, end, self.checkpoint.safe_time_ms, power_cut=power_cut)
+        first = self.log.bases()[0]
+        Seals(self.folders).remove_outside(first, self.log.base_of(end.end))
+        self.report.kept_in, self.report.cut_bytes = cut(self.log, end.end)
+        if self.report.cut_bytes:
+            self.report.notes.append(
+                f"{self.report.cut_bytes} bytes behind offset {end.end} were cut off and kept"
+            )
+        for base in self.log.bases():
+            if start < base + self.log.file_size and base < end.end:
+                self.log.sync(base)
 
     def _load_topics(self, extra_queues: dict[str, int]) -> None:
         saved, loaded = topics_json.load(f"{self.folders.config.path}/{TOPICS}")
@@ -204,12 +204,13 @@ class StartUp:
 
     def _recover_queues(self, found: dict[str, int] | None) -> dict[str, int] | None:
         """Where dispatch begins; the progress that is true, None if all must be dispatched anew."""
-        self._count_queues(found["dispatched"] if found else self.control.load("min_offset"))
+        least = self.control.load("min_offset")
+        self._count_queues(min(found["dispatched"], self.report.log_end) if found else least)
         missing = self._missing(found) if found else ""
         if not missing:
             return found
         self.report.notes.append(f"{missing}: queues and index are built anew from the commit log")
-        self._count_queues(self.control.load("min_offset"))
+        self._count_queues(least)
         return None
 
     def _missing(self, found: dict[str, int]) -> str:
@@ -224,15 +225,22 @@ class StartUp:
 
     def _count_queues(self, dispatched: int) -> None:
         self.report.dispatched_from = dispatched
+        first = self.control.load("min_offset")
         for topic, queue_id, folder in self.queues.queues():
             slot = self.table.slot(topic, queue_id)
             count = entries_below(folder, self.queues.file_size, dispatched)
             self.table.own_queue_word(slot, "max_offset").store(count)
+            gone = entries_below(folder, self.queues.file_size, first) if first else 0
+            bases = file_bases(folder)
+            least = max(gone, bases[0] // ENTRY_SIZE if bases else 0)
+            self.table.own_queue_word(slot, "min_offset").store(least)
 
     def _dispatch(self, found: dict[str, int] | None) -> None:
         published = dict.fromkeys(self.control.progress(), 0)
         if found:
             published = {name: found[name] for name in published}
+            if not published["dispatch_count"]:
+                published["dispatch_count"] = sum(self.table.queue_column("max_offset"))
         published["dispatched"] = self.report.dispatched_from
         self.control.set_progress(published)
         dispatching = Dispatching(
@@ -252,6 +260,15 @@ class StartUp:
         )
         for slot, count in enumerate(self.table.queue_column("max_offset")):
             self.table.own_queue_word(slot, "next").store(count)
+
+    def _erase_stale_entries(self) -> None:
+        """A log that ends earlier than it once did leaves queue entries behind its end."""
+        if self.report.clean and not self.report.cut_bytes:
+            return
+        for topic, queue_id, folder in self.queues.queues():
+            slot = self.table.slot(topic, queue_id)
+            count = self.table.queue_word(slot, "max_offset").load()
+            self.report.entries_erased += erase_behind(folder, self.queues.file_size, count)
 
     def _unknown_queue(self, topic: str, queue_id: int) -> None:
         if self.table.find(topic) is not None:

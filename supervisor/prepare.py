@@ -191,7 +191,10 @@ def prepare(settings: Settings) -> tuple[World, int]:
         await_old_actors(store_id)
         control, table, report = recover(folders, settings, store_id)
         with folders.root.file(ABORT, write=True, create=True) as fd:
+            disk.set_size(fd, 0)
             disk.write_at(fd, str(os.getpid()).encode(), 0)
+            disk.sync_data(fd)
+        folders.root.sync()
         world = World(
             settings=settings,
             store_name=os.path.basename(os.path.realpath(settings.store_path)),

@@ -1,0 +1,160 @@
+"""Where the commit log ends, and what is done with what lies behind.
+
+A bad end of the log is either torn or damaged. Torn is what a power cut leaves: nothing behind it
+was durable, so it is cut off; a copy is kept in `recovery/`. Damaged is everything else: good
+records behind the bad bytes that had been durable, or that no power cut can explain because the
+machine has not been started since. The store does not cut those: it refuses to start and says what
+is where. (RocketMQ cuts at the first bad byte in either case.)
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import _scan as kernel
+from . import disk
+from .commitlog import CommitLog
+from .errors import Corrupt
+from .paths import RECOVERY, StoreFolders, file_name
+
+ENDS = {
+    kernel.NOTHING: "no record follows",
+    kernel.BAD_LENGTHS: "a record whose lengths do not add up",
+    kernel.BAD_CRC: "a record whose body fails its CRC",
+    kernel.BAD_OFFSET: "a record that names another offset",
+    kernel.FULL: "the file is full",
+    kernel.END_OF_FILE: "the file is closed",
+}
+_BOOT_ID = "boot_id"
+_COPY = 16 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class LogEnd:
+    """What a scan found: offsets in bytes, `newest` an epoch time in ms, `why` a key of ENDS."""
+
+    end: int
+    records: int
+    newest: int
+    why: int
+
+
+def find_end(log: CommitLog, start: int, *, check_crc: bool) -> LogEnd:
+    """Scans from offset `start`, a record's or a file's first, as far as records follow."""
+    records = newest = 0
+    end, why = start, kernel.NOTHING
+    bases = set(log.bases())
+    while log.base_of(end) in bases:
+        base = log.base_of(end)
+        view = memoryview(log.open(base).mapping)
+        position, count, stored, why = kernel.scan(view, end - base, base, check_crc)
+        records += count
+        newest = max(newest, stored)
+        end = base + position
+        if why not in (kernel.END_OF_FILE, kernel.FULL):
+            break
+    return LogEnd(end, records, newest, why)
+
+
+def good_behind(log: CommitLog, found: LogEnd) -> tuple[int, int] | None:
+    """The next good record behind the end, not older than what lies before: (offset, store
+    timestamp). None: there is none.
+
+    What RocketMQ cut off it did not erase: older records may lie behind its end.
+    """
+    for base in log.bases():
+        if base + log.file_size <= found.end:
+            continue
+        view = memoryview(log.open(base).mapping)
+        start = max(0, found.end - base)
+        at, stored = kernel.find_record(view, start, base, found.newest)
+        if at >= 0:
+            return base + at, stored
+    return None
+
+
+def boot_id() -> str:
+    """What tells one start of the machine from another."""
+    return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+
+
+def power_was_cut(folders: StoreFolders) -> bool:
+    """Whether the machine was started anew since this store ran last. Of a store that never ran
+    here nobody knows: False.
+    """
+    try:
+        with folders.ours.file(_BOOT_ID) as fd:
+            return disk.read_at(fd, 64, 0).decode("ascii", "replace").strip() != boot_id()
+    except FileNotFoundError:
+        return False
+
+
+def note_boot(folders: StoreFolders) -> None:
+    """Remembers this start of the machine, durably before anything is written to the log."""
+    with folders.ours.file(_BOOT_ID, write=True, create=True) as fd:
+        disk.set_size(fd, 0)
+        disk.write_at(fd, f"{boot_id()}\n".encode(), 0)
+        disk.sync_data(fd)
+    folders.ours.sync()
+
+
+def refuse_damage(log: CommitLog, found: LogEnd, durable_until: int, *, power_cut: bool) -> None:
+    """Raises Corrupt if good records behind the end show that it is damage and not a torn tail.
+
+    `durable_until` is the store timestamp (epoch ms) up to which records were durable; `power_cut`
+    says that the machine may have lost what was written later.
+    """
+    behind = good_behind(log, found)
+    if behind is None:
+        return
+    offset, stored = behind
+    if power_cut and stored > durable_until:
+        return
+    path = f"{log.folders.commit_log.path}/{file_name(log.base_of(found.end))}"
+    raise Corrupt(
+        path,
+        found.end,
+        f"{ENDS[found.why]}, but good records go on at offset {offset}: this is damage, not the "
+        f"torn end of the log, and the store does not cut good data. Restore {found.end} to "
+        f"{offset} from a copy, or cut there with: silo repair --truncate-at {found.end}",
+    )
+
+
+def cut(log: CommitLog, end: int) -> tuple[list[str], int]:
+    """Removes what lies behind `end`, after keeping it in a new folder below `recovery/`.
+
+    Returns (paths of the kept files below the store's folder, bytes kept). The file that holds
+    `end` is zero from there on, later files are moved away if anything is in them and stay (zero,
+    ready for use) otherwise. Raises OSError; then nothing was cut.
+    """
+    kept: list[str] = []
+    total = 0
+    stamp = time.strftime("%Y%m%d%H%M%S")
+    for base in log.bases():
+        if base + log.file_size <= end:
+            continue
+        mapping = log.open(base, writable=True).mapping
+        view = memoryview(mapping)
+        start = max(0, end - base)
+        stop = kernel.used_end(view, start)
+        if stop == start:
+            continue
+        with log.folders.root.folder(RECOVERY, create=True) as recovery:
+            with recovery.folder(stamp, create=True) as into:
+                name = f"commitlog-{file_name(base + start)}"
+                with into.file(name, write=True, create=True) as fd:
+                    for at in range(start, stop, _COPY):
+                        disk.write_at(fd, bytes(view[at : min(at + _COPY, stop)]), at - start)
+                    disk.sync_data(fd)
+                into.sync()
+            recovery.sync()
+        log.folders.root.sync()
+        kept.append(f"{RECOVERY}/{stamp}/{name}")
+        total += stop - start
+        for at in range(start, stop, _COPY):
+            view[at : min(at + _COPY, stop)] = bytes(min(at + _COPY, stop) - at)
+        view.release()
+        disk.sync_mapping(mapping, start, stop - start)
+    return kept, total
