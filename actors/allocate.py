@@ -103,11 +103,14 @@ class Allocate(Actor):
         for base in range(active, self.ready.load(), self.size):
             if base not in self.held:
                 self._hold(base)
-        self.locked.store(self.size * len(self.held) if self.may_lock else 0)
+        locks = self.may_lock and self.world.pool is None
+        self.locked.store(self.size * len(self.held) if locks else 0)
 
     def _hold(self, base: int) -> None:
         file = self.log.open(base, writable=True)
         self.held[base] = file
+        if self.world.pool is not None:  # append does not touch the file
+            return
         if self.sync:
             disk.shape_for_sync(file.mapping)
         if self.settings.warm_mapped_file_enable:

@@ -16,6 +16,7 @@ from typing import Any
 from ..conf.settings import FlushDiskType
 from ..shm import mail
 from ..shm._memory import Mapping
+from ..shm.control import CONTROL
 from ..shm.ring import DATA, RingClosed, largest_frame
 from ..store import _append as kernel
 from ..store import disk
@@ -50,7 +51,7 @@ class Append(Actor):
             batch_bytes=settings.append_batch_bytes,
             max_body=settings.max_message_size,
             append_crc=settings.enabled_append_prop_crc,
-            wake_reput=not self.sync,
+            sleeper=self._sleeper(),
         )
         self.kernel.get_up()
         self.attached: dict[int, Session] = {}
@@ -59,6 +60,8 @@ class Append(Actor):
         self.inbox = self.world.append_mail[1]
         self.poll.register(self.inbox, select.EPOLLIN)
         self.poll.register(self.signal_fd, select.EPOLLIN)
+        self.pool = self.world.pool
+        self.committed = self.control.word("committed")
         self.ready = self.control.word("ready")
         self.wanted = self.control.own("file_wanted")
         self.flush_error = self.control.word("flush_error")
@@ -67,6 +70,12 @@ class Append(Actor):
         self.warmed = self.control.word("warmed")
         self.prefaulted = 0
         self._take_over()
+
+    def _sleeper(self) -> int:
+        """The asleep word of who follows `wrote`, beside flush: commit with a pool, else reput."""
+        if self.world.pool is not None:
+            return CONTROL["commit_asleep"][0]
+        return 0 if self.sync else CONTROL["reput_asleep"][0]
 
     def _take_over(self) -> None:
         """Makes good what a predecessor left between two publish steps, before anything is
@@ -156,12 +165,36 @@ class Append(Actor):
         base = self.world.log.base_of(self.kernel.position)
         if self.ready.load() <= base:
             return False
+        if self.pool is not None:
+            return self._open_buffer(base)
         self.file = self.world.log.open(base, writable=True)
         if self.sync:
             disk.shape_for_sync(self.file.mapping)
         self.kernel.set_file(self.file.mapping, base)
         self.prefaulted = (self.kernel.position - base) // _PREFAULT_STEP * _PREFAULT_STEP
         return True
+
+    def _open_buffer(self, base: int) -> bool:
+        """As `_open_file`, in the pool's memory: if commit is through with what was there."""
+        assert self.pool is not None
+        if self.committed.load() < self.pool.free_from(base):
+            return False
+        self.file = LogFile(base, self.pool.buffer(base))
+        # What lay in the buffer's end before must not follow this file's end-of-file record.
+        tail = min(largest_frame(self.settings.ring_size_max), self.file.mapping.length)
+        start = max(self.kernel.position - base, self.file.mapping.length - tail)
+        memoryview(self.file.mapping)[start:] = bytes(self.file.mapping.length - start)
+        self.kernel.set_file(self.file.mapping, base)
+        return True
+
+    def _pool_is_dry(self) -> bool:
+        """Commit is behind: producers wait, nothing is refused."""
+        base = self.world.log.base_of(self.kernel.position)
+        return (
+            self.pool is not None
+            and self.ready.load() > base
+            and self.committed.load() < self.pool.free_from(base)
+        )
 
     def _next_file(self) -> None:
         """The file is full: takes the next one, and waits for it if allocate is behind."""
@@ -176,8 +209,12 @@ class Append(Actor):
             if self._open_file():
                 return
             self.beat()
-            self.ready.wait(seen, 0.1)
-        if not self._open_file():
+            if self._pool_is_dry():
+                self.committed.wait(self.committed.load(), 0.1)
+                deadline = time.monotonic() + _FILE_TIMEOUT_S
+            else:
+                self.ready.wait(seen, 0.1)
+        if not self._open_file() and not self._pool_is_dry():
             self.logger.error(
                 "no commit-log file to go on in",
                 offset=base,
@@ -189,7 +226,7 @@ class Append(Actor):
         """Maps pages that allocate has warmed, `most` steps of them, before each would cost a
         fault; True if any.
         """
-        if self.file is None or self.sync:  # a sync takes longer than the faults do
+        if self.file is None or self.sync or self.pool:  # a sync takes longer than the faults do
             return False
         end = min(self.file.end, self.warmed.load())
         lead = self.file.base + self.prefaulted - self.kernel.position

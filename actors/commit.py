@@ -1,12 +1,23 @@
 """commit: moves bytes from the transient pool's buffers into the commit log.
 
-The only writer of `committed`. Without a pool (`transient_store_pool_enable`) what is written is
-committed, as in RocketMQ, and the process only keeps the word in step with `wrote`, once a second.
+The only writer of `committed`, and with a pool the only writer of commit-log bytes. It works by
+RocketMQ's page count and interval (CommitRealTimeService) and is woken by puts. Bytes are written
+before `committed` says so, and writing them again changes nothing: a replacement goes on from the
+word. Without a pool (`transient_store_pool_enable`) what is written is committed, and the process
+only keeps the word in step with `wrote`, once a second.
 """
 
 from __future__ import annotations
 
+import time
+
+from ..store import disk
+from ..store.commitlog import disk_full
+from ..store.paths import file_name
 from .frame import TICK_S, Actor
+
+PAGE = 4096
+_STEP = 4 << 20
 
 
 class Commit(Actor):
@@ -17,11 +28,76 @@ class Commit(Actor):
     def setup(self) -> None:
         self.wrote = self.control.word("wrote")
         self.committed = self.control.own("committed")
-        self.never = self.control.word("state")
+        self.asleep = self.control.own("commit_asleep")
+        self.asleep.store(0)
+        self.pool = self.world.pool
+        self.log = self.world.log
+        self.last = time.monotonic()
+        if self.pool is not None and self.settings.lock_mapped_file_enable:
+            self._lock()
+
+    def _lock(self) -> None:
+        """Keeps the buffers in memory, as far as the limit allows."""
+        assert self.pool is not None
+        try:
+            for number in range(self.pool.buffers):
+                self.beat()
+                self.pool.buffer(number * self.pool.size).lock(0, self.pool.size)
+        except OSError as error:
+            self.logger.warning(
+                "cannot lock the pool in memory, going on without: raise the limit "
+                "(LimitMEMLOCK in the unit, ulimit -l in a shell)",
+                size=self.pool.size * self.pool.buffers,
+                error=str(error),
+            )
 
     def run(self) -> None:
         while not self.stopping:
             self.beat()
+            wrote = self.wrote.load()
+            if self.pool is None:
+                self.committed.store(wrote)
+                self.wrote.wait(wrote, TICK_S)
+            elif wrote == self.committed.load():
+                self.wrote.sleep(wrote, TICK_S, self.asleep)
+            else:
+                self._commit_if_due(wrote)
+        if self.pool is None:
             self.committed.store(self.wrote.load())
-            self.never.wait(self.never.load(), TICK_S)
-        self.committed.store(self.wrote.load())
+        else:
+            self._commit(self.wrote.load())
+
+    def _commit_if_due(self, wrote: int) -> None:
+        settings = self.settings
+        pages = wrote // PAGE - self.committed.load() // PAGE
+        waited = time.monotonic() - self.last
+        thorough = settings.commit_commit_log_thorough_interval_ms / 1000
+        if pages >= settings.commit_commit_log_least_pages or waited >= thorough:
+            if not self._commit(wrote):
+                time.sleep(TICK_S)
+        else:
+            interval = settings.commit_interval_commit_log_ms / 1000
+            time.sleep(max(0.0005, min(interval, thorough - waited, 0.001)))
+
+    def _commit(self, end: int) -> bool:
+        """Writes out everything below `end`; False if the disk is full: then later."""
+        assert self.pool is not None
+        position = self.committed.load()
+        try:
+            while position < end:
+                base = self.log.base_of(position)
+                stop = min(end, base + self.log.file_size, position + _STEP)
+                view = memoryview(self.pool.buffer(base))[position - base : stop - base]
+                with self.log.folders.commit_log.file(file_name(base), write=True) as fd:
+                    disk.write_at(fd, view, position - base)
+                position = stop
+                self.beat()
+                self.committed.store(position)  # SYNC: committed publish
+                self.committed.wake()
+        except OSError as error:
+            if not disk_full(error):
+                raise
+            self.logger.error("no disk space for the pool's bytes; trying again", error=str(error))
+            return False
+        self.last = time.monotonic()
+        return True

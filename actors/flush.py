@@ -43,7 +43,8 @@ class Flush(Actor):
     def setup(self) -> None:
         settings = self.settings
         self.sync = settings.flush_disk_type == FlushDiskType.SYNC_FLUSH
-        self.wrote = self.control.word("wrote")
+        # With a pool only what is committed is in a file.
+        self.wrote = self.control.word("committed" if self.world.pool else "wrote")
         self.dispatched = self.control.word("dispatched")
         self.flushed = self.control.own("flushed")
         self.flushes = self.control.own("flushes")

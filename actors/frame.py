@@ -25,6 +25,7 @@ from ..conf.logging import get_logger
 from ..conf.settings import Settings
 from ..shm._memory import Mapping
 from ..shm.control import ACTORS, Control
+from ..shm.pool import Pool
 from ..store.commitlog import CommitLog, disk_full
 from ..store.paths import StoreFolders
 from ..store.table import TopicTable
@@ -76,7 +77,12 @@ class World:
     def __post_init__(self) -> None:
         self.control = Control(self.control_memory)
         self.table = TopicTable(self.table_memory)
-        self.log = CommitLog(self.folders, self.settings.mapped_file_size_commit_log)
+        settings = self.settings
+        self.log = CommitLog(self.folders, settings.mapped_file_size_commit_log)
+        self.pool: Pool | None = None
+        if settings.transient_store_pool_enable:
+            size = settings.mapped_file_size_commit_log
+            self.pool = Pool(self.store_id, settings.transient_store_pool_size, size)
 
 
 class Actor:

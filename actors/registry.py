@@ -244,7 +244,7 @@ class Registry(Actor):
             "store": self.world.folders.root.path,
             "store_host": Host.parse(f"{settings.store_host}:{settings.store_port}").packed().hex(),
             "max_message_size": settings.max_message_size,
-            "sync_flush": settings.flush_disk_type == FlushDiskType.SYNC_FLUSH,
+            "level": self._level(),
             "sync_flush_timeout_ms": settings.sync_flush_timeout_ms,
             "append_crc": settings.enabled_append_prop_crc,
             "producer_spin_us": settings.producer_spin_us,
@@ -253,6 +253,12 @@ class Registry(Actor):
         }
         fds = (self.control_fd, self.table_fd)
         return answer, (*fds, session.ring, session.bell) if session.ring >= 0 else fds
+
+    def _level(self) -> int:
+        """What an answer means to a client: 0 appended, 1 durable, 2 in the pool's memory."""
+        if self.settings.flush_disk_type == FlushDiskType.SYNC_FLUSH:
+            return 1
+        return 2 if self.settings.transient_store_pool_enable else 0
 
     def _new_session(self, connection: socket.socket, capacity: int) -> int:
         if self.state.load() >= StoreState.DRAINING:

@@ -25,8 +25,8 @@ _NAP_S = 0.001
 
 
 class Reput(Actor):
-    """Follows `wrote`, or `flushed` under SYNC_FLUSH: a reader must not see what a power cut could
-    take back.
+    """Follows `wrote`, with a pool `committed`, and under SYNC_FLUSH `flushed`: a reader must not
+    see what a power cut could take back.
     """
 
     name = "reput"
@@ -40,7 +40,8 @@ class Reput(Actor):
         os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
         settings = self.settings
         sync = settings.flush_disk_type == FlushDiskType.SYNC_FLUSH
-        self.limit = self.control.word("flushed" if sync else "wrote")
+        limit = "flushed" if sync else "committed" if self.world.pool else "wrote"
+        self.limit = self.control.word(limit)
         self.asleep = self.control.own("reput_asleep")
         self.asleep.store(0)
         self.count = self.control.word("dispatch_count")
@@ -52,7 +53,7 @@ class Reput(Actor):
             self.world.log,
             QueueFiles(folders.consume_queue, settings.mapped_file_size_consume_queue),
             index if settings.message_index_enable else None,
-            limit="flushed" if sync else "wrote",
+            limit=limit,
         )
         if self.dispatching.undone:
             self.logger.warning(

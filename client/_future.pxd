@@ -13,6 +13,12 @@ cdef enum:
     F_FAILED = 3
 
 
+cdef enum:
+    APPENDED = 0
+    DURABLE = 1
+    MEMORY = 2
+
+
 cdef class SendFuture:
     cdef object producer    # a RingProducer
     cdef SendFuture next
@@ -25,7 +31,7 @@ cdef class SendFuture:
     cdef readonly int queue_id
     cdef readonly uint32_t count
     cdef uint32_t record_bytes
-    cdef bint wait_durable
+    cdef int level          # what the answer will mean
     cdef uint32_t key_time
     cdef uint16_t key_counter, key_wrap
     cdef bytes key_prefix, lengths, store_host

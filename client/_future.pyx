@@ -73,7 +73,7 @@ cdef class SendFuture:
             PutMessageStatus(self.outcome.status), self.topic, self.queue_id,
             self.outcome.queue_offset, self.outcome.physical_offset, self.outcome.store_timestamp,
             self.count, (self.key_prefix, self.key_time, self.key_counter, self.key_wrap),
-            self.lengths, self.store_host, self.wait_durable,
+            self.lengths, self.store_host, self.level,
         )
 
 

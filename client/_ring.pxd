@@ -53,7 +53,7 @@ cdef class RingProducer:
     cdef int bell
     cdef uint64_t generation        # counts the sessions: routes are a session's
     cdef Encoder encoder
-    cdef bint sync_flush
+    cdef int level
     cdef readonly dict routes
     cdef SendFuture first, last, first_durable, last_durable
     cdef public int waiting         # futures that have callbacks, for the thread that serves them

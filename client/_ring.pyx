@@ -9,7 +9,7 @@ by threads: what is reserved is written and published before another thread can 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
-from silomq.client._future cimport F_APPENDED, F_DONE, F_FAILED, run_callbacks
+from silomq.client._future cimport F_APPENDED, F_DONE, F_FAILED, DURABLE, MEMORY, run_callbacks
 
 from ..store.errors import IllegalMessage
 from ..store.status import PutMessageStatus
@@ -33,7 +33,7 @@ cdef class RingProducer:
     def configure(self, config):
         """Takes over what may differ between two runs of the store."""
         self.encoder.configure(config)
-        self.sync_flush = config.sync_flush
+        self.level = config.level
         self.spin_ns = config.producer_spin_us * 1000
         self.sync_timeout_ns = config.sync_flush_timeout_ms * 1000000
 
@@ -163,7 +163,7 @@ cdef class RingProducer:
         future.queue_id = queue_id
         future.count = count
         future.record_bytes = record_bytes
-        future.wait_durable = wait_store and self.sync_flush
+        future.level = self.level if wait_store else self.level & MEMORY
         future.store_host = self.encoder.store_host_bytes
         future.key_prefix = self.encoder.key_prefix
         future.key_time = self.encoder.key_time
@@ -195,7 +195,7 @@ cdef class RingProducer:
                 future.error = IllegalMessage(
                     PutMessageStatus(future.outcome.status), "the store refused the message")
                 ready = self.finish(future, F_FAILED, ready)
-            elif future.wait_durable:
+            elif future.level == DURABLE:
                 future.state = F_APPENDED
                 future.durable_end = future.outcome.physical_offset + future.record_bytes
                 future.deadline = silo_monotonic_ns() + self.sync_timeout_ns

@@ -74,7 +74,7 @@ class Admin:
             **words,
             "dispatch_behind_bytes": words["wrote"] - words["dispatched"],
             "flush_behind_bytes": words["wrote"] - words["flushed"],
-            "flush_disk_type": "SYNC_FLUSH" if self._link.config.sync_flush else "ASYNC_FLUSH",
+            "flush_disk_type": "SYNC_FLUSH" if self._link.config.level == 1 else "ASYNC_FLUSH",
             "processes": processes,
             "start_up": self._link.request({"do": "report"})["report"],
         }

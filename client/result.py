@@ -8,6 +8,13 @@ from typing import Literal
 from ..store.ids import Host, encode_message_id
 from ..store.status import PutMessageStatus
 
+_APPENDED, _DURABLE, _MEMORY = range(3)
+_LEVELS: dict[int, Literal["memory", "appended", "durable"]] = {
+    _APPENDED: "appended",
+    _DURABLE: "durable",
+    _MEMORY: "memory",
+}
+
 
 class SendResult:
     """The store's answer to one message or batch.
@@ -18,9 +25,9 @@ class SendResult:
     """
 
     __slots__ = (
-        "_durable",
         "_key",
         "_lengths",
+        "_level",
         "_store_host",
         "count",
         "physical_offset",
@@ -43,7 +50,7 @@ class SendResult:
         key: tuple[bytes, int, int, int],
         lengths: bytes | None,
         store_host: bytes,
-        durable: bool,  # noqa: FBT001 - made by the kernel alone
+        level: int,
     ) -> None:
         self.status = status
         self.topic = topic
@@ -55,14 +62,15 @@ class SendResult:
         self._key = key
         self._lengths = lengths
         self._store_host = store_host
-        self._durable = durable and status == PutMessageStatus.PUT_OK
+        reached = level != _DURABLE or status == PutMessageStatus.PUT_OK
+        self._level = level if reached else _APPENDED
 
     @property
-    def level(self) -> Literal["appended", "durable"]:
-        """What the answer means: `appended` survives the death of all processes, `durable` a power
-        cut.
+    def level(self) -> Literal["memory", "appended", "durable"]:
+        """What the answer means: `memory` (in the transient pool) and `appended` (in the page
+        cache) survive the death of all processes, `durable` survives a power cut.
         """
-        return "durable" if self._durable else "appended"
+        return _LEVELS[self._level]
 
     @property
     def message_ids(self) -> list[str]:

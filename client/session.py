@@ -40,7 +40,7 @@ class StoreConfig:
     born_host: bytes
     born_address: bytes
     max_message_size: int
-    sync_flush: bool
+    level: int
     sync_flush_timeout_ms: int
     append_crc: bool
     producer_spin_us: int
@@ -87,7 +87,7 @@ class Connection:
             born_host=LOCALHOST.packed(),
             born_address=local_address(),
             max_message_size=answer["max_message_size"],
-            sync_flush=answer["sync_flush"],
+            level=answer["level"],
             sync_flush_timeout_ms=answer["sync_flush_timeout_ms"],
             append_crc=answer["append_crc"],
             producer_spin_us=answer["producer_spin_us"],

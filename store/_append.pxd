@@ -104,7 +104,8 @@ cdef class Appender:
     cdef uint32_t max_body
     cdef uint8_t store_host[20]
     cdef uint32_t store_host_length
-    cdef bint append_crc, wake_reput
+    cdef bint append_crc
+    cdef size_t sleeper
     cdef uint64_t seen_mail
     cdef readonly int bad_ring      # after BAD_RING
     cdef public int refuse_status   # not PUT_OK: every frame is answered with it

@@ -19,7 +19,7 @@ class Appender:
         batch_bytes: int,
         max_body: int,
         append_crc: bool,
-        wake_reput: bool,
+        sleeper: int,
     ) -> None: ...
     @property
     def position(self) -> int: ...

@@ -3,9 +3,8 @@
 
 One batch is one look at every ring. Its steps, and why a kill between any two of them loses and
 doubles nothing, are in ARCHITECTURE.md section 3; the numbers below are its numbers. The kernel
-knows no files and no sessions: `run` returns a reason and the append process decides.
-
-A ring is hostile memory: a frame's header is read once, its records are checked in the copy.
+knows no files and no sessions: `run` returns a reason and the append process decides. A ring is
+hostile memory: a frame's header is read once, its records are checked in the copy.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
@@ -26,11 +25,12 @@ cdef class Appender:
     `store_host` is the 8 or 20 bytes that every record gets. A batch ends with the frame that takes
     it to `batch_bytes`, and starts at another ring each time, so that none starves. `max_body` is
     max_message_size. With `append_crc` records must end in `__CRC32#` (20 bytes), which is filled.
+    `sleeper` is where the asleep word of who sleeps on `wrote` (beside flush) is, 0: nobody.
     """
 
     def __cinit__(self, unsigned char[::1] control, unsigned char[::1] table, int max_sessions, *,
                   bytes store_host, uint64_t batch_bytes, uint32_t max_body, bint append_crc,
-                  bint wake_reput):
+                  size_t sleeper):
         self.control_view = control
         self.table_view = table
         self.control = &control[0]
@@ -44,7 +44,7 @@ cdef class Appender:
         self.batch_bytes = batch_bytes
         self.max_body = max_body
         self.append_crc = append_crc
-        self.wake_reput = wake_reput
+        self.sleeper = sleeper
         self.wrote = self.cursor = silo_load(self.control + CONTROL_WROTE)
         self.records = silo_load(self.control + CONTROL_RECORDS)
         self.now_ms = <int64_t>silo_load(self.control + CONTROL_STORE_TIME_MS)
@@ -384,7 +384,7 @@ cdef class Appender:
                 if silo_load(ring.base + RING_PRODUCER_ASLEEP):
                     silo_futex_wake(ring.base + RING_TAIL, INT_MAX)
         if silo_load(self.control + CONTROL_FLUSH_ASLEEP) or (
-                self.wake_reput and silo_load(self.control + CONTROL_REPUT_ASLEEP)):
+                self.sleeper and silo_load(self.control + self.sleeper)):
             silo_futex_wake(self.control + CONTROL_WROTE, INT_MAX)
 
     cdef int end_file(self) noexcept nogil:

@@ -111,7 +111,7 @@ def sync_file_system(folder: Folder) -> None:
         raise OSError(error, f"syncfs: {os.strerror(error)}", folder.path)
 
 
-def write_at(fd: int, data: bytes, offset: int) -> None:
+def write_at(fd: int, data: bytes | memoryview, offset: int) -> None:
     """Writes all of `data`, or raises OSError."""
     view = memoryview(data)
     while view:

@@ -38,7 +38,7 @@ CLASSES: dict[str, type[Actor]] = {
 }
 # Nobody may come in, then nothing is appended, dispatched, flushed any more; who serves the others
 # goes last.
-STOP_ORDER = ("registry", "append", "reput", "flush", "commit", "clean", "allocate")
+STOP_ORDER = ("registry", "append", "commit", "reput", "flush", "clean", "allocate")
 _BOOT_TIMEOUT_S = 60.0
 _TICK_S = 1.0
 # A process that waits for the disk cannot beat and must not be killed for it.

@@ -19,7 +19,7 @@ import psutil
 
 from ..actors.frame import World
 from ..conf.settings import Settings
-from ..shm import mail, segments
+from ..shm import mail, pool, segments
 from ..shm._memory import Mapping
 from ..shm.control import ACTORS, SIZE, SUPERVISOR, Control, LayoutError
 from ..store import disk
@@ -27,6 +27,7 @@ from ..store.errors import StoreError
 from ..store.paths import ABORT, LOCK, SOCKET, StoreFolders
 from ..store.startup import QueueMissing, StartUp, check_layout
 from ..store.table import Plan, TopicTable
+from .salvage import salvage
 
 _OLD_ACTORS_S = 10.0
 
@@ -157,11 +158,29 @@ def make_memory(settings: Settings, store_id: int) -> tuple[Mapping, Mapping]:
     return control, table
 
 
+def make_pool(settings: Settings, store_id: int) -> None:
+    """The transient pool's buffers. Raises StoreError when shared memory has no room for them."""
+    size, buffers = settings.mapped_file_size_commit_log, settings.transient_store_pool_size
+    # Shared memory may be allowed to grow beyond what the machine has: then processes are killed.
+    available = psutil.virtual_memory().available
+    advice = (
+        f"no memory for the pool's {buffers} buffers of {size} bytes: lower "
+        "transient_store_pool_size or mapped_file_size_commit_log, or switch "
+        "transient_store_pool_enable off"
+    )
+    if buffers * size > available:
+        raise StoreError(f"{advice} (the machine has {available} bytes to give)")
+    try:
+        pool.create(store_id, buffers, size)
+    except OSError as error:
+        raise StoreError(f"{advice} ({error.strerror})") from error
+
+
 def recover(
-    folders: StoreFolders, settings: Settings, store_id: int
+    folders: StoreFolders, settings: Settings, store_id: int, salvaged: int
 ) -> tuple[Mapping, Mapping, dict[str, object]]:
     """Start-up's work, over again with more queues if the log knows of queues that nothing else
-    did.
+    did. `salvaged` bytes came from a dead store's pool.
     """
     extra: dict[str, int] = {}
     while True:
@@ -173,6 +192,8 @@ def recover(
         except QueueMissing as missing:
             extra[missing.topic] = missing.queue_id + 1
             continue
+        if salvaged:
+            report.notes.append(f"{salvaged} bytes were still in the pool and are in the log now")
         return control, table, report.as_dict()
 
 
@@ -186,10 +207,17 @@ def prepare(settings: Settings) -> tuple[World, int]:
     store_id = segments.store_identity(settings.store_path)
     try:
         check_layout(folders)
+        await_old_actors(store_id)
+        salvaged = salvage(folders, settings.mapped_file_size_commit_log, store_id)
+    except BaseException:
+        os.close(lock)  # what is in a dead store's memory may still be needed
+        raise
+    try:
         if settings.socket_group:
             share_with_group(folders, settings.socket_group)
-        await_old_actors(store_id)
-        control, table, report = recover(folders, settings, store_id)
+        control, table, report = recover(folders, settings, store_id, salvaged)
+        if settings.transient_store_pool_enable:
+            make_pool(settings, store_id)
         with folders.root.file(ABORT, write=True, create=True) as fd:
             disk.set_size(fd, 0)
             disk.write_at(fd, str(os.getpid()).encode(), 0)

@@ -16,7 +16,7 @@ from unit.store.twins import Queue, twin_append
 
 from silomq.shm import ring
 from silomq.shm._memory import Mapping
-from silomq.shm.control import SIZE, Control
+from silomq.shm.control import CONTROL, SIZE, Control
 from silomq.store import _append as kernel
 from silomq.store.ids import Host
 from silomq.store.properties import encode_properties
@@ -199,7 +199,7 @@ class Rig:
             batch_bytes=self.batch_bytes,
             max_body=self.max_body,
             append_crc=self.append_crc,
-            wake_reput=True,
+            sleeper=CONTROL["reput_asleep"][0],
         )
         self.open_file()
 
