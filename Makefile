@@ -23,7 +23,7 @@ ARGS ?=
 .DELETE_ON_ERROR:
 # Both builds write silomq.egg-info.
 .NOTPARALLEL:
-.PHONY: help demo serve test check lint fix bench torture fault-build install clean
+.PHONY: help demo serve test check lint fix bench bench-recovery torture fault-build install clean
 
 help:  ## list the tasks
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -47,6 +47,9 @@ fix: $(STAMPS)/dev $(STAMPS)/silomq  ## mend what a tool can mend
 
 bench: $(STAMPS)/bench $(STAMPS)/silomq  ## measure against this machine's limits
 	$(RUN) -m silomq.bench.run
+
+bench-recovery: $(STAMPS)/bench $(STAMPS)/silomq  ## measure start-up and scans against this machine's limits
+	$(RUN) -m silomq.bench.recovery
 
 torture: fault-build $(STAMPS)/dev $(STAMPS)/demo $(STAMPS)/bench $(STAMPS)/silomq  ## the long forms of the crash and endurance tests
 	SILOMQ_LONG=1 SILOMQ_FAULT_BUILD='$(CURDIR)/$(FAULTS)' $(RUN) -m pytest -m slow $(ARGS)

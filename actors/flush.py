@@ -75,7 +75,7 @@ class Flush(Actor):
     def run(self) -> None:
         while not self.stopping:
             self.beat()
-            wrote = self.wrote.load()
+            wrote = self.wrote.load()  # SYNC: committed observe
             if self.error.load():
                 time.sleep(TICK_S)
             elif self.sync and wrote > self.flushed.load():

@@ -28,10 +28,30 @@ class BenchStore:
     def __init__(self, parent: Path, *settings: str) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="silomq-bench-", dir=parent))
         command = [sys.executable, "-m", "silomq.supervisor", f"store_path={self.folder}"]
-        self.process = subprocess.Popen([*command, "log_level=error", *settings])
+        self.command = [*command, "log_level=error", *settings]
+        self.process = subprocess.Popen(self.command)
         self.admin = self._connect()
 
-    def _connect(self) -> Admin:
+    def restart(self, *, kill: bool) -> float:
+        """Stops the store, with SIGKILL for all its processes if `kill`, and starts it: seconds
+        until it serves.
+        """
+        import psutil
+
+        self.admin.close()
+        if kill:
+            children = psutil.Process(self.process.pid).children()
+            self.process.kill()
+            psutil.wait_procs(children, 30)
+        else:
+            self.process.terminate()
+        self.process.wait(60)
+        start = time.perf_counter()
+        self.process = subprocess.Popen(self.command)
+        self.admin = self._connect(0.002)
+        return time.perf_counter() - start
+
+    def _connect(self, every_s: float = 0.05) -> Admin:
         deadline = time.monotonic() + _START_S
         while True:
             try:
@@ -40,7 +60,7 @@ class BenchStore:
                 if self.process.poll() is not None or time.monotonic() > deadline:
                     self.stop()
                     raise
-                time.sleep(0.05)
+                time.sleep(every_s)
 
     @property
     def control(self) -> Control:

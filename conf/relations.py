@@ -19,9 +19,14 @@ JAVA_INT_MAX: Final = 2**31 - 1
 QUEUE_ENTRY: Final = 20
 
 
+def largest_body(s: Settings) -> int:
+    """Bytes of a body whose record fits in a commit-log file, whatever its topic and properties."""
+    return s.mapped_file_size_commit_log - END_OF_FILE - RECORD_OVERHEAD
+
+
 def check_relations(s: Settings) -> None:
     """Raises SettingError for values that are legal alone and not together."""
-    room = s.mapped_file_size_commit_log - END_OF_FILE - RECORD_OVERHEAD
+    room = largest_body(s)
     if s.max_message_size > room:
         _refuse(
             s,

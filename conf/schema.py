@@ -28,10 +28,12 @@ from .kinds import (
     Switch,
     Text,
 )
-from .relations import JAVA_INT_MAX, QUEUE_ENTRY, check_relations
+from .relations import JAVA_INT_MAX, QUEUE_ENTRY, check_relations, largest_body
 
 PAGE: Final = 4096
 DAY_MS: Final = 86_400_000
+
+DEFAULT_MAX_MESSAGE_SIZE: Final = 4 * MIB
 
 
 class FlushDiskType(enum.StrEnum):
@@ -162,10 +164,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         Size(
             10,
             GIB,
-            "RocketMQ's. Of a body; the largest record must fit in a commit-log file.",
+            "RocketMQ's. The largest record must fit in a commit-log file; the default gives way.",
             "maxMessageSize",
         ),
-    ] = 4 * MIB
+    ] = DEFAULT_MAX_MESSAGE_SIZE
     message_index_enable: Annotated[
         bool, Switch("RocketMQ's. Without an index nothing is found by key.", "messageIndexEnable")
     ] = True
@@ -494,6 +496,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
                 msgspec.structs.force_setattr(self, name, parsed)
         entries = -(-self.mapped_file_size_consume_queue // QUEUE_ENTRY)
         msgspec.structs.force_setattr(self, "mapped_file_size_consume_queue", entries * QUEUE_ENTRY)
+        if self.max_message_size == DEFAULT_MAX_MESSAGE_SIZE:
+            # Small files are asked for by themselves; what fits into them follows.
+            fits = min(self.max_message_size, largest_body(self))
+            msgspec.structs.force_setattr(self, "max_message_size", fits)
         check_relations(self)
 
 

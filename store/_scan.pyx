@@ -3,7 +3,7 @@
 looks for what lies behind bad ones."""
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
-from libc.string cimport memcpy
+from libc.string cimport memchr, memcpy
 
 cdef extern from "store/checksum.h" nogil:
     uint32_t silo_crc32(uint32_t seed, const uint8_t *p, size_t n)
@@ -68,14 +68,19 @@ def find_record(const unsigned char[::1] memory not None, uint64_t position, uin
     `not_before` (epoch ms) or later: (position, store timestamp), or (-1, 0)."""
     cdef uint64_t size = memory.shape[0]
     cdef int64_t stored = 0
+    cdef const uint8_t *p = &memory[0]
     cdef const uint8_t *r
     cdef silo_record m
     cdef bint found = False
     with nogil:
         while position + 8 <= size:
-            r = &memory[position]
-            # Both magics begin so; in zeros and bodies this is the only look.
-            if r[4] == 0xDA and r[5] == 0xA3 and silo_parse_record(
+            r = <const uint8_t *>memchr(p + position + 4, 0xDA, size - position - 4)
+            if r == NULL:
+                break
+            r -= 4
+            position = r - p
+            # Both magics begin so.
+            if r[5] == 0xA3 and silo_parse_record(
                     r, size - position, &m) == RECORD_OK and (
                     silo_be64(r + RECORD_PHYSICAL_OFFSET) == base + position) and (
                     silo_be32(r + RECORD_BODY_CRC) == (

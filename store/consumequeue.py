@@ -68,7 +68,9 @@ def entries_below(queue: Folder, file_size: int, limit: int) -> int:
             count = size // ENTRY_SIZE
             if count == 0:
                 continue
-            view = memoryview(disk.map_file(fd, 0, size, writable=False))
+            mapping = disk.map_file(fd, 0, size, writable=False)
+            disk.shape_small(mapping)
+            view = memoryview(mapping)
             low, high = 0, count
             while low < high:
                 middle = (low + high) // 2

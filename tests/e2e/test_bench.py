@@ -18,6 +18,17 @@ PARTS = {
 }
 
 
+def test_the_short_form_of_recovery_runs(tmp_path: Path) -> None:
+    output = tmp_path / "recovery.json"
+    command = [*PYTHON, "-m", "silomq.bench.recovery", "--short", "--folder", str(tmp_path)]
+    command += ["--output", str(output)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(output.read_text())["rows"]
+    assert [row["median"] > 0 for row in rows] == [True] * 4
+    assert list(tmp_path.iterdir()) == [output], "its stores are gone"
+
+
 @pytest.mark.parametrize("part", PARTS)
 def test_the_short_form_runs(part: str, tmp_path: Path) -> None:
     output = tmp_path / "bench.json"

@@ -275,8 +275,11 @@ class TestRelations:
     def test_the_origin_is_named_where_there_is_one(self) -> None:
         with pytest.raises(SettingError, match=r"max_message_size = 2097152 \(from --set\)"):
             load(environ={}, overrides=["mapped_file_size_commit_log=64KiB", "maxMessageSize=2MiB"])
-        with pytest.raises(SettingError, match="mapped_file_size_commit_log = 65536"):
-            load(environ={}, overrides=["mapped_file_size_commit_log=64KiB"])
+
+    def test_the_default_gives_way_to_small_files(self) -> None:
+        small = load(environ={}, overrides=["mapped_file_size_commit_log=64KiB"])
+        assert small.max_message_size == 65_536 - 8 - RECORD_OVERHEAD
+        assert load(environ={}).max_message_size == 4 << 20
 
     @pytest.mark.parametrize(
         ("key", "settings"),

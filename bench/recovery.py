@@ -1,0 +1,142 @@
+"""`make bench-recovery`: how fast a store is back, beside what the machine can read and check."""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from ..client.producer import Producer
+from ..shm._memory import Mapping
+from ..store import _scan as kernel
+from ..store import disk
+from ..store._checksum import crc32
+from .limits import sample_record
+from .rows import Plan, Row
+from .run import as_json, table
+from .store import BenchStore
+
+_CHUNK = 16 << 20
+_BODY = 1024
+
+
+def scan_rates(plan: Plan) -> list[Row]:
+    """The scan kernel over a warm file of 1 KB records, against copying and checksumming it."""
+    size = plan.file_size
+    path = plan.folder / "scan"
+    path.touch()
+    with disk.Folder.open(plan.folder) as folder, folder.file("scan", write=True) as fd:
+        disk.allocate(fd, 0, size)
+        mapping = Mapping(fd, 0, size)
+    view = memoryview(mapping)
+    record = bytearray(sample_record(_BODY))
+    position = 0
+    while position + len(record) + 8 <= size:
+        record[28:36] = position.to_bytes(8, "big")
+        view[position : position + len(record)] = record
+        position += len(record)
+    target = bytearray(_CHUNK)
+    figures: dict[str, list[float]] = {"copy": [], "crc": [], "off": [], "on": []}
+    for _ in range(plan.runs):
+        figures["copy"].append(_rate(position, lambda: _copy(view, position, target)))
+        figures["crc"].append(_rate(position, lambda: _crc(view, position)))
+        figures["off"].append(_rate(position, lambda: _scan(view, position, check=False)))
+        figures["on"].append(_rate(position, lambda: _scan(view, position, check=True)))
+    view.release()
+    path.unlink()
+    crc = sorted(figures["crc"])[len(figures["crc"]) // 2]
+    return [
+        Row("scan, CRC off", "GB/s", figures["off"], "memcpy", figures["copy"], 1.5),
+        Row(
+            "scan, CRC on", "GB/s", figures["on"], "crc32", figures["crc"], 0.6 * crc,
+            bar_text="0.6 x crc32",
+        ),
+    ]  # fmt: skip
+
+
+def _rate(size: int, work: object) -> float:
+    start = time.perf_counter()
+    work()  # type: ignore[operator] # a function without arguments
+    return size / (time.perf_counter() - start) / 1e9
+
+
+def _copy(view: memoryview, end: int, target: bytearray) -> None:
+    for at in range(0, end - _CHUNK, _CHUNK):
+        target[:] = view[at : at + _CHUNK]
+
+
+def _crc(view: memoryview, end: int) -> None:
+    for at in range(0, end - _CHUNK, _CHUNK):
+        crc32(view[at : at + _CHUNK])
+
+
+def _scan(view: memoryview, end: int, *, check: bool) -> None:
+    found = kernel.scan(view, 0, 0, check)
+    if found[0] != end:
+        sys.exit(f"the scan stopped at {found[0]} of {end}")
+
+
+def after_kill(plan: Plan) -> list[Row]:
+    """A store of 4 GB (fewer in the short form), killed as a whole under load: until it serves."""
+    taken = []
+    with BenchStore(plan.folder, f"mapped_file_size_commit_log={plan.file_size}") as store:
+        batch, sent = [b"x" * _BODY] * 256, 0
+        for _ in range(plan.runs):
+            with Producer(store.folder, timeout=60) as producer:
+                while sent < 4 * plan.file_size:
+                    producer.send_batch_oneway("bench", batch)
+                    sent += 256 * _BODY
+                producer.flush(60)
+                for _ in range(100):
+                    producer.send_batch_oneway("bench", batch)
+                taken.append(store.restart(kill=True))
+    return [
+        Row("restart of a 4 GB store after kill -9", "s", taken, bar=3.0, higher_is_better=False)
+    ]
+
+
+def clean_start(plan: Plan) -> list[Row]:
+    """200 commit-log files and 10,000 queues, cleanly stopped: until it serves."""
+    topics = [f"topic-{i:05d}" for i in range(plan.count(2500))]
+    size = 1 << 20
+    with BenchStore(plan.folder, f"mapped_file_size_commit_log={size}") as store:
+        with Producer(store.folder, timeout=60) as producer:
+            for _ in range(4):
+                for name in topics:
+                    producer.send_oneway(name, b"x" * 128)
+            body = b"x" * 60_000
+            for _ in range(plan.count(3500)):
+                producer.send_oneway("bench", body)
+            producer.flush(60)
+        store.wait_dispatched()
+        taken = [store.restart(kill=False) for _ in range(plan.runs)]
+    name = f"clean start, 200 files and {4 * len(topics)} queues"
+    return [Row(name, "s", taken, bar=1.0, higher_is_better=False)]
+
+
+@click.command()
+@click.option("--runs", default=5, show_default=True, help="runs of each figure")
+@click.option("--short", is_flag=True, help="a short form that only shows that everything runs")
+@click.option("--folder", type=click.Path(path_type=Path), help="where to put stores (a real disk)")
+@click.option("--output", type=click.Path(path_type=Path), default=Path("build/recovery.json"))
+def main(*, runs: int, short: bool, folder: Path | None, output: Path) -> None:
+    """Measures recovery against this machine's limits. Run it alone: it wants both cores."""
+    console = Console(width=None if Console().is_terminal else 160)
+    with tempfile.TemporaryDirectory(prefix="silomq-bench-", dir=folder or Path.cwd()) as inside:
+        plan = Plan(Path(inside), runs)
+        if short:
+            plan = Plan(Path(inside), 1, 0.02, 64 << 20)
+        found = [*scan_rates(plan), *clean_start(plan), *after_kill(plan)]
+    console.print(table(found))
+    output.parent.mkdir(parents=True, exist_ok=True)
+    output.write_text(json.dumps(as_json(found, plan), indent=1) + "\n")
+    console.print(f"written to {output}")
+
+
+if __name__ == "__main__":
+    main()
