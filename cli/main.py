@@ -10,6 +10,7 @@ import click
 
 from .. import __version__
 from .common import say
+from .dump import dump
 from .look import status, topics
 from .outcome import Exit, explain
 from .send import send
@@ -45,7 +46,7 @@ def silo(context: click.Context) -> None:
         click.echo(context.get_help())
 
 
-for _command in (serve, send, tail, status, topics, config):
+for _command in (serve, send, tail, status, topics, config, dump):
     silo.add_command(_command)
 
 
