@@ -16,6 +16,7 @@ from .outcome import Exit, explain
 from .send import send
 from .serve import config, serve
 from .tail import tail
+from .verify import verify
 
 _EPILOG = """\b
 Exit status:
@@ -46,7 +47,7 @@ def silo(context: click.Context) -> None:
         click.echo(context.get_help())
 
 
-for _command in (serve, send, tail, status, topics, config, dump):
+for _command in (serve, send, tail, status, topics, config, dump, verify):
     silo.add_command(_command)
 
 
