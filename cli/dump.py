@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-from .common import put_line, say
+from .common import json_option, printable, put_line, say
 from .tooling import bad_input_is_usage, settings_of, store_argument
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+#: Of a value on a line of a terminal.
+_WIDEST = 80
+_OWN_WORDS = frozenset(("kind", "wrong"))
 _EPILOG = """\b
 Examples:
   silo dump commitlog ./store --offset 4096 --count 10
@@ -86,3 +90,147 @@ def manifest(
             put_line(line)
         for problem in view.log.problems:
             say(f"silo: {problem}")
+
+
+def _put(pieces: Iterable[dict[str, Any]], *, as_json: bool) -> None:
+    """Pieces as lines: JSON, or `name=value` with what is wrong at the end."""
+    for piece in pieces:
+        if as_json:
+            put_line(json.dumps(piece, ensure_ascii=True))
+            continue
+        words = [str(piece["kind"])]
+        words += [
+            f"{name}={_shown(value)}" for name, value in piece.items() if name not in _OWN_WORDS
+        ]
+        if "wrong" in piece:
+            words.append(f"WRONG: {piece['wrong']}")
+        put_line(" ".join(words))
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{name}: {_shown(v)}" for name, v in value.items()) + "}"
+    text = printable(str(value))
+    return text if len(text) <= _WIDEST else f"{text[:_WIDEST]}..."
+
+
+@dump.command(short_help="Show the records of the commit log.")
+@store_argument
+@_range_options
+@json_option
+def commitlog(
+    store: Path,
+    config_file: Path | None,
+    overrides: tuple[str, ...],
+    offset: int | None,
+    count: int | None,
+    *,
+    as_json: bool,
+) -> None:
+    """Show records, end-of-file records, damage and the tail of STORE's log, a line each.
+
+    --offset is an address in the log, the first record at or behind it is the first shown.
+    """
+    settings = settings_of(config_file, overrides)
+    from ..tools import dump as tool
+    from ..tools.files import StoreFiles
+
+    with bad_input_is_usage():
+        files = StoreFiles(store, settings)
+        _put(tool.dump_commitlog(files, offset, count), as_json=as_json)
+
+
+@dump.command(short_help="Show one record.")
+@store_argument
+@click.argument("offset", type=click.IntRange(min=0))
+@json_option
+def record(
+    store: Path,
+    config_file: Path | None,
+    overrides: tuple[str, ...],
+    offset: int,
+    *,
+    as_json: bool,
+) -> None:
+    """Show all fields of the record at address OFFSET of STORE's log."""
+    settings = settings_of(config_file, overrides)
+    from ..tools import dump as tool
+    from ..tools.files import StoreFiles
+
+    with bad_input_is_usage():
+        piece = tool.dump_record(StoreFiles(store, settings), offset)
+    if as_json:
+        put_line(json.dumps(piece))
+        return
+    for name, value in piece.items():
+        if isinstance(value, dict):
+            for key, text in value.items():
+                put_line(f"{name}.{printable(key)}: {printable(text)}")
+        else:
+            put_line(f"{name}: {printable(str(value))}")
+
+
+@dump.command(short_help="Show the entries of consume queues.")
+@store_argument
+@click.option("--topic", help="Only this topic.")
+@click.option("--queue", "queue_id", type=int, help="Only queues of this number.")
+@_range_options
+@json_option
+def consumequeue(
+    store: Path,
+    config_file: Path | None,
+    overrides: tuple[str, ...],
+    *,
+    topic: str | None,
+    queue_id: int | None,
+    offset: int | None,
+    count: int | None,
+    as_json: bool,
+) -> None:
+    """Show the entries of STORE's queues. --offset is a queue offset, --count is of each queue."""
+    settings = settings_of(config_file, overrides)
+    from ..tools import dump as tool
+    from ..tools.files import StoreFiles
+
+    with bad_input_is_usage():
+        files = StoreFiles(store, settings)
+        _put(tool.dump_queues(files, topic, queue_id, offset, count), as_json=as_json)
+
+
+@dump.command(short_help="Show the index files.")
+@store_argument
+@_range_options
+@json_option
+def index(
+    store: Path,
+    config_file: Path | None,
+    overrides: tuple[str, ...],
+    offset: int | None,
+    count: int | None,
+    *,
+    as_json: bool,
+) -> None:
+    """Show header and entries of STORE's index files. --offset is an entry's number, --count is of
+    each file.
+    """
+    settings = settings_of(config_file, overrides)
+    from ..tools import dump as tool
+    from ..tools.files import StoreFiles
+
+    with bad_input_is_usage():
+        _put(tool.dump_index(StoreFiles(store, settings), offset, count), as_json=as_json)
+
+
+@dump.command(short_help="Show the checkpoint.")
+@store_argument
+@json_option
+def checkpoint(
+    store: Path, config_file: Path | None, overrides: tuple[str, ...], *, as_json: bool
+) -> None:
+    """Show the times (epoch ms) and offsets of STORE's checkpoint."""
+    settings = settings_of(config_file, overrides)
+    from ..tools import dump as tool
+    from ..tools.files import StoreFiles
+
+    with bad_input_is_usage():
+        _put([tool.dump_checkpoint(StoreFiles(store, settings))], as_json=as_json)
