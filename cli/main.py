@@ -13,6 +13,7 @@ from .common import say
 from .dump import dump
 from .look import status, topics
 from .outcome import Exit, explain
+from .repair import repair
 from .send import send
 from .serve import config, serve
 from .tail import tail
@@ -47,7 +48,7 @@ def silo(context: click.Context) -> None:
         click.echo(context.get_help())
 
 
-for _command in (serve, send, tail, status, topics, config, dump, verify):
+for _command in (serve, send, tail, status, topics, config, dump, verify, repair):
     silo.add_command(_command)
 
 
