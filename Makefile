@@ -11,7 +11,7 @@ PIP := $(VENV)/bin/python -m pip --quiet --disable-pip-version-check
 STAMPS := $(VENV)/.stamps
 # Folders are listed too: a deleted file changes its folder's time. The slash keeps `bench/` apart from the
 # task `bench`.
-PACKAGES := actors bench cli client conf shm store supervisor
+PACKAGES := actors bench cli client conf shm store supervisor tools
 SOURCES := pyproject.toml MANIFEST.in $(wildcard __init__.py py.typed) \
 	$(shell find $(addsuffix /,$(PACKAGES)) -name __pycache__ -prune -o \
 		\( -type d -o -name '*.py' -o -name '*.py[ix]' -o -name '*.pxd' -o -name '*.h' -o -name '*.toml' -o -name '*.service' \) -print)

@@ -10,11 +10,14 @@ import click
 
 from .. import __version__
 from .common import say
+from .dump import dump
 from .look import status, topics
 from .outcome import Exit, explain
+from .repair import repair
 from .send import send
 from .serve import config, serve
 from .tail import tail
+from .verify import verify
 
 _EPILOG = """\b
 Exit status:
@@ -45,7 +48,7 @@ def silo(context: click.Context) -> None:
         click.echo(context.get_help())
 
 
-for _command in (serve, send, tail, status, topics, config):
+for _command in (serve, send, tail, status, topics, config, dump, verify, repair):
     silo.add_command(_command)
 
 

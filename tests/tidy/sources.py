@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = ("actors", "bench", "cli", "client", "conf", "shm", "store", "supervisor")
+PACKAGES = ("actors", "bench", "cli", "client", "conf", "shm", "store", "supervisor", "tools")
 
 
 @functools.cache

@@ -23,7 +23,8 @@ ALLOWED = {
     "actors": {"conf", "shm", "store"},
     "supervisor": {"conf", "shm", "store", "actors"},
     "client": {"conf", "shm", "store"},
-    "cli": {"conf", "store", "client", "supervisor", ""},
+    "tools": {"conf", "shm", "store"},
+    "cli": {"conf", "store", "client", "supervisor", "tools", ""},
     "bench": {"conf", "shm", "store", "actors", "supervisor", "client", "cli", ""},
 }
 #: A user's process pays for every import: logging (structlog) and the command line are not for it.

@@ -1,0 +1,212 @@
+"""Repairs a stopped store, the one tool that writes: first what would be done, then the doing.
+
+Nothing is lost by it: what goes is kept below `recovery/<time>/`. Queues and index are built anew
+by the store's own start-up, which is left nothing but the log to read.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from ..conf.settings import Settings
+from ..shm._memory import Mapping
+from ..shm.control import SIZE, Control
+from ..store import disk
+from ..store.disk import Folder
+from ..store.errors import Corrupt
+from ..store.paths import COMMIT_LOG, CONSUME_QUEUE, INDEX, OURS, PROGRESS, StoreFolders, file_name
+from ..store.startup import QueueMissing, StartUp, check_layout
+from ..store.table import Plan, TopicTable
+from .files import CHECKPOINT, BadInput, StoreFiles
+from .logs import LogView
+from .walk import walk_file
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+RECOVERY: Final = "recovery"
+_BLOCK: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One thing to do below the store's folder; `what` says it to people."""
+
+    kind: str
+    name: str = ""
+    position: int = 0
+
+    @property
+    def what(self) -> str:
+        """One line for people."""
+        return {
+            "move": f"move {self.name} to recovery",
+            "copy": f"copy {self.name} to recovery",
+            "zero": f"zero {self.name} from position {self.position} on",
+            "rebuild": "build consume queues and index anew from the commit log",
+        }[self.kind]
+
+
+def plan_rebuild(files: StoreFiles) -> list[Step]:
+    """What building queues and index anew takes. Raises BadInput where the log is damaged in its
+    middle: start-up would refuse the store.
+    """
+    log = LogView(files)
+    log.recover(files.checkpoint(), clean=False)
+    _refuse_damage(files, log)
+    return _rebuild_steps(files)
+
+
+def _refuse_damage(files: StoreFiles, log: LogView) -> None:
+    """All of the log is read, not only what recovery would read."""
+    for base in log.bases:
+        for found in walk_file(files, base):
+            if base < log.end and found.offset < log.end and found.why and found.record is None:
+                raise BadInput(_damaged(files, base, found.offset, found.why))
+    if log.problems:
+        raise BadInput(f"{log.problems[0]}; restore the file, or repair with --truncate-at")
+
+
+def _damaged(files: StoreFiles, base: int, offset: int, why: str) -> str:
+    return (
+        f"{files.log_path(base)} is damaged at offset {offset} ({why}): restore the file from a "
+        f"copy, or repair with --truncate-at {offset}, which gives up what lies behind"
+    )
+
+
+def _rebuild_steps(files: StoreFiles) -> list[Step]:
+    # The progress goes first: a repair that is cut short leaves a store that builds itself anew.
+    names = (f"{OURS}/{PROGRESS}", CONSUME_QUEUE, INDEX)
+    steps = [Step("move", name) for name in names if os.path.lexists(f"{files.path}/{name}")]
+    return [*steps, Step("rebuild")]
+
+
+def plan_truncate(files: StoreFiles, offset: int) -> list[Step]:
+    """What ending the log at address `offset` takes; queues and index are built anew. Raises
+    BadInput unless a record, an end-of-file record or damage begins there.
+    """
+    base = offset - offset % files.log_size
+    bases = [file.base for file in files.log]
+    if base not in bases:
+        has = f"{bases[0]} to {bases[-1] + files.log_size}" if bases else "nothing"
+        raise BadInput(f"{files.path}: the commit log holds no offset {offset}; it holds {has}")
+    starts = [found.offset for found in walk_file(files, base)]
+    if offset not in starts:
+        near = max((start for start in starts if start < offset), default=base)
+        raise BadInput(
+            f"{files.log_path(base)}: no record begins at offset {offset}; the one before it "
+            f"begins at {near}"
+        )
+    path = f"{COMMIT_LOG}/{file_name(base)}"
+    steps = _rebuild_steps(files)
+    if os.path.lexists(f"{files.path}/{CHECKPOINT}"):
+        # Its times may be those of records that go.
+        steps.insert(0, Step("move", CHECKPOINT))
+    cut = [Step("move", f"{COMMIT_LOG}/{file_name(later)}") for later in bases if later > base]
+    return [
+        *steps[:-1],
+        Step("copy", path),
+        *reversed(cut),
+        Step("zero", path, offset - base),
+        steps[-1],
+    ]
+
+
+def apply(
+    path: str,
+    settings: Settings,
+    steps: list[Step],
+    on_step: Callable[[Step], None] | None = None,
+) -> str:
+    """Does the steps; the caller holds the store's lock. Returns the folder below `recovery/` that
+    holds what went. Raises OSError, StoreError; what was done until then stays done, and kept.
+    """
+    stamp = time.strftime("%Y%m%d-%H%M%S", time.localtime())
+    kept = f"{path}/{RECOVERY}/{stamp}"
+    number = 1
+    while os.path.lexists(kept):
+        number += 1
+        kept = f"{path}/{RECOVERY}/{stamp}-{number}"
+    os.makedirs(kept, disk.DIR_MODE)
+    for step in steps:
+        if on_step:
+            on_step(step)
+        if step.kind == "rebuild":
+            _rebuild(path, settings)
+        elif step.kind == "zero":
+            _zero(f"{path}/{step.name}", step.position)
+        else:
+            target = f"{kept}/{step.name}"
+            os.makedirs(os.path.dirname(target), disk.DIR_MODE, exist_ok=True)
+            if step.kind == "copy":
+                shutil.copy2(f"{path}/{step.name}", target)
+                _sync(target)
+            else:
+                os.rename(f"{path}/{step.name}", target)
+            _sync_folder(os.path.dirname(target))
+            _sync_folder(os.path.dirname(f"{path}/{step.name}"))
+    return kept
+
+
+def _zero(path: str, position: int) -> None:
+    parent = Folder.open(os.path.dirname(path))
+    try:
+        with parent.file(os.path.basename(path), write=True) as fd:
+            size = os.fstat(fd).st_size
+            for at in range(position, size, _BLOCK):
+                disk.write_at(fd, bytes(min(_BLOCK, size - at)), at)
+            disk.sync_data(fd)
+    finally:
+        parent.close()
+
+
+def _sync(path: str) -> None:
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _sync_folder(path: str) -> None:
+    folder = Folder.open(path)
+    try:
+        folder.sync()
+    finally:
+        folder.close()
+
+
+def _rebuild(path: str, settings: Settings) -> None:
+    """Start-up with private memory, and nothing to go by but the log."""
+    folders = StoreFolders(path, create=True)
+    try:
+        check_layout(folders)
+        extra: dict[str, int] = {}
+        while True:
+            plan = Plan(settings.max_topics, settings.max_queues, settings.max_sessions)
+            control, table = _memory(SIZE), _memory(plan.size)
+            Control(control).create(0)
+            TopicTable.create(table, plan)
+            try:
+                StartUp(folders, settings, Control(control), TopicTable(table)).run(extra)
+                break
+            except QueueMissing as missing:
+                extra[missing.topic] = missing.queue_id + 1
+        disk.sync_file_system(folders.root)
+    except Corrupt as error:
+        raise BadInput(f"{error}; what was moved is below {RECOVERY}/") from error
+    finally:
+        folders.close()
+
+
+def _memory(size: int) -> Mapping:
+    fd = os.memfd_create("silomq-repair", os.MFD_CLOEXEC)
+    try:
+        os.ftruncate(fd, size)
+        return Mapping(fd, 0, size)
+    finally:
+        os.close(fd)

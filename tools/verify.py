@@ -1,0 +1,210 @@
+"""Checks a whole store: records, queues, index, checkpoint and JSON against each other.
+
+Reads only. Jobs are files: index and queues first, then the log, whose checks look things up in
+what the first ones found. Processes share the facts by being forked from one that has them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import multiprocessing
+import os
+from array import array
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ..store import progress
+from ..store.fastjson import loads
+from ..store.paths import OURS, PROGRESS
+from .check_index import check_index_file
+from .check_log import check_log_file
+from .check_queue import check_queue
+from .files import CHECKPOINT, CHECKPOINT_BYTES, BadInput, Checkpoint, StoreFiles
+from .findings import Facts, Finding, Result
+from .logs import LogView
+from .seals import SEALS, SealCheck, check_seals, seal_names
+from .walk import holds_records
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from ..conf.settings import Settings
+
+#: Below this, one process is faster than many.
+_SMALL_BYTES = 64 << 20
+_CHECKS: dict[str, Callable[..., Result]] = {
+    "index": check_index_file,
+    "queue": check_queue,
+    "log": check_log_file,
+}
+#: The kind of check and its arguments.
+_Job = tuple[Any, ...]
+#: In a worker: the facts it was forked with.
+_inherited: list[Facts] = []
+
+
+@dataclass
+class Report:
+    """The outcome: what is wrong, what was counted, and what else is worth saying."""
+
+    findings: list[Finding] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def sound(self) -> bool:
+        return not self.findings
+
+
+def verify(
+    path: str | os.PathLike[str],
+    settings: Settings,
+    *,
+    workers: int | None = None,
+    on_progress: Callable[[int, int], None] | None = None,
+    seal_check: SealCheck | None = None,
+) -> Report:
+    """Checks the store at `path` with up to `workers` processes (default: as many as may run).
+
+    `on_progress` is told bytes done and bytes in all. Raises BadInput.
+    """
+    files = StoreFiles(path, settings)
+    report = Report()
+    checkpoint = _read_checkpoint(files, report)
+    facts = _facts(files, checkpoint, report)
+    sizes = _jobs(facts)
+    total = sum(size for _, size in sizes)
+    if total < _SMALL_BYTES:
+        workers = 1
+    workers = workers or len(os.sched_getaffinity(0))
+    found = Result()
+    done = 0
+    for kinds in (("index", "queue"), ("log",)):
+        jobs = [(job, size) for job, size in sizes if job[0] in kinds]
+        for result, size in _run(facts, jobs, workers):
+            found.merge(result)
+            done += size
+            if on_progress:
+                on_progress(done, total)
+        facts.first_dispatched = found.first_dispatched or 0
+        if found.first_dispatched is None:
+            facts.first_dispatched = facts.end if not facts.queue_bases else 0
+        facts.indexed = array("q", sorted(set(found.indexed)))
+    report.findings += found.findings
+    report.counts = found.counts
+    _check_times(files, checkpoint, found, report)
+    _check_small_files(files, report)
+    if seal_check is not None:
+        report.findings += [Finding(*wrong) for wrong in check_seals(files, seal_check)]
+    elif seal_names(files):
+        report.notes.append(f"{files.path}/{SEALS} was not looked at")
+    report.findings.sort(key=lambda finding: (finding.path, finding.offset))
+    return report
+
+
+def _facts(files: StoreFiles, checkpoint: Checkpoint, report: Report) -> Facts:
+    log = LogView(files)
+    start = log.recover(checkpoint, clean=files.clean)
+    bases = log.bases
+    last = next((base for base in reversed(bases) if holds_records(files, base)), None)
+    for before, base in itertools.pairwise(bases):
+        if base != before + files.log_size:
+            report.findings.append(
+                Finding(files.log_path(base), base, f"the file before it begins at {before}")
+            )
+    # Damage does not end the log: what lies behind it is checked too.
+    end = log.end if last is None or log.end >= last else last + files.log_size
+    return Facts(
+        files=files,
+        checkpoint=checkpoint,
+        first=max(log.first, 0),
+        end=end,
+        redispatched=end if files.clean else start,
+        last_base=last,
+        queue_bases={
+            queue: frozenset(file.base for file in files.queue_files(*queue))
+            for queue in files.queues()
+        },
+        index_names=files.index_files(),
+    )
+
+
+def _jobs(facts: Facts) -> list[tuple[_Job, int]]:
+    """Every check with the bytes it reads."""
+    files = facts.files
+    jobs: list[tuple[_Job, int]] = [
+        (("index", name), files.index_size) for name in facts.index_names
+    ]
+    jobs += [
+        (("queue", *queue), len(bases) * files.queue_size)
+        for queue, bases in facts.queue_bases.items()
+    ]
+    jobs += [(("log", file.base), files.log_size) for file in files.log]
+    return jobs
+
+
+def _run(
+    facts: Facts, jobs: Sequence[tuple[_Job, int]], workers: int
+) -> Iterator[tuple[Result, int]]:
+    if workers == 1 or len(jobs) < 2:
+        for (kind, *arguments), size in jobs:
+            yield _CHECKS[kind](facts, *arguments), size
+        return
+    context = multiprocessing.get_context("fork")
+    with context.Pool(min(workers, len(jobs)), _inherit, (facts,)) as pool:
+        yield from pool.imap_unordered(_work, jobs)
+
+
+def _inherit(facts: Facts) -> None:
+    _inherited[:] = [facts]
+
+
+def _work(job: tuple[_Job, int]) -> tuple[Result, int]:
+    (kind, *arguments), size = job
+    return _CHECKS[kind](_inherited[0], *arguments), size
+
+
+def _read_checkpoint(files: StoreFiles, report: Report) -> Checkpoint:
+    data = files.small_file(CHECKPOINT)
+    if data is None:
+        return Checkpoint()
+    path = f"{files.path}/{CHECKPOINT}"
+    if len(data) != CHECKPOINT_BYTES:
+        raise BadInput(
+            f"{path} has {len(data)} bytes, not {CHECKPOINT_BYTES}: restore it from a copy, or "
+            "remove it (then all of the log is read again)"
+        )
+    if any(data[40:]):
+        at = next(i for i in range(40, len(data)) if data[i])
+        report.findings.append(Finding(path, at, "not zero behind the five fields"))
+    return files.checkpoint()
+
+
+def _check_times(files: StoreFiles, checkpoint: Checkpoint, found: Result, report: Report) -> None:
+    """The checkpoint's times are store times of records, or older than all that is left."""
+    path = f"{files.path}/{CHECKPOINT}"
+    fields = (("physic", 0, checkpoint.physic_ms), ("logics", 8, checkpoint.logics_ms))
+    for name, at, value in (*fields, ("index", 16, checkpoint.index_ms)):
+        if value == 0 or value in found.times_seen or found.oldest_ms is None:
+            continue
+        if not 0 < value < found.oldest_ms:
+            what = f"the {name} time {value} is no record's store time"
+            report.findings.append(Finding(path, at, what))
+
+
+def _check_small_files(files: StoreFiles, report: Report) -> None:
+    for name in files.json_files():
+        data = files.small_file(name) or b""
+        try:
+            loads(data.decode())
+        except ValueError as error:
+            at = error.start if isinstance(error, UnicodeDecodeError) else 0
+            report.findings.append(Finding(f"{files.path}/{name}", at, f"not JSON: {error}"))
+    path = f"{OURS}/{PROGRESS}"
+    slots = files.small_file(path) or b""
+    for at in range(0, len(slots), progress.SLOT_SIZE):
+        slot = slots[at : at + progress.SLOT_SIZE]
+        if any(slot) and progress.decode(slot) is None:
+            report.findings.append(Finding(f"{files.path}/{path}", at, "the slot is not whole"))
