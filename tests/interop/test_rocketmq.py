@@ -9,7 +9,7 @@ import json
 import os
 import shutil
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -114,9 +114,16 @@ def clean(tmp_path_factory: pytest.TempPathFactory) -> Written:
 
 
 @pytest.fixture(scope="module")
+def stopped(tmp_path_factory: pytest.TempPathFactory) -> Written:
+    """A smaller one, for what takes longer."""
+    folder = tmp_path_factory.mktemp("stopped")
+    return write_store(folder, SETTINGS, count=10_000, killed=False)
+
+
+@pytest.fixture(scope="module")
 def killed(tmp_path_factory: pytest.TempPathFactory) -> Written:
     folder = tmp_path_factory.mktemp("killed")
-    return write_store(folder, SETTINGS, count=20_000, killed=True)
+    return write_store(folder, SETTINGS, count=10_000, killed=True)
 
 
 def copy_of(written: Written, folder: Path) -> Path:
@@ -131,21 +138,30 @@ def check_look_ups(said: Said, known: list[Known], release: str) -> None:
     assert check_times(said, known, exact=release.startswith("5.")) > 100
 
 
+def read(
+    written: Written, path: Path, rocketmq: RocketMQ, *then: object
+) -> tuple[Said, list[Known]]:
+    """RocketMQ opens the store as we left it, which must be right, and goes on as `then` says: what
+    it printed, and what is known of the messages now.
+    """
+    queries = write_queries(rocketmq.folder / "queries", written.known)
+    said = rocketmq.run(path, "start", "dump", queries, *then)
+    assert said.one("load")["abortFilePresent"] == written.killed
+    known = written.known + unanswered(said, written.known, written.counts)
+    check_dump(said, known)
+    check_look_ups(said, known, rocketmq.release)
+    return said, known
+
+
 def exchange(
     written: Written, folder: Path, release: str, *, theirs: str, crash_again: bool = False
 ) -> None:
     """RocketMQ reads the store, appends to it and ends as `theirs` says; we read that, append, and
     stop or crash; RocketMQ reads it all again.
     """
-    require(release)
     rocketmq = RocketMQ(release, folder, written.settings)
     path = copy_of(written, folder)
-    queries = write_queries(folder / "queries", written.known)
-    said = rocketmq.run(path, "start", "dump", queries, "append", THEIRS, 11, theirs)
-    assert said.one("load")["abortFilePresent"] == written.killed
-    known = written.known + unanswered(said, written.known, written.counts)
-    check_dump(said, known)
-    check_look_ups(said, known, release)
+    said, known = read(written, path, rocketmq, "append", THEIRS, 11, theirs)
     if theirs == "stop":
         assert not said.one("stop")["abortFilePresent"]
 
@@ -183,14 +199,40 @@ def test_full_queue_files_are_dated_by_their_last_message(clean: Written) -> Non
     assert full > 50
 
 
+@pytest.mark.parametrize("release", RELEASES)
+def test_100_000_messages(clean: Written, tmp_path: Path, release: str) -> None:
+    require(release)
+    rocketmq = RocketMQ(release, tmp_path, clean.settings)
+    _, known = read(clean, copy_of(clean, tmp_path), rocketmq, "--halt")
+    assert len(known) == 100_000
+
+
 @pytest.mark.parametrize(("release", "theirs"), [("5.3.3", "stop"), ("4.9.8", "--halt")])
-def test_after_a_clean_stop(clean: Written, tmp_path: Path, release: str, theirs: str) -> None:
-    exchange(clean, tmp_path, release, theirs=theirs)
+def test_after_a_clean_stop(stopped: Written, tmp_path: Path, release: str, theirs: str) -> None:
+    require(release)
+    exchange(stopped, tmp_path, release, theirs=theirs)
+
+
+@pytest.mark.xfail(
+    reason="we do not write RocketMQ's checkpoint yet: it deletes index files that end behind what "
+    "its own says, and dispatches anew only from there on, so older keys are not found"
+)
+@pytest.mark.parametrize("release", RELEASES)
+def test_killed_after_rocketmq_stopped(stopped: Written, tmp_path: Path, release: str) -> None:
+    """Nothing but the last seconds is dispatched anew then: the checkpoint and the index files
+    must be such that keys of before lead to their messages all the same.
+    """
+    require(release)
+    # RocketMQ dates its checkpoint when it syncs, which it otherwise does every ten seconds.
+    settings = {**stopped.settings, "flush_disk_type": "SYNC_FLUSH"}
+    written = replace(stopped, settings=settings)
+    exchange(written, tmp_path, release, theirs="stop", crash_again=True)
 
 
 @pytest.mark.parametrize(("release", "theirs"), [("5.3.3", "--halt"), ("4.9.8", "stop")])
 def test_after_a_kill(killed: Written, tmp_path: Path, release: str, theirs: str) -> None:
-    exchange(killed, tmp_path, release, theirs=theirs)
+    require(release)
+    exchange(killed, tmp_path, release, theirs=theirs, crash_again=True)
 
 
 @pytest.mark.timeout(600)
