@@ -16,6 +16,10 @@ SOURCES := pyproject.toml MANIFEST.in $(wildcard __init__.py py.typed) \
 	$(shell find $(addsuffix /,$(PACKAGES)) -name __pycache__ -prune -o \
 		\( -type d -o -name '*.py' -o -name '*.py[ix]' -o -name '*.pxd' -o -name '*.h' -o -name '*.toml' -o -name '*.service' \) -print)
 FAULTS := build/faults
+# RocketMQ itself, for the tests of interchange: the releases it is tried with.
+INTEROP := build/interop
+RELEASES := 5.3.3 4.9.8
+JAVA := tests/interop/java
 # More arguments for pytest: make test ARGS='tests/unit -k ring'
 ARGS ?=
 
@@ -23,7 +27,7 @@ ARGS ?=
 .DELETE_ON_ERROR:
 # Both builds write silomq.egg-info.
 .NOTPARALLEL:
-.PHONY: help demo serve test check lint fix bench bench-recovery torture fault-build install clean
+.PHONY: help demo serve test check lint fix bench bench-recovery torture fault-build interop install clean
 
 help:  ## list the tasks
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,7 +38,7 @@ demo: $(STAMPS)/demo $(STAMPS)/silomq  ## a tour on real data: send, read, kill,
 serve: $(STAMPS)/silomq  ## run a store in ./store until Ctrl-C
 	$(VENV)/bin/silo serve --store ./store
 
-test: lint fault-build $(STAMPS)/demo $(STAMPS)/bench  ## everything CI runs: checks and all tests but the long ones
+test: lint fault-build interop $(STAMPS)/demo $(STAMPS)/bench  ## everything CI runs: checks and all tests but the long ones
 	SILOMQ_FAULT_BUILD='$(CURDIR)/$(FAULTS)' $(RUN) -m pytest $(ARGS)
 
 check: lint  ## linters, types, and the tests of the source's own shape
@@ -51,12 +55,19 @@ bench: $(STAMPS)/bench $(STAMPS)/silomq  ## measure against this machine's limit
 bench-recovery: $(STAMPS)/bench $(STAMPS)/silomq  ## measure start-up and scans against this machine's limits
 	$(RUN) -m silomq.bench.recovery
 
-torture: fault-build $(STAMPS)/dev $(STAMPS)/demo $(STAMPS)/bench $(STAMPS)/silomq  ## the long forms of the crash and endurance tests
+torture: fault-build interop $(STAMPS)/dev $(STAMPS)/demo $(STAMPS)/bench $(STAMPS)/silomq  ## the long forms of the crash and endurance tests
 	SILOMQ_LONG=1 SILOMQ_FAULT_BUILD='$(CURDIR)/$(FAULTS)' $(RUN) -m pytest -m slow $(ARGS)
 
 install: $(STAMPS)/silomq  ## install the package into .venv
 
 fault-build: $(FAULTS)/.stamp  ## a second copy whose compiled code can be told to die
+
+# Without a JDK, Maven or a way to their registry the tests that need RocketMQ are skipped, but not in CI.
+interop:  ## fetch RocketMQ, compile the harness that opens our stores with it
+	@for release in $(RELEASES); do \
+		$(MAKE) --no-print-directory $(INTEROP)/$$release/.stamp || { test -z "$$CI" && \
+			echo "RocketMQ $$release cannot be had: the tests that need it will be skipped" >&2; } || exit 1; \
+	done
 
 clean:  ## remove everything that make made
 	rm -rf $(VENV) build dist demo-store *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
@@ -101,6 +112,22 @@ endef
 $(STAMPS)/silomq: $(STAMPS)/base $(SOURCES)
 	$(call PRUNE,build)
 	$(PIP) install --no-deps --no-build-isolation --force-reinstall .
+	touch $@
+
+$(INTEROP)/%/lib/.stamp: $(JAVA)/pom.xml
+	rm -rf $(@D)
+	mkdir -p $(@D)
+	mvn -B -q -f $(JAVA)/pom.xml -Drocketmq.version=$* dependency:copy-dependencies \
+		-DincludeScope=runtime -DoutputDirectory='$(CURDIR)/$(@D)'
+	touch $@
+
+# RocketMQ 5 has other packages and constructors than RocketMQ 4: v5 and v4 hold what differs.
+.PRECIOUS: $(INTEROP)/%/lib/.stamp
+$(INTEROP)/%/.stamp: $(INTEROP)/%/lib/.stamp $(shell find $(JAVA) -name '*.java')
+	rm -rf $(@D)/classes
+	javac -Xlint:all,-cast,-classfile,-path,-processing -Werror -encoding UTF-8 \
+		-cp '$(@D)/lib/*' -d $(@D)/classes \
+		$$(find $(JAVA)/common $(JAVA)/v$(firstword $(subst ., ,$*)) -name '*.java')
 	touch $@
 
 # Objects of the two builds differ in CFLAGS, so they must not share a folder.

@@ -178,6 +178,27 @@ class QueueFiles:
             folder.close()
         return mapping, (base + start) // ENTRY_SIZE
 
+    def entry(self, topic: str, queue_id: int, queue_offset: int) -> tuple[int, int, int]:
+        """One entry, read from its file: (offset, size, tags code). Raises FileNotFoundError."""
+        at = queue_offset * ENTRY_SIZE % self.file_size
+        folder = self.folder(topic, queue_id)
+        try:
+            with folder.file(file_name(queue_offset * ENTRY_SIZE - at)) as fd:
+                offset, size, tags_code = ENTRY.unpack(disk.read_at(fd, ENTRY_SIZE, at))
+                return offset, size, tags_code
+        finally:
+            folder.close()
+
+    def set_modified(self, topic: str, queue_id: int, queue_offset: int, time_ms: int) -> None:
+        """Dates the file that holds an entry."""
+        position = queue_offset * ENTRY_SIZE
+        folder = self.folder(topic, queue_id)
+        try:
+            with folder.file(file_name(position - position % self.file_size), write=True) as fd:
+                disk.set_modified(fd, time_ms)
+        finally:
+            folder.close()
+
     def sync(self, topic: str, queue_id: int, first: int, end: int) -> None:
         """Makes the entries [first, end) of a queue durable, in as many files as hold them. Those
         before `first` are.

@@ -120,6 +120,11 @@ def write_at(fd: int, data: bytes | memoryview, offset: int) -> None:
         offset += done
 
 
+def set_modified(fd: int, time_ms: int) -> None:
+    """Gives a file a time of modification, epoch ms."""
+    os.utime(fd, ns=(time_ms * 1_000_000, time_ms * 1_000_000))
+
+
 def free_bytes(folder: Folder) -> int:
     """Space that an ordinary user may still take on the folder's file system, bytes."""
     found = os.fstatvfs(folder.fd)

@@ -7,6 +7,7 @@ window, a new index file.
 
 from __future__ import annotations
 
+import time
 from collections import OrderedDict
 from collections.abc import Callable
 
@@ -14,7 +15,7 @@ from ..shm._memory import Mapping
 from ..shm.control import CONTROL, Control
 from . import _dispatch as kernel
 from .commitlog import CommitLog, LogFile
-from .consumequeue import WINDOW_GROWTH, WINDOW_UNIT, QueueFiles, window_limit
+from .consumequeue import ENTRY_SIZE, WINDOW_GROWTH, WINDOW_UNIT, QueueFiles, window_limit
 from .errors import Corrupt, StoreError
 from .index import IndexFiles
 from .table import TopicTable
@@ -136,6 +137,29 @@ class Dispatching:
         mapping, first = self.queues.window(topic, queue_id, queue_offset, size)
         self.kernel.set_window(slot, mapping, first)
         self._windows[slot] = size
+        if first and first * ENTRY_SIZE % self.queues.file_size == 0:
+            self._date_full_file(topic, queue_id, first - 1)
+
+    def _date_full_file(self, topic: str, queue_id: int, last: int) -> None:
+        """Dates the full queue file that ends with entry `last` by the message it leads to.
+
+        RocketMQ 4 looks for a time in the first file modified then or later
+        (`getMappedFileByTime`), and what is written through a mapping leaves a file the time at
+        which its last page was *first* written: before that of the page's other messages.
+        """
+        from .record import SYS_BORN_V6
+
+        try:
+            offset, _, _ = self.queues.entry(topic, queue_id, last)
+            file = self.log.open(self.log.base_of(offset))
+        except FileNotFoundError:
+            return  # the queue, or the log, begins behind it
+        at = offset - file.base
+        head = bytes(memoryview(file.mapping)[at : at + 76])
+        place = 68 if int.from_bytes(head[36:40], "big") & SYS_BORN_V6 else 56
+        stored_ms = int.from_bytes(head[place : place + 8], "big")
+        # Whatever a damaged record says, a file was not modified in the future.
+        self.queues.set_modified(topic, queue_id, last, min(stored_ms, time.time_ns() // 10**6))
 
     def _add_queue(self) -> None:
         from .record import decode_record

@@ -58,7 +58,7 @@ def _cython_functions(text: str) -> Iterator[tuple[str, int]]:
             yield line.strip(), last - start + 1
 
 
-@pytest.mark.parametrize("path", sources(".py", ".pyx", ".pxd", ".h", tests=True), ids=str)
+@pytest.mark.parametrize("path", sources(".py", ".pyx", ".pxd", ".h", ".java", tests=True), ids=str)
 def test_file_is_short(path: Path) -> None:
     count = len(_text(path).splitlines())
     if str(path) in LONG_FILES:
@@ -74,7 +74,9 @@ def test_functions_are_short(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", sources(".py", ".pyi", ".pyx", ".pxd", ".h", ".toml", ".service", tests=True), ids=str
+    "path",
+    sources(".py", ".pyi", ".pyx", ".pxd", ".h", ".java", ".toml", ".service", tests=True),
+    ids=str,
 )
 def test_lines_are_short(path: Path) -> None:
     if path.name == "pyproject.toml":

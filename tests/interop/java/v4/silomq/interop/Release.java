@@ -1,0 +1,31 @@
+package silomq.interop;
+
+import java.io.IOException;
+import org.apache.rocketmq.common.BrokerConfig;
+import org.apache.rocketmq.store.DefaultMessageStore;
+import org.apache.rocketmq.store.MessageExtBrokerInner;
+import org.apache.rocketmq.store.config.MessageStoreConfig;
+import org.apache.rocketmq.store.stats.BrokerStatsManager;
+
+/** What RocketMQ 4.9 does differently from RocketMQ 5.3. */
+final class Release {
+    private Release() {
+    }
+
+    static DefaultMessageStore open(MessageStoreConfig config) throws IOException {
+        return new DefaultMessageStore(
+            config,
+            new BrokerStatsManager("interop", false),
+            (topic, queueId, offset, tags, time, bits, properties) -> { },
+            new BrokerConfig());
+    }
+
+    static MessageExtBrokerInner newMessage() {
+        return new MessageExtBrokerInner();
+    }
+
+    /** Gives the message a delay level; the store itself then takes the schedule's topic. */
+    static void delay(MessageExtBrokerInner message, int level) {
+        message.setDelayTimeLevel(level);
+    }
+}
