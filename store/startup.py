@@ -70,8 +70,7 @@ def check_layout(folders: StoreFolders) -> None:
         with folders.ours.file(LAYOUT_FILE) as fd:
             text = disk.read_at(fd, 32, 0).decode("ascii", "replace").strip()
     except FileNotFoundError:
-        with folders.ours.file(LAYOUT_FILE, write=True, create=True) as fd:
-            disk.write_at(fd, f"{LAYOUT_VERSION}\n".encode(), 0)
+        disk.replace_file(folders.ours, LAYOUT_FILE, f"{LAYOUT_VERSION}\n".encode())
         return
     if not text.isdigit() or int(text) > LAYOUT_VERSION:
         raise StoreError(
