@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 DIR_MODE = 0o750
 FILE_MODE = 0o640
 WARM_STEP = 16 * 1024 * 1024
+PAGE = 4096
+_STEP = 1 << 20
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
@@ -168,6 +170,49 @@ def replace_file(folder: Folder, name: str, data: bytes) -> None:
         sync_data(fd)
     folder.rename(temporary, folder, name)
     folder.sync()
+
+
+def data_behind(fd: int, position: int) -> Iterator[tuple[int, bytes]]:
+    """The pages with other bytes than zeros, from `position` on: (position, bytes). Holes are not
+    read.
+    """
+    size = os.fstat(fd).st_size
+    while position < size:
+        try:
+            position = os.lseek(fd, position, os.SEEK_DATA)
+        except OSError as error:
+            if error.errno == errno.ENXIO:  # no data any more
+                return
+            raise
+        hole = os.lseek(fd, position, os.SEEK_HOLE)
+        while position < hole:
+            stop = min(hole, position - position % _STEP + _STEP)
+            data = os.pread(fd, stop - position, position)
+            if data.count(0) != len(data):
+                yield from _pages(position, data)
+            position = stop
+
+
+def _pages(position: int, data: bytes) -> Iterator[tuple[int, bytes]]:
+    at = 0
+    while at < len(data):
+        stop = min(len(data), at + PAGE - (position + at) % PAGE)
+        if any(data[at:stop]):
+            yield position + at, data[at:stop]
+        at = stop
+
+
+def clear_behind(fd: int, position: int) -> int:
+    """Makes all bytes from `position` on zeros, durably; how many bytes lay in pages that had
+    others.
+    """
+    cleared = 0
+    for at, data in data_behind(fd, position):
+        write_at(fd, bytes(len(data)), at)
+        cleared += len(data)
+    if cleared:
+        sync_data(fd)
+    return cleared
 
 
 def free_bytes(folder: Folder) -> int:

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field
 from ..conf.settings import Settings
 from ..shm.control import Control
 from . import _scan as kernel
-from . import disk, progress, topics_json
+from . import disk, progress, tails, topics_json
 from .commitlog import CommitLog
 from .consumequeue import QueueFiles, entries_below
 from .dispatching import Dispatching
@@ -29,6 +29,7 @@ _ENDS = {
     kernel.BAD_CRC: "a record whose body fails its CRC",
     kernel.BAD_OFFSET: "a record that names another offset",
     kernel.FULL: "the file is full",
+    kernel.TORN: "a record with zeros for parts of its topic or properties",
     kernel.END_OF_FILE: "the file is closed",
 }
 
@@ -89,7 +90,9 @@ def find_end(log: CommitLog, start: int, *, check_crc: bool) -> tuple[int, int, 
     while log.base_of(end) in bases:
         base = log.base_of(end)
         view = memoryview(log.open(base).mapping)
-        position, count, stored, why = kernel.scan(view, end - base, base, check_crc)
+        position, count, stored, why = kernel.scan(
+            view, end - base, base, check_crc, refuse_torn=True
+        )
         records += count
         newest = max(newest, stored)
         end = base + position
@@ -132,6 +135,7 @@ class StartUp:
         self.queues = QueueFiles(folders.consume_queue, settings.mapped_file_size_consume_queue)
         self.index = IndexFiles(folders.index, settings.max_hash_slot_num, settings.max_index_num)
         self.report = Report()
+        self.power_lost = False
 
     def run(self, extra_queues: dict[str, int] | None = None) -> Report:
         """Raises StoreError, Corrupt, OSError; QueueMissing when the caller must start over with
@@ -143,6 +147,7 @@ class StartUp:
         self._load_topics(extra_queues or {})
         found = self._recover_queues(found)
         self._dispatch(found)
+        tails.note_boot(self.folders.ours)
         self.report.topics = self.table.topic_count
         self.report.queues = self.table.queue_count
         self.report.duration_ms = round((time.monotonic() - began) * 1000)
@@ -161,11 +166,15 @@ class StartUp:
         self.report.clean = (
             bool(found and found["clean"]) and ABORT not in self.folders.root.names()
         )
+        self.power_lost = not self.report.clean and tails.machine_stopped(self.folders.ours)
         if bases:
             check = self.settings.check_crc_on_recover
             end, self.report.records_scanned, newest, why = find_end(
                 self.log, start, check_crc=check
             )
+            if self.power_lost:
+                self.report.notes += tails.cut_log(self.log, end)
+                bases = self.log.bases()
             refuse_data_behind(self.log, end, why)
             for base in bases:
                 if start < base + self.log.file_size and base < end:
@@ -241,6 +250,7 @@ class StartUp:
             self.queues,
             self.index if self.settings.message_index_enable else None,
             unknown_queue=self._unknown_queue,
+            power_lost=self.power_lost,
         )
         self.report.index_entries_undone = dispatching.undone
         if self.report.log_end > self.report.dispatched_from:
@@ -249,7 +259,16 @@ class StartUp:
         self.report.entries_dispatched = (
             self.control.load("dispatch_count") - published["dispatch_count"]
         )
-        for slot, count in enumerate(self.table.queue_column("max_offset")):
+        counts = self.table.queue_column("max_offset")
+        if self.power_lost:
+            tails.cut_queues(
+                self.queues,
+                [
+                    (topic, queue_id, counts[self.table.slot(topic, queue_id)])
+                    for topic, queue_id, _ in self.queues.queues()
+                ],
+            )
+        for slot, count in enumerate(counts):
             self.table.own_queue_word(slot, "next").store(count)
 
     def _unknown_queue(self, topic: str, queue_id: int) -> None:

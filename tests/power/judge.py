@@ -15,6 +15,7 @@ from silomq.shm.control import SIZE, Control
 from silomq.store.paths import StoreFolders
 from silomq.store.startup import QueueMissing, StartUp, check_layout
 from silomq.store.table import Plan, TopicTable
+from silomq.store.tails import BOOT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -78,8 +79,13 @@ class Started:
 
 
 def start(path: Path, **changes: object) -> Started:
-    """Start-up as the supervisor does it, in this process. Raises what it raises."""
+    """Start-up as the supervisor does it, in this process, in another boot of the machine. Raises
+    what it raises.
+    """
     settings = settings_of(path, **changes)
+    boot = path / "silomq" / BOOT
+    if boot.exists():
+        boot.write_text("another boot")
     folders = StoreFolders(path, create=True)
     check_layout(folders)
     plan = Plan(settings.max_topics, settings.max_queues, settings.max_sessions)

@@ -51,21 +51,24 @@ def keys_of(producer: int, sequence: int) -> str:
     return f"p{producer} s{sequence}"
 
 
+def small_store(path: Path, mode: str, environ: dict[str, str] | None = None) -> StoreProcess:
+    store = StoreProcess(path, environ=environ, small=False, flush_disk_type=mode)
+    store.settings |= SETTINGS
+    return store
+
+
 class Recorded:
-    """A store that runs, is looked at all the time, and is recorded; `finish` kills it.
+    """The recording of a store that takes messages from two producers, is stopped and started, and
+    takes as many again; then it is killed. It is looked at all the time.
 
     What is said into the recording: ["sent", producer, first, last] before a call, and afterwards
     ["ack", producer, sequence, topic, queue, queue offset, physical offset] for each message.
     """
 
-    def __init__(self, folder: Path, mode: str, *, messages: int, **settings: object) -> None:
+    def __init__(self, folder: Path, mode: str, *, messages: int) -> None:
         self.recording = folder / "recording"
-        self.store = StoreProcess(
-            folder / "store",
-            environ={"SILOMQ_DISK_RECORD": str(self.recording)},
-            small=False,
-            flush_disk_type=mode,
-            **SETTINGS | settings,
+        self.store = small_store(
+            folder / "store", mode, {"SILOMQ_DISK_RECORD": str(self.recording)}
         )
         self.messages = messages
         self.stopping = threading.Event()
@@ -78,14 +81,10 @@ class Recorded:
         watcher.start()
         try:
             self.store.start()
-            producers = [
-                threading.Thread(target=self._guarded, args=(self._produce, number))
-                for number in range(2)
-            ]
-            for producer in producers:
-                producer.start()
-            for producer in producers:
-                producer.join()
+            self._load(range(2))
+            self.store.stop()
+            self.store.start()
+            self._load(range(2, 4))
         finally:
             self.stopping.set()
             watcher.join()
@@ -101,6 +100,16 @@ class Recorded:
         trace: TracebackType | None,
     ) -> None:
         self.store.clean_up()
+
+    def _load(self, numbers: range) -> None:
+        producers = [
+            threading.Thread(target=self._guarded, args=(self._produce, number))
+            for number in numbers
+        ]
+        for producer in producers:
+            producer.start()
+        for producer in producers:
+            producer.join()
 
     def _guarded(self, work: object, *arguments: object) -> None:
         try:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 FOLDER = 0  # an entry that is no file: there is no such inode
 SECTOR = 512
+#: Files that do not come through the module that records.
+STRANGERS = ("lock", "config/topics.json", "config/topics.json.bak")
 _ZERO = bytes(PAGE)
 
 
@@ -41,35 +43,33 @@ def events(folder: Path) -> Iterator[tuple[int, Event]]:
 
 @dataclass
 class File:
-    """One inode. Each page has the versions that may be on the disk, the durable one first."""
+    """A file from its creation at event position `made_at` on. Each page has the versions that may
+    be on the disk, the durable one first.
 
+    Two processes that read a page at the same time may record it in another order than they read
+    it in. What may be older than a sync is therefore left out, except by flush itself: what it
+    records is at least what it promises.
+    """
+
+    made_at: int
     pages: dict[int, list[bytes]] = field(default_factory=dict)
-    seen_at: dict[int, list[int]] = field(default_factory=dict)  # where each version is from
     synced_at: dict[int, int] = field(default_factory=dict)
     sizes: list[int] = field(default_factory=lambda: [0])  # the durable one first
 
-    def see(self, at: int, event: Event) -> None:
+    def see(self, event: Event) -> None:
         """Pages as they were in memory: on the disk or not."""
         for page, digest in event.pages.items():
-            if self.synced_at.get(page, -1) > event.began:
-                continue
             versions = self.pages.setdefault(page, [b""])
-            if versions[-1] != digest:
+            if versions[-1] != digest and self.synced_at.get(page, self.made_at) <= event.began:
                 versions.append(digest)
-                self.seen_at.setdefault(page, []).append(at)
 
     def sync(self, at: int, event: Event) -> None:
-        """Pages that are durable now; what was seen since they were read may be there as well."""
+        """Pages that are durable now."""
         for page, digest in event.pages.items():
-            if self.synced_at.get(page, -1) > event.began:
-                continue
-            newer = list(
-                zip(self.pages.get(page, [b""])[1:], self.seen_at.get(page, []), strict=True)
-            )
-            newer = [(v, place) for v, place in newer if place > event.began and v != digest]
-            self.pages[page] = [digest, *(version for version, _ in newer)]
-            self.seen_at[page] = [place for _, place in newer]
-            self.synced_at[page] = at
+            last = self.synced_at.get(page, self.made_at)
+            if event.what == "sync_range" or last <= event.began:
+                self.pages[page] = [digest]
+                self.synced_at[page] = at
 
     def grow(self, size: int, *, durable: bool) -> None:
         if self.sizes[-1] != size:
@@ -87,7 +87,8 @@ class Disk:
     def __init__(self, root: Path, *, drop: str = "") -> None:
         self.root = os.path.realpath(root)
         self.drop = drop
-        self.files: dict[int, File] = {}
+        self.files: dict[int, File] = {}  # by number: an inode may be used again
+        self.inodes: dict[int, int] = {}
         self.contents: dict[bytes, bytes] = {b"": _ZERO}
         self.entries: dict[str, int] = {}
         self.durable: dict[str, int] = {}
@@ -116,10 +117,10 @@ class Disk:
             case "mkdir":
                 self.entries[path] = FOLDER
             case "create":
-                self.files[event.inode] = File()
-                self.entries[path] = event.inode
+                self._make(at, path, event)
             case "unlink":
-                self.entries.pop(path, None)
+                gone = self.entries.pop(path, None)
+                self.inodes = {inode: n for inode, n in self.inodes.items() if n != gone}
             case "rename":
                 to = event.to.removeprefix(self.root).lstrip("/")
                 self.entries[to] = self.entries.pop(path)
@@ -141,30 +142,30 @@ class Disk:
                     else:
                         del self.durable[path]
 
+    def _make(self, at: int, path: str, event: Event) -> File:
+        number = len(self.files) + 1
+        self.files[number] = File(at)
+        self.inodes[event.inode] = self.entries[path] = number
+        return self.files[number]
+
     def _file(self, at: int, path: str, event: Event) -> None:
-        file = self.files.get(event.inode)
+        number = self.inodes.get(event.inode)
+        file = self._stranger(at, path, event) if number is None else self.files[number]
         if file is None:
-            file = self._stranger(path, event)
-            if file is None:
-                return
+            return
         if event.what in ("sync", "sync_range"):
             file.sync(at, event)
         else:
-            file.see(at, event)
+            file.see(event)
         size = file.sizes[-1] if event.what == "sync_range" else event.size
         file.grow(size, durable=event.what in ("sync", "sync_range"))
 
-    def _stranger(self, path: str, event: Event) -> File | None:
-        """A file that did not come through the module that records: `lock`, and the JSON files.
-
-        Those are replaced whole, by a rename of a synced file: any of their states is whole.
-        """
-        if event.what != "seen" or os.path.splitext(path)[1] not in ("", ".json"):
+    def _stranger(self, at: int, path: str, event: Event) -> File | None:
+        """JSON files are replaced by a rename of a synced file: each of their states is whole."""
+        if event.what != "seen" or path not in STRANGERS:
             return None
-        self.entries[path] = event.inode
-        file = self.files[event.inode] = File()
-        event.what = "sync"
-        return file
+        event.what, event.began = "sync", at
+        return self._make(at, path, event)
 
     # -- images
 
