@@ -28,8 +28,9 @@ class Event(msgspec.Struct, array_like=True):
     """One operation on `path` (absolute), or on the file with this `inode`.
 
     `pages` maps page numbers to digests of their bytes (b"": zeros), `contents` digests to bytes.
-    `size` is that of the file, bytes. `began` is where `events` ended when the pages were read: who
-    has written behind it knows better. `to` is the target of a rename, `said` what a test notes.
+    `size` is that of the file, bytes (-1: the same). `began` is where `events` ended when the pages
+    were read: who has written behind it knows better. `to` is the target of a rename, `said` what a
+    test notes.
     """
 
     what: str
@@ -96,7 +97,7 @@ class Recorder:
     def look_mapped(self, mapping: Mapping, offset: int, length: int) -> Event:
         """The event of an msync of a range, with the bytes of before it."""
         inode, path, base = self._mapped[id(mapping)]
-        event = Event("sync_range", path, inode, began=self._position())
+        event = Event("sync_range", path, inode, size=-1, began=self._position())
         first = offset // PAGE * PAGE
         end = min(-(-(offset + length) // PAGE) * PAGE, mapping.length)
         data = bytes(memoryview(mapping)[first:end])

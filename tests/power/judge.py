@@ -78,13 +78,13 @@ class Started:
         return list(walk(b"".join(files.values()), size, first, end))
 
 
-def start(path: Path, **changes: object) -> Started:
-    """Start-up as the supervisor does it, in this process, in another boot of the machine. Raises
-    what it raises.
+def start(path: Path, *, new_boot: bool = True, **changes: object) -> Started:
+    """Start-up as the supervisor does it, in this process and as if in another boot of the machine.
+    Raises what it raises.
     """
     settings = settings_of(path, **changes)
     boot = path / "silomq" / BOOT
-    if boot.exists():
+    if new_boot and boot.exists():
         boot.write_text("another boot")
     folders = StoreFolders(path, create=True)
     check_layout(folders)

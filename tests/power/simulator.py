@@ -157,7 +157,7 @@ class Disk:
             file.sync(at, event)
         else:
             file.see(event)
-        size = file.sizes[-1] if event.what == "sync_range" else event.size
+        size = file.sizes[-1] if event.size < 0 else event.size
         file.grow(size, durable=event.what in ("sync", "sync_range"))
 
     def _stranger(self, at: int, path: str, event: Event) -> File | None:

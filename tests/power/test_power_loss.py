@@ -54,7 +54,9 @@ def cuts(
 ) -> Iterator[tuple[int, Disk]]:
     """`count` times the disk after a number of events, chosen at random, ascending."""
     total = sum(1 for _ in events(recorded.recording))
-    wanted = Counter(random.Random(seed).randrange(total) for _ in range(count))
+    rng = random.Random(seed)
+    wanted = Counter(rng.randrange(total) for _ in range(count))
+    assert len(wanted) > count / 2
     disk = Disk(recorded.store.path, drop=drop)
     for number, (at, event) in enumerate(events(recorded.recording)):
         disk.apply(at, event)
