@@ -139,7 +139,7 @@ class Flush(Actor):
             self.file = self.log.open(base, writable=True)
             if self.sync:
                 disk.shape_for_sync(self.file.mapping)
-        self.file.mapping.sync(start - base, stop - start)
+        disk.sync_range(self.file.mapping, start - base, stop - start)
 
     def _fail(self, error: OSError, what: str, where: int) -> None:
         self.error.store(error.errno or 5)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import functools
 import struct
 
+from ..store.errors import Corrupt
 from ..store.ids import Host, encode_message_id
 from ..store.properties import KEYS, TAGS, UNIQ_KEY, decode_properties
-from ..store.record import MAGIC_V2, SYS_BORN_V6, SYS_STORE_V6
+from ..store.record import MAGIC_V2, SYS_BORN_V6, SYS_STORE_V6, decode_record
 
 _FIXED = struct.Struct(">iIiiiqqiq")
 
@@ -44,6 +45,19 @@ class MessageView:
         at += width
         topic = self._record[at : at + length].decode()
         return topic, decode_properties(self._record[at + length + 2 :])
+
+    def check(self) -> None:
+        """Raises Corrupt unless the bytes are a whole record of this queue offset whose body passes
+        its BODYCRC. Nothing else looks: reading is as fast as copying.
+        """
+        record = decode_record(self._record, 0, check_crc=True)
+        if (record.total_size, record.queue_offset) != (len(self._record), self.queue_offset):
+            raise Corrupt(
+                "",
+                record.physical_offset,
+                f"queue offset {self.queue_offset} of the queue leads to {len(self._record)} bytes,"
+                f" the record has {record.total_size} and queue offset {record.queue_offset}",
+            )
 
     @property
     def body(self) -> bytes:

@@ -36,7 +36,7 @@ PREFIX: Final = "SILOMQ_"
 #: Variables with our prefix that are no settings: the file to read, and those of the tests.
 NOT_SETTINGS: Final = frozenset(
     f"{PREFIX}{name}"
-    for name in ("CONFIG", "FAULT", "FAULT_BUILD", "FAULT_TOKEN", "GOLDEN", "LONG")
+    for name in ("CONFIG", "DISK_RECORD", "FAULT", "FAULT_BUILD", "FAULT_TOKEN", "GOLDEN", "LONG")
 )
 
 

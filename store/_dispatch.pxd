@@ -59,6 +59,7 @@ cdef extern from "store/index.h" nogil:
     int INDEX_HEADER
     void silo_index_header(uint8_t *index, const silo_progress *s)
     uint64_t silo_index_undo(uint8_t *index, uint64_t slots, uint64_t entries, uint64_t count)
+    uint64_t silo_index_relink(uint8_t *index, uint64_t slots, uint64_t count, uint32_t *heads)
     void silo_index_put(uint8_t *index, uint64_t slots, silo_progress *s, uint32_t key_hash,
                         uint64_t offset, uint64_t store_time)
 

@@ -113,6 +113,18 @@ cdef class Dispatcher:
         self.write_index_header()
         return undone
 
+    def relink_index(self):
+        """Rebuilds the chains from the published entries, which a power cut has left as they were:
+        how many slots were wrong. Raises MemoryError."""
+        cdef uint64_t changed
+        cdef uint32_t *heads = <uint32_t *>calloc(self.hash_slots, sizeof(uint32_t))
+        if heads == NULL:
+            raise MemoryError
+        with nogil:
+            changed = silo_index_relink(self.index, self.hash_slots, self.state.index_count, heads)
+        free(heads)
+        return changed
+
     def run(self, size_t limit_word, int64_t slice_ns):
         """Dispatches up to the value of the control block's word at `limit_word`, for at most about
         `slice_ns`."""

@@ -6,9 +6,10 @@ BAD_LENGTHS: int
 BAD_CRC: int
 BAD_OFFSET: int
 FULL: int
+TORN: int
 
 def scan(
-    memory: Buffer, position: int, base: int, check_crc: bool
+    memory: Buffer, position: int, base: int, check_crc: bool, refuse_torn: bool = False
 ) -> tuple[int, int, int, int]: ...
 def find_record(memory: Buffer, position: int, base: int, not_before: int) -> tuple[int, int]: ...
 def used_end(memory: Buffer, position: int) -> int: ...

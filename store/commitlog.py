@@ -65,6 +65,8 @@ class CommitLog:
         try:
             with ours.file(temporary, write=True, create=True) as fd:
                 disk.allocate(fd, 0, self.file_size)
+                # A power cut must not leave a file of this name and another size.
+                disk.sync_data(fd)
         except OSError:
             with contextlib.suppress(FileNotFoundError):
                 ours.unlink(temporary)

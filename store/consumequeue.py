@@ -98,24 +98,6 @@ def last_entry(queue: Folder, file_size: int) -> tuple[int, int] | None:
     return None if size == BLANK_SIZE else (offset, size)
 
 
-def erase_behind(queue: Folder, file_size: int, count: int) -> int:
-    """Zeroes what lies behind the first `count` entries: how many entries were there. A cut log
-    leaves them behind.
-    """
-    erased = 0
-    position = count * ENTRY_SIZE
-    for base in file_bases(queue):
-        if base + file_size <= position:
-            continue
-        with queue.file(file_name(base), write=True) as fd:
-            at = max(position - base, 0)
-            while (data := disk.read_at(fd, WINDOW_UNIT, at)) and any(data):
-                disk.write_at(fd, bytes(len(data)), at)
-                erased += sum(any(data[i : i + 20]) for i in range(0, len(data), ENTRY_SIZE))
-                at += len(data)
-    return erased
-
-
 class QueueFiles:
     """The folders below `consumequeue/`, and windows into their files."""
 

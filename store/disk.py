@@ -11,15 +11,33 @@ import ctypes
 import errno
 import os
 from collections.abc import Iterator
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from ..shm._memory import Mapping
 from .errors import StoreError
 
+if TYPE_CHECKING:
+    from .recording import Recorder
+
 DIR_MODE = 0o750
 FILE_MODE = 0o640
 WARM_STEP = 16 * 1024 * 1024
+PAGE = 4096
+_STEP = 1 << 20
 _LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+def _recorder_asked_for() -> Recorder | None:
+    """The recorder of operations, where the environment names a folder for it: for tests."""
+    folder = os.environ.get("SILOMQ_DISK_RECORD")
+    if not folder:
+        return None
+    from .recording import Recorder
+
+    return Recorder(folder)
+
+
+_recorder = _recorder_asked_for()
 
 
 class Folder:
@@ -45,6 +63,8 @@ class Folder:
         if create:
             with contextlib.suppress(FileExistsError):
                 os.mkdir(name, DIR_MODE, dir_fd=self.fd)
+                if _recorder:
+                    _recorder.entry("mkdir", self.fd, name)
         flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
         return Folder(f"{self.path}/{name}", os.open(name, flags, dir_fd=self.fd))
 
@@ -52,8 +72,11 @@ class Folder:
     def file(self, name: str, *, write: bool = False, create: bool = False) -> Iterator[int]:
         """The descriptor of a file, closed afterwards."""
         flags = (os.O_RDWR if write else os.O_RDONLY) | (os.O_CREAT if create else 0)
+        new = _recorder is not None and create and name not in self.names()
         fd = os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, FILE_MODE, dir_fd=self.fd)
         try:
+            if _recorder and new:
+                _recorder.created(self.fd, name, fd)
             yield fd
         finally:
             os.close(fd)
@@ -66,13 +89,19 @@ class Folder:
 
     def unlink(self, name: str) -> None:
         os.unlink(name, dir_fd=self.fd)
+        if _recorder:
+            _recorder.entry("unlink", self.fd, name)
 
     def rename(self, name: str, to: Folder, to_name: str) -> None:
         os.rename(name, to_name, src_dir_fd=self.fd, dst_dir_fd=to.fd)
+        if _recorder:
+            _recorder.renamed(self.fd, name, to.fd, to_name)
 
     def sync(self) -> None:
         """Makes the folder's entries durable."""
         os.fsync(self.fd)
+        if _recorder:
+            _recorder.folder_synced(self.fd)
 
     def close(self) -> None:
         os.close(self.fd)
@@ -87,28 +116,42 @@ class Folder:
 def allocate(fd: int, offset: int, length: int) -> None:
     """Takes real space for the range. OSError with ENOSPC when the disk has none."""
     os.posix_fallocate(fd, offset, length)
+    if _recorder:
+        _recorder.changed(fd, "size")
 
 
 def map_file(fd: int, offset: int, length: int, *, writable: bool) -> Mapping:
     """Maps `length` bytes of a file from `offset` on, shared with every process that maps them."""
-    return Mapping(fd, offset, length, writable)
+    mapping = Mapping(fd, offset, length, writable)
+    if _recorder:
+        _recorder.mapped(mapping, fd, offset)
+    return mapping
 
 
 def sync_data(fd: int) -> None:
     """fdatasync: the file's bytes, and its size if that changed, are durable when this returns."""
+    before = _recorder.look(fd, "sync", 0, os.fstat(fd).st_size) if _recorder else None
     os.fdatasync(fd)
+    if _recorder and before:
+        _recorder.note(before)
 
 
-def sync_mapping(mapping: Mapping, offset: int, length: int) -> None:
-    """Msync of the pages that hold the range: its bytes are durable when this returns."""
+def sync_range(mapping: Mapping, offset: int, length: int) -> None:
+    """msync: the pages that hold a range of a mapping are durable when this returns."""
+    before = _recorder.look_mapped(mapping, offset, length) if _recorder else None
     mapping.sync(offset, length)
+    if _recorder and before:
+        _recorder.note(before)
 
 
 def sync_file_system(folder: Folder) -> None:
     """syncfs: everything written on the folder's file system is durable when this returns."""
+    before = _recorder.look_at_all(folder.fd) if _recorder else []
     if _LIBC.syncfs(folder.fd) != 0:
         error = ctypes.get_errno()
         raise OSError(error, f"syncfs: {os.strerror(error)}", folder.path)
+    if _recorder:
+        _recorder.all_synced(folder.fd, before)
 
 
 def write_at(fd: int, data: bytes | memoryview, offset: int) -> None:
@@ -116,6 +159,8 @@ def write_at(fd: int, data: bytes | memoryview, offset: int) -> None:
     view = memoryview(data)
     while view:
         done = os.pwrite(fd, view, offset)
+        if _recorder:
+            _recorder.changed(fd, "write", offset, done)
         view = view[done:]
         offset += done
 
@@ -123,6 +168,62 @@ def write_at(fd: int, data: bytes | memoryview, offset: int) -> None:
 def set_modified(fd: int, time_ms: int) -> None:
     """Gives a file a time of modification, epoch ms."""
     os.utime(fd, ns=(time_ms * 1_000_000, time_ms * 1_000_000))
+
+
+def replace_file(folder: Folder, name: str, data: bytes) -> None:
+    """Makes `data` the whole of a small file, durably: after a crash it is the old or the new
+    one.
+    """
+    temporary = f"{name}.tmp"
+    with folder.file(temporary, write=True, create=True) as fd:
+        set_size(fd, 0)
+        write_at(fd, data, 0)
+        sync_data(fd)
+    folder.rename(temporary, folder, name)
+    folder.sync()
+
+
+def data_behind(fd: int, position: int) -> Iterator[tuple[int, bytes]]:
+    """The pages with other bytes than zeros, from `position` on: (position, bytes). Holes are not
+    read.
+    """
+    size = os.fstat(fd).st_size
+    while position < size:
+        try:
+            position = os.lseek(fd, position, os.SEEK_DATA)
+        except OSError as error:
+            if error.errno == errno.ENXIO:  # no data any more
+                return
+            raise
+        hole = os.lseek(fd, position, os.SEEK_HOLE)
+        while position < hole:
+            stop = min(hole, position - position % _STEP + _STEP)
+            data = os.pread(fd, stop - position, position)
+            if data.count(0) != len(data):
+                yield from _pages(position, data)
+            position = stop
+
+
+def _pages(position: int, data: bytes) -> Iterator[tuple[int, bytes]]:
+    at = 0
+    while at < len(data):
+        stop = min(len(data), at + PAGE - (position + at) % PAGE)
+        if any(data[at:stop]):
+            yield position + at, data[at:stop]
+        at = stop
+
+
+def clear_behind(fd: int, position: int) -> int:
+    """Makes all bytes from `position` on zeros, durably; how many bytes lay in pages that had
+    others.
+    """
+    cleared = 0
+    for at, data in data_behind(fd, position):
+        write_at(fd, bytes(len(data)), at)
+        cleared += len(data)
+    if cleared:
+        sync_data(fd)
+    return cleared
 
 
 def free_bytes(folder: Folder) -> int:
@@ -167,6 +268,8 @@ def warm(mapping: Mapping, offset: int, length: int) -> bool:
 def set_size(fd: int, size: int) -> None:
     """Makes a file `size` bytes long without taking space for them."""
     os.ftruncate(fd, size)
+    if _recorder:
+        _recorder.changed(fd, "size")
 
 
 def read_at(fd: int, size: int, offset: int) -> bytes:

@@ -34,6 +34,8 @@ class Dispatching:
     `limit` names the control word to follow: `wrote`, or `flushed` under SYNC_FLUSH. `index` is
     None where keys are not indexed. `unknown_queue`, if given, is told (topic, queue id) of a
     record whose queue is not in the table and must add it; without it such a record is an error.
+    `power_lost` says that slots of the index may be there without their entries, and entries
+    without those before them.
     """
 
     def __init__(
@@ -46,6 +48,7 @@ class Dispatching:
         *,
         limit: str = "wrote",
         unknown_queue: Callable[[str, int], None] | None = None,
+        power_lost: bool = False,
     ) -> None:
         self.control = control
         self.table = table
@@ -64,9 +67,11 @@ class Dispatching:
         self._index_mapping: Mapping | None = None
         self._windows: OrderedDict[int, int] = OrderedDict()  # slot -> size, oldest first
         self._window_limit = window_limit()
-        self.undone = self._resume_index(progress) if index is not None else 0
+        self.undone = 0
+        if index is not None:
+            self.undone = self._resume_index(progress, power_lost=power_lost)
 
-    def _resume_index(self, progress: dict[str, int]) -> int:
+    def _resume_index(self, progress: dict[str, int], *, power_lost: bool) -> int:
         """Goes back to the published index entry: how many entries a dead predecessor had put
         behind it.
         """
@@ -75,8 +80,10 @@ class Dispatching:
         self.index.remove_after(name)
         if name == 0:
             return 0
+        if power_lost:
+            self.index.cut(name, progress["index_count"])
         self._set_index(name, self.index.open(name), fresh=False)
-        return self.kernel.undo_index()
+        return self.kernel.relink_index() if power_lost else self.kernel.undo_index()
 
     def _set_index(self, name: int, mapping: Mapping, *, fresh: bool) -> None:
         assert self.index is not None

@@ -45,6 +45,23 @@ static inline uint64_t silo_index_undo(uint8_t *index, uint64_t slots, uint64_t 
     return n - count;
 }
 
+/* Makes the slots lead to the entries below `count` and to no others, whatever they hold: after a
+ * power cut a slot may be there without its entry, or an entry without its slot. `heads` is room
+ * for `slots` numbers, zeroed. How many slots were wrong. */
+static inline uint64_t silo_index_relink(uint8_t *index, uint64_t slots, uint64_t count,
+                                         uint32_t *heads) {
+    uint64_t changed = 0;
+    for (uint64_t n = 1; n < count; n++)
+        heads[silo_be32(silo_index_entry(index, slots, n)) % slots] = (uint32_t)n;
+    for (uint64_t i = 0; i < slots; i++) {
+        uint8_t *slot = index + INDEX_HEADER + 4 * i;
+        if (silo_be32(slot) == heads[i]) continue;
+        silo_put32(slot, heads[i]);
+        changed++;
+    }
+    return changed;
+}
+
 /* IndexFile.putKey: entry, then slot, then the counts. */
 static inline void silo_index_put(uint8_t *index, uint64_t slots, silo_progress *s,
                                   uint32_t key_hash, uint64_t offset, uint64_t store_time) {

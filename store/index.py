@@ -121,6 +121,14 @@ class IndexFiles:
             header = HEADER.unpack(disk.read_at(fd, HEADER_SIZE, 0))
         return int(header[1])
 
+    def cut(self, name: int, count: int) -> int:
+        """Makes the entries from number `count` on zeros, durably: how many bytes had been
+        written. The slots may still lead there.
+        """
+        with self.folder.file(str(name), write=True) as fd:
+            position = HEADER_SIZE + SLOT_SIZE * self.slots + ENTRY_SIZE * count
+            return disk.clear_behind(fd, position)
+
     def remove_after(self, name: int) -> list[int]:
         """Removes the files that are newer than `name`: which."""
         gone = [found for found in self.names() if found > name]

@@ -11,13 +11,12 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from pathlib import Path
 
 from . import _scan as kernel
 from . import disk
 from .commitlog import CommitLog
 from .errors import Corrupt
-from .paths import RECOVERY, StoreFolders, file_name
+from .paths import RECOVERY, file_name
 
 ENDS = {
     kernel.NOTHING: "no record follows",
@@ -25,9 +24,9 @@ ENDS = {
     kernel.BAD_CRC: "a record whose body fails its CRC",
     kernel.BAD_OFFSET: "a record that names another offset",
     kernel.FULL: "the file is full",
+    kernel.TORN: "a record with zeros for parts of its topic or properties",
     kernel.END_OF_FILE: "the file is closed",
 }
-_BOOT_ID = "boot_id"
 _COPY = 16 << 20
 
 
@@ -49,7 +48,9 @@ def find_end(log: CommitLog, start: int, *, check_crc: bool) -> LogEnd:
     while log.base_of(end) in bases:
         base = log.base_of(end)
         view = memoryview(log.open(base).mapping)
-        position, count, stored, why = kernel.scan(view, end - base, base, check_crc)
+        position, count, stored, why = kernel.scan(
+            view, end - base, base, check_crc, refuse_torn=True
+        )
         records += count
         newest = max(newest, stored)
         end = base + position
@@ -73,31 +74,6 @@ def good_behind(log: CommitLog, found: LogEnd) -> tuple[int, int] | None:
         if at >= 0:
             return base + at, stored
     return None
-
-
-def boot_id() -> str:
-    """What tells one start of the machine from another."""
-    return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-
-
-def power_was_cut(folders: StoreFolders) -> bool:
-    """Whether the machine was started anew since this store ran last. Of a store that never ran
-    here nobody knows: False.
-    """
-    try:
-        with folders.ours.file(_BOOT_ID) as fd:
-            return disk.read_at(fd, 64, 0).decode("ascii", "replace").strip() != boot_id()
-    except FileNotFoundError:
-        return False
-
-
-def note_boot(folders: StoreFolders) -> None:
-    """Remembers this start of the machine, durably before anything is written to the log."""
-    with folders.ours.file(_BOOT_ID, write=True, create=True) as fd:
-        disk.set_size(fd, 0)
-        disk.write_at(fd, f"{boot_id()}\n".encode(), 0)
-        disk.sync_data(fd)
-    folders.ours.sync()
 
 
 def refuse_damage(log: CommitLog, found: LogEnd, durable_until: int, *, power_cut: bool) -> None:
@@ -156,5 +132,5 @@ def cut(log: CommitLog, end: int) -> tuple[list[str], int]:
         for at in range(start, stop, _COPY):
             view[at : min(at + _COPY, stop)] = bytes(min(at + _COPY, stop) - at)
         view.release()
-        disk.sync_mapping(mapping, start, stop - start)
+        disk.sync_range(mapping, start, stop - start)
     return kept, total

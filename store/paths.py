@@ -46,6 +46,9 @@ class StoreFolders:
         self.index = self.root.folder(INDEX, create=create)
         self.config = self.root.folder(CONFIG, create=create)
         self.ours = self.root.folder(OURS, create=create)
+        if create:
+            # A durable message needs a durable folder around its file.
+            self.root.sync()
 
     def close(self) -> None:
         folders = (

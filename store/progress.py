@@ -120,3 +120,5 @@ class ProgressFile:
         with self.ours.file(PROGRESS, write=True, create=True) as fd:
             disk.write_at(fd, slot, SLOT_SIZE * (self.generation % 2))
             disk.sync_data(fd)
+        if self.generation == 1:
+            self.ours.sync()

@@ -12,6 +12,7 @@ from ..shm._memory import Mapping
 from . import disk
 from .consumequeue import ENTRY, ENTRY_SIZE
 from .disk import Folder
+from .errors import Corrupt
 from .paths import file_name
 
 _LOG_FILES = 8
@@ -29,9 +30,16 @@ class LogReader:
 
     def record(self, offset: int, size: int) -> bytes:
         """The `size` bytes at commit-log offset `offset`, copied. Raises FileNotFoundError when the
-        file is gone.
+        file is gone, Corrupt when no record can be there.
         """
         base = offset - offset % self._file_size
+        if offset < 0 or not 0 < size <= base + self._file_size - offset:
+            raise Corrupt(
+                f"{self._folder.path}/{file_name(max(0, base))}",
+                offset,
+                f"a queue entry leads to {size} bytes here, which no file of {self._file_size} "
+                "bytes holds: the consume queue is damaged, rebuild it",
+            )
         view = self._views.get(base)
         if view is None:
             view = self._map(base)

@@ -3,6 +3,8 @@
 #ifndef SILO_RECORD_H
 #define SILO_RECORD_H
 
+#include <string.h>
+
 #include "shm/words.h"
 
 enum {
@@ -14,6 +16,7 @@ enum {
     RECORD_BORN_HOST = 48,
     RECORD_BODY_LENGTH = 84,
     RECORD_FIXED = 91, /* all but body, topic and properties; version 1, IPv4 */
+    RECORD_SECTOR = 512, /* what a disk writes at once */
     END_OF_FILE_SIZE = 8,
     CRC_PROPERTY_SIZE = 20, /* "__CRC32#" 0x01, ten digits, 0x02 */
 
@@ -67,6 +70,22 @@ static inline int silo_parse_record(const uint8_t *r, uint64_t left, silo_record
     out->properties_length = silo_be16(r + out->properties_at - 2);
     if (out->properties_length > 32767) return RECORD_LONG;
     return out->properties_at + out->properties_length == out->total ? RECORD_OK : RECORD_BAD;
+}
+
+/* Whether a part of the record behind its body never reached the disk: zeros where none can be. The
+ * body has its checksum, and what a lost sector takes of the header shows in the lengths; topic and
+ * properties have nothing of the kind. A lost sector (512 bytes of the file, in which the record
+ * begins at `position`) takes the record's last byte, or lies within. */
+static inline int silo_is_torn(const silo_record *m, uint64_t position) {
+    static const uint8_t zero[RECORD_SECTOR];
+    if (m->topic_length == 0) return 1;
+    if (memchr(m->bytes + m->topic_at, 0, m->topic_length)) return 1;
+    if (m->properties_length == 0) return 0;
+    if (m->bytes[m->total - 1] == 0) return 1;
+    uint64_t at = m->topic_at + -(position + m->topic_at) % RECORD_SECTOR;
+    for (; at + RECORD_SECTOR <= m->total; at += RECORD_SECTOR)
+        if (memcmp(m->bytes + at, zero, RECORD_SECTOR) == 0) return 1;
+    return 0;
 }
 
 /* Whether the record takes part in its queue: a prepared or rolled-back message has no place in it.

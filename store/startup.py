@@ -4,8 +4,7 @@ from.
 The work is bounded by what was not durable: the commit log is scanned from where the progress
 record says that it was flushed, dispatch goes on from where queues and index were. A store that
 RocketMQ had in between (its checkpoint is not the one we noted) goes on from what RocketMQ's files
-say. Runs in the
-supervisor before any actor exists, so it may write every word.
+say. Runs in the supervisor before any actor exists, so it may write every word.
 """
 
 from __future__ import annotations
@@ -16,14 +15,14 @@ from dataclasses import asdict, dataclass, field
 from ..conf.settings import Settings
 from ..shm.control import Control
 from . import _scan as kernel
-from . import adopt, checkpoint, disk, progress, topics_json
+from . import adopt, checkpoint, disk, progress, tails, topics_json
 from .checkpoint import Checkpoint
 from .commitlog import CommitLog
-from .consumequeue import ENTRY_SIZE, QueueFiles, entries_below, erase_behind
+from .consumequeue import ENTRY_SIZE, QueueFiles, entries_below
 from .dispatching import Dispatching
 from .errors import StoreError
 from .index import IndexFiles
-from .logend import ENDS, LogEnd, cut, find_end, note_boot, power_was_cut, refuse_damage
+from .logend import ENDS, LogEnd, cut, find_end, refuse_damage
 from .paths import ABORT, LAYOUT_FILE, LAYOUT_VERSION, TOPICS, StoreFolders, file_bases
 from .seals import Seals
 from .table import TopicTable
@@ -47,7 +46,7 @@ class Report:
     records_scanned: int = 0
     dispatched_from: int = 0
     entries_dispatched: int = 0
-    entries_erased: int = 0
+    queue_bytes_cut: int = 0
     index_entries_undone: int = 0
     topics: int = 0
     queues: int = 0
@@ -73,8 +72,7 @@ def check_layout(folders: StoreFolders) -> None:
         with folders.ours.file(LAYOUT_FILE) as fd:
             text = disk.read_at(fd, 32, 0).decode("ascii", "replace").strip()
     except FileNotFoundError:
-        with folders.ours.file(LAYOUT_FILE, write=True, create=True) as fd:
-            disk.write_at(fd, f"{LAYOUT_VERSION}\n".encode(), 0)
+        disk.replace_file(folders.ours, LAYOUT_FILE, f"{LAYOUT_VERSION}\n".encode())
         return
     if not text.isdigit() or int(text) > LAYOUT_VERSION:
         raise StoreError(
@@ -99,6 +97,7 @@ class StartUp:
         self.queues = QueueFiles(folders.consume_queue, settings.mapped_file_size_consume_queue)
         self.index = IndexFiles(folders.index, settings.max_hash_slot_num, settings.max_index_num)
         self.report = Report()
+        self.power_lost = False
 
     def run(self, extra_queues: dict[str, int] | None = None) -> Report:
         """Raises StoreError, Corrupt, OSError; QueueMissing when the caller must start over with
@@ -110,8 +109,7 @@ class StartUp:
         self._load_topics(extra_queues or {})
         found = self._recover_queues(found)
         self._dispatch(found)
-        self._erase_stale_entries()
-        note_boot(self.folders)
+        tails.note_boot(self.folders.ours)
         self.report.topics = self.table.topic_count
         self.report.queues = self.table.queue_count
         self.report.duration_ms = round((time.monotonic() - began) * 1000)
@@ -152,6 +150,7 @@ class StartUp:
         start = max(first, found["flushed"]) if found else first
         # Also after a clean stop: RocketMQ may have gone on with the store.
         end = LogEnd(start, 0, 0, kernel.NOTHING)
+        self.power_lost = not self.report.clean and tails.machine_stopped(self.folders.ours)
         if bases:
             end = find_end(self.log, start, check_crc=self.settings.check_crc_on_recover)
             self._settle_end(start, end)
@@ -170,8 +169,8 @@ class StartUp:
 
     def _settle_end(self, start: int, end: LogEnd) -> None:
         """Cuts off what is torn, and makes durable what is not known to be."""
-        power_cut = not self.report.clean and power_was_cut(self.folders)
-        refuse_damage(self.log, end, self.checkpoint.safe_time_ms, power_cut=power_cut)
+        durable_until = self.checkpoint.safe_time_ms
+        refuse_damage(self.log, end, durable_until, power_cut=self.power_lost)
         first = self.log.bases()[0]
         Seals(self.folders).remove_outside(first, self.log.base_of(end.end))
         self.report.kept_in, self.report.cut_bytes = cut(self.log, end.end)
@@ -250,6 +249,7 @@ class StartUp:
             self.queues,
             self.index if self.settings.message_index_enable else None,
             unknown_queue=self._unknown_queue,
+            power_lost=self.power_lost,
         )
         self.report.index_entries_undone = dispatching.undone
         if self.report.log_end > self.report.dispatched_from:
@@ -258,17 +258,19 @@ class StartUp:
         self.report.entries_dispatched = (
             self.control.load("dispatch_count") - published["dispatch_count"]
         )
-        for slot, count in enumerate(self.table.queue_column("max_offset")):
+        counts = self.table.queue_column("max_offset")
+        self._cut_queues(counts)
+        for slot, count in enumerate(counts):
             self.table.own_queue_word(slot, "next").store(count)
 
-    def _erase_stale_entries(self) -> None:
+    def _cut_queues(self, counts: list[int]) -> None:
         """A log that ends earlier than it once did leaves queue entries behind its end."""
-        if self.report.clean and not self.report.cut_bytes:
-            return
-        for topic, queue_id, folder in self.queues.queues():
-            slot = self.table.slot(topic, queue_id)
-            count = self.table.queue_word(slot, "max_offset").load()
-            self.report.entries_erased += erase_behind(folder, self.queues.file_size, count)
+        if self.power_lost or self.report.cut_bytes:
+            ends = [
+                (topic, queue_id, counts[self.table.slot(topic, queue_id)])
+                for topic, queue_id, _ in self.queues.queues()
+            ]
+            self.report.queue_bytes_cut = tails.cut_queues(self.queues, ends)
 
     def _unknown_queue(self, topic: str, queue_id: int) -> None:
         if self.table.find(topic) is not None:

@@ -11,12 +11,9 @@ from silomq.store import _scan as kernel
 from silomq.store.errors import Corrupt
 from silomq.store.logend import (
     LogEnd,
-    boot_id,
     cut,
     find_end,
     good_behind,
-    note_boot,
-    power_was_cut,
     refuse_damage,
 )
 from silomq.store.paths import file_name
@@ -111,15 +108,3 @@ def test_used_end() -> None:
         (b"xyz", 1, 3),
     ):
         assert kernel.used_end(data, start) == end
-
-
-def test_the_machine_s_start_is_remembered(store: Store) -> None:
-    assert not power_was_cut(store.folders), "nothing is known"
-    note_boot(store.folders)
-    assert not power_was_cut(store.folders)
-    path = Path(store.folders.ours.path) / "boot_id"
-    assert path.read_text().strip() == boot_id()
-    path.write_text("00000000-0000-0000-0000-000000000000\n")
-    assert power_was_cut(store.folders)
-    note_boot(store.folders)
-    assert not power_was_cut(store.folders)

@@ -133,6 +133,8 @@ def test_record_h_is_the_record() -> None:
         "none": 2,
         "bad": 3,
         "long": 4,
+        # What a disk writes at once.
+        "sector": 512,
     }
     others = {
         "END_OF_FILE_SIZE": record.BLANK_BYTES,

@@ -1,0 +1,228 @@
+"""A disk as a power cut finds it: what is durable, what may be, and images of both.
+
+Built from the events of a recording (`silomq.store.recording`), which name every operation in its
+order. The disk promises what POSIX does and no more: a file's bytes and size after a sync of the
+file, an entry after a sync of its folder, all of both after syncfs. Whatever else was written by
+the time of the cut is there or is not, page by page and entry by entry.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Self
+
+import msgspec
+
+from silomq.store.recording import EVENTS, PAGE, Event
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+FOLDER = 0  # an entry that is no file: there is no such inode
+SECTOR = 512
+#: Files that do not come through the module that records.
+STRANGERS = ("lock", "config/topics.json", "config/topics.json.bak")
+_ZERO = bytes(PAGE)
+
+
+def events(folder: Path) -> Iterator[tuple[int, Event]]:
+    """The events of a recording, each with its position; an unfinished last one is left out."""
+    data = memoryview((folder / EVENTS).read_bytes())
+    decoder = msgspec.msgpack.Decoder(Event)
+    at = 0
+    while at + 4 <= len(data):
+        end = at + 4 + int.from_bytes(data[at : at + 4], "little")
+        if end > len(data):
+            return
+        yield at, decoder.decode(data[at + 4 : end])
+        at = end
+
+
+@dataclass
+class File:
+    """A file from its creation at event position `made_at` on. Each page has the versions that may
+    be on the disk, the durable one first.
+
+    Two processes that read a page at the same time may record it in another order than they read
+    it in. What may be older than a sync is therefore left out, except by flush itself: what it
+    records is at least what it promises.
+    """
+
+    made_at: int
+    pages: dict[int, list[bytes]] = field(default_factory=dict)
+    synced_at: dict[int, int] = field(default_factory=dict)
+    sizes: list[int] = field(default_factory=lambda: [0])  # the durable one first
+
+    def see(self, event: Event) -> None:
+        """Pages as they were in memory: on the disk or not."""
+        for page, digest in event.pages.items():
+            versions = self.pages.setdefault(page, [b""])
+            if versions[-1] != digest and self.synced_at.get(page, self.made_at) <= event.began:
+                versions.append(digest)
+
+    def sync(self, at: int, event: Event) -> None:
+        """Pages that are durable now."""
+        for page, digest in event.pages.items():
+            last = self.synced_at.get(page, self.made_at)
+            if event.what == "sync_range" or last <= event.began:
+                self.pages[page] = [digest]
+                self.synced_at[page] = at
+
+    def grow(self, size: int, *, durable: bool) -> None:
+        if self.sizes[-1] != size:
+            self.sizes.append(size)
+        if durable:
+            del self.sizes[:-1]
+
+
+class Disk:
+    """The files below `root` as events make them. `said` are what tests noted, in order.
+
+    With `drop` the events of that kind are not believed: a disk that lies.
+    """
+
+    def __init__(self, root: Path, *, drop: str = "") -> None:
+        self.root = os.path.realpath(root)
+        self.drop = drop
+        self.files: dict[int, File] = {}  # by number: an inode may be used again
+        self.inodes: dict[int, int] = {}
+        self.contents: dict[bytes, bytes] = {b"": _ZERO}
+        self.entries: dict[str, int] = {}
+        self.durable: dict[str, int] = {}
+        self.begun: dict[str, int] = {}
+        self.said: list[bytes] = []
+
+    @classmethod
+    def at(cls, root: Path, recording: Path, cut: int, *, drop: str = "") -> Self:
+        """The disk after the first `cut` events."""
+        disk = cls(root, drop=drop)
+        for number, (at, event) in enumerate(events(recording)):
+            if number == cut:
+                break
+            disk.apply(at, event)
+        return disk
+
+    def apply(self, at: int, event: Event) -> None:
+        self.contents.update(event.contents)
+        if event.what == self.drop:
+            # What was written stays written; it is only not durable.
+            event.what = "seen" if event.pages else "nothing"
+        path = event.path.removeprefix(self.root).lstrip("/")
+        match event.what:
+            case "said":
+                self.said.append(event.said)
+            case "mkdir":
+                self.entries[path] = FOLDER
+            case "create":
+                self._make(at, path, event)
+            case "unlink":
+                gone = self.entries.pop(path, None)
+                self.inodes = {inode: n for inode, n in self.inodes.items() if n != gone}
+            case "rename":
+                to = event.to.removeprefix(self.root).lstrip("/")
+                self.entries[to] = self.entries.pop(path)
+            case "sync_folder":
+                self._folder_synced(path)
+            case "sync_all_begins":
+                self.begun = dict(self.entries)
+            case "sync_all":
+                self.durable = dict(self.begun)
+            case _:
+                self._file(at, path, event)
+
+    def _folder_synced(self, folder: str) -> None:
+        for table in (self.entries, self.durable):
+            for path in list(table):
+                if os.path.dirname(path) == folder:
+                    if path in self.entries:
+                        self.durable[path] = self.entries[path]
+                    else:
+                        del self.durable[path]
+
+    def _make(self, at: int, path: str, event: Event) -> File:
+        number = len(self.files) + 1
+        self.files[number] = File(at)
+        self.inodes[event.inode] = self.entries[path] = number
+        return self.files[number]
+
+    def _file(self, at: int, path: str, event: Event) -> None:
+        number = self.inodes.get(event.inode)
+        file = self._stranger(at, path, event) if number is None else self.files[number]
+        if file is None:
+            return
+        if event.what in ("sync", "sync_range"):
+            file.sync(at, event)
+        else:
+            file.see(event)
+        size = file.sizes[-1] if event.size < 0 else event.size
+        file.grow(size, durable=event.what in ("sync", "sync_range"))
+
+    def _stranger(self, at: int, path: str, event: Event) -> File | None:
+        """JSON files are replaced by a rename of a synced file: each of their states is whole."""
+        if event.what != "seen" or path not in STRANGERS:
+            return None
+        event.what, event.began = "sync", at
+        return self._make(at, path, event)
+
+    # -- images
+
+    def image(self, rng: random.Random, folder: Path) -> None:
+        """Writes into `folder` a state that a power cut may leave; `rng` chooses which."""
+        keep = _taste(rng)
+        entries: dict[str, int] = {}
+        for path in sorted(self.entries | self.durable):
+            old, new = self.durable.get(path), self.entries.get(path)
+            inode = old if old == new else (new if keep(path) else old)
+            if inode is not None:
+                entries[path] = inode
+        for path, inode in entries.items():
+            parents = path.split("/")[:-1]
+            if all("/".join(parents[: i + 1]) in entries for i in range(len(parents))):
+                if inode == FOLDER:
+                    (folder / path).mkdir()
+                else:
+                    self._write(rng, keep, self.files[inode], folder / path)
+
+    def _write(
+        self, rng: random.Random, keep: Callable[[str], bool], file: File, path: Path
+    ) -> None:
+        size = rng.choice(file.sizes) if not keep(str(path)) else file.sizes[-1]
+        loose = [page for page, versions in file.pages.items() if len(versions) > 1]
+        torn = max(loose) if loose and rng.random() < 0.5 else -1
+        with path.open("wb") as out:
+            out.truncate(size)
+            for page, versions in file.pages.items():
+                digest = versions[0]
+                if len(versions) > 1 and keep(str(path)):
+                    digest = versions[-1] if rng.random() < 0.8 else rng.choice(versions)
+                data = self.contents[digest]
+                if page == torn:
+                    data = self._tear(rng, versions)
+                if data != _ZERO:
+                    os.pwrite(out.fileno(), data[: max(0, size - page * PAGE)], page * PAGE)
+
+    def _tear(self, rng: random.Random, versions: list[bytes]) -> bytes:
+        """A page of which only some sectors were written."""
+        old, new = self.contents[versions[0]], self.contents[versions[-1]]
+        sectors = [
+            (new if rng.random() < 0.5 else old)[at : at + SECTOR] for at in range(0, PAGE, SECTOR)
+        ]
+        return b"".join(sectors)
+
+    def loose_pages(self) -> int:
+        """Pages whose fate is open."""
+        return sum(len(v) > 1 for file in self.files.values() for v in file.pages.values())
+
+
+def _taste(rng: random.Random) -> Callable[[str], bool]:
+    """How much of what is not durable got through: nothing, all, each piece by itself, or whole
+    files and no others.
+    """
+    share = rng.choice((0.0, 0.1, 0.5, 0.5, 0.9, 1.0))
+    if rng.random() < 0.7:
+        return lambda _path: rng.random() < share
+    chosen: dict[str, bool] = {}
+    return lambda path: chosen.setdefault(path, rng.random() < share)

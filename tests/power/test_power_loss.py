@@ -1,0 +1,171 @@
+"""Whatever a power cut leaves of the unsynced: the store starts, and keeps what it promised."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections import Counter
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+from crash.checking import check_twins, read_topic
+from e2e.harness import LONG
+from power.judge import Said, check, start
+from power.recorder import TOPICS, Recorded, body_of, small_store
+from power.simulator import Disk, events
+
+from silomq import Producer
+from silomq.store.errors import StoreError
+from silomq.store.tails import BOOT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from e2e.harness import StoreProcess
+
+MODES = ("SYNC_FLUSH", "ASYNC_FLUSH")
+MESSAGES = 350  # of each of four producers
+
+
+@pytest.fixture(scope="module")
+def recordings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Recorded]:
+    found = {}
+    for mode in MODES:
+        with Recorded(tmp_path_factory.mktemp(mode), mode, messages=MESSAGES) as recorded:
+            found[mode] = recorded
+    return found
+
+
+@contextmanager
+def an_image(disk: Disk, seed: int, folder: Path) -> Iterator[Path]:
+    path = folder / "image"
+    path.mkdir()
+    try:
+        disk.image(random.Random(seed), path)
+        yield path
+    finally:
+        shutil.rmtree(path)
+
+
+def cuts(
+    recorded: Recorded, count: int, seed: int, *, drop: str = ""
+) -> Iterator[tuple[int, Disk]]:
+    """`count` times the disk after a number of events, chosen at random, ascending."""
+    total = sum(1 for _ in events(recorded.recording))
+    rng = random.Random(seed)
+    wanted = Counter(rng.randrange(total) for _ in range(count))
+    assert len(wanted) > count / 2
+    disk = Disk(recorded.store.path, drop=drop)
+    for number, (at, event) in enumerate(events(recorded.recording)):
+        disk.apply(at, event)
+        for _ in range(wanted[number]):
+            yield number, disk
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(
+    ("mode", "count"),
+    [
+        ("SYNC_FLUSH", 30),
+        ("ASYNC_FLUSH", 20),
+        pytest.param("SYNC_FLUSH", 600, marks=LONG),
+        pytest.param("ASYNC_FLUSH", 400, marks=LONG),
+    ],
+)
+def test_every_image_starts_and_keeps_its_promises(
+    mode: str, count: int, recordings: dict[str, Recorded], tmp_path: Path
+) -> None:
+    loose = messages = acknowledged = 0
+    durable = mode == "SYNC_FLUSH"
+    for seed, (cut, disk) in enumerate(cuts(recordings[mode], count, count)):
+        said = Said.of(disk.said)
+        with an_image(disk, seed, tmp_path) as path:
+            try:
+                found = check(start(path, flush_disk_type=mode), said, durable=durable)
+                # Another cut, that takes nothing: what start-up has done is enough.
+                assert check(start(path, flush_disk_type=mode), said, durable=durable) == found
+            except BaseException:
+                print(f"{mode}: cut {cut}, seed {seed}")
+                raise
+        loose += disk.loose_pages() > 0
+        messages += found
+        acknowledged += len(said.acks)
+    print(f"{mode}: {messages} messages found, {acknowledged} acknowledged, in {count} images")
+    assert loose > count / 2, "there was nothing to lose"
+    assert messages >= acknowledged or not durable
+    assert acknowledged > 100 * count
+
+
+def test_the_recording_has_what_matters(recordings: dict[str, Recorded]) -> None:
+    for recorded in recordings.values():
+        made: Counter[str] = Counter()
+        whats = Counter(event.what for _, event in events(recorded.recording))
+        for _, event in events(recorded.recording):
+            if event.what == "create":
+                made[event.path.removeprefix(str(recorded.store.path)).split("/")[1]] += 1
+        assert made["consumequeue"] > 9
+        assert made["index"] > 2
+        assert whats["rename"] > 5, "the log rolls"
+        assert min(whats[what] for what in ("sync", "sync_range", "sync_folder", "write")) > 3
+
+
+@pytest.mark.parametrize("drop", ["sync_range", "sync_folder", "sync"])
+def test_a_sync_that_is_not_done_is_found_out(
+    drop: str, recordings: dict[str, Recorded], tmp_path: Path
+) -> None:
+    """The simulator can fail: on a disk that lies about one kind of sync, something is lost."""
+    lost = refused = 0
+    for seed, (_, disk) in enumerate(cuts(recordings["SYNC_FLUSH"], 25, 5, drop=drop)):
+        with an_image(disk, seed, tmp_path) as path:
+            try:
+                check(start(path), Said.of(disk.said), durable=True)
+            except AssertionError as error:
+                lost += "acknowledged messages are lost" in str(error)
+            except (StoreError, OSError):
+                refused += 1
+    print(f"without {drop}: {lost} images lost messages, {refused} were refused")
+    assert lost + refused > 5
+
+
+def test_the_real_store_goes_on_from_images(
+    recordings: dict[str, Recorded], tmp_path: Path
+) -> None:
+    """Through the supervisor: all that was acknowledged is read, and what is sent afterwards
+    survives the next crash, with nothing of what was cut between.
+    """
+    for mode in MODES:
+        for seed, (_, disk) in enumerate(cuts(recordings[mode], 2, 17)):
+            said = Said.of(disk.said)
+            with an_image(disk, seed, tmp_path) as path:
+                if (path / "silomq" / BOOT).exists():
+                    (path / "silomq" / BOOT).write_text("another boot")
+                _go_on(small_store(path, mode), said)
+
+
+def _go_on(store: StoreProcess, said: Said) -> None:
+    durable = store.settings["flush_disk_type"] == "SYNC_FLUSH"
+    with store:
+        before = _bodies(store)
+        for owner, number in said.acks:
+            assert not durable or body_of(owner, number) in before
+        with Producer(store.path) as producer:
+            for number in range(200):
+                producer.send(TOPICS[number % 3], body_of(9, number), queue=number % 2)
+        store.crash()
+        store.start()
+        after = _bodies(store)
+        assert after == before | {body_of(9, number) for number in range(200)}
+        store.stop()
+        check_twins(store)
+
+
+def _bodies(store: StoreProcess) -> set[bytes]:
+    """Every body, each there once."""
+    with Producer(store.path) as producer:
+        for topic in TOPICS:
+            producer.open_topic(topic)
+    found = [bytes(view.body) for topic in TOPICS for view in read_topic(store.path, topic)]
+    assert len(set(found)) == len(found)
+    return set(found)
