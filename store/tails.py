@@ -62,7 +62,7 @@ def cut_log(log: CommitLog, end: int) -> list[str]:
         if cut:
             said.append(f"cut {cut} bytes of unfinished writes behind the log's end {end}")
     # The last first: at no moment is there a gap.
-    later = [found for found in log.bases() if found > max(base, end - 1)]
+    later = [found for found in log.bases() if found > base]
     for found in reversed(later):
         with folder.file(file_name(found), write=True) as fd:
             empty = not any(True for _ in disk.data_behind(fd, 0))
@@ -103,12 +103,11 @@ def cut_queues(queues: QueueFiles, ends: Iterable[tuple[str, int, int]]) -> int:
 
 def _take_behind(fd: int, position: int, root: Folder, name: str) -> int:
     """Moves what is in a file behind `position` into a file of `recovery/`: how many bytes."""
-    parts = list(disk.data_behind(fd, position))
-    if not parts:
+    if next(disk.data_behind(fd, position), None) is None:
         return 0
     recovery = root.folder(RECOVERY, create=True)
     with recovery.file(name, write=True, create=True) as kept:
-        for at, data in parts:
+        for at, data in disk.data_behind(fd, position):
             disk.write_at(kept, data, at - position)
         disk.sync_data(kept)
     recovery.sync()
