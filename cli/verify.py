@@ -12,6 +12,10 @@ from .outcome import Exit
 from .tooling import bad_input_is_usage, settings_of, store_argument
 
 _EPILOG = """\b
+Examples:
+  silo verify ./store
+  silo verify ./store --json --set mapped_file_size_commit_log=64MiB
+\b
 Exit status:
   0    the store is sound
   1    something is wrong: each finding is a line FILE:OFFSET: WHAT

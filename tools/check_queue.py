@@ -77,7 +77,7 @@ def _wrong_record(files: StoreFiles, offset: int, size: int, entry: tuple[str, i
     """Why the bytes at a log address are not the record of an entry; empty when they are."""
     base = offset - offset % files.log_size
     at = offset - base
-    if all(file.base != base for file in files.log):
+    if base not in files.log_bases:
         return "there is no such file"
     view = files.view(files.log_path(base))
     if at + size > len(view) or size < _HEAD.size:
@@ -94,6 +94,6 @@ def _wrong_record(files: StoreFiles, offset: int, size: int, entry: tuple[str, i
 
 def _zeros(files: StoreFiles, offset: int, size: int) -> bool:
     base = offset - offset % files.log_size
-    if all(file.base != base for file in files.log):
+    if base not in files.log_bases:
         return True
     return not any(files.view(files.log_path(base))[offset - base : offset - base + size])

@@ -83,7 +83,7 @@ def _log_piece(found: Found) -> Piece:
 def dump_record(files: StoreFiles, offset: int) -> Piece:
     """The record at log address `offset`. Raises BadInput where there is none."""
     base = offset - offset % files.log_size
-    if all(file.base != base for file in files.log):
+    if base not in files.log_bases:
         bases = [file.base for file in files.log]
         has = f"{bases[0]} to {bases[-1] + files.log_size}" if bases else "nothing"
         raise BadInput(f"{files.path}: the commit log holds no offset {offset}; it holds {has}")

@@ -98,6 +98,7 @@ class StoreFiles:
                 f"holds {COMMIT_LOG}, {CONSUME_QUEUE} and {INDEX}"
             )
         self.log = self._mapped(COMMIT_LOG, self.log_size)
+        self.log_bases = frozenset(file.base for file in self.log)
 
     @property
     def clean(self) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -42,8 +43,10 @@ class Result:
     counts: Counter[str] = field(default_factory=Counter)
     #: Lowest log address in a queue entry.
     first_dispatched: int | None = None
-    #: Log addresses in index entries, each once.
+    #: Log addresses in an index file's entries, each once, in their order.
     indexed: array[int] = field(default_factory=lambda: array("q"))
+    #: Those of the files so far.
+    indexed_parts: list[array[int]] = field(default_factory=list)
     #: Which of the checkpoint's times are store times of records, and the oldest and newest.
     times_seen: set[int] = field(default_factory=set)
     oldest_ms: int | None = None
@@ -64,12 +67,21 @@ class Result:
             last = other.findings[-1]
             self.findings.append(Finding(last.path, last.offset, f"and {other.unnamed} more"))
         self.counts += other.counts
-        self.indexed.extend(other.indexed)
+        if other.indexed:
+            self.indexed_parts.append(other.indexed)
         self.times_seen |= other.times_seen
         self.first_dispatched = _least(self.first_dispatched, other.first_dispatched)
         self.oldest_ms = _least(self.oldest_ms, other.oldest_ms)
         if other.newest_ms is not None:
             self.newest_ms = max(other.newest_ms, self.newest_ms or 0)
+
+    def all_indexed(self) -> array[int]:
+        """The addresses of all parts, ascending. They ascend already, unless the index is bad."""
+        whole = array("q")
+        for part in sorted(self.indexed_parts):
+            whole.extend(part)
+        ascending = all(a <= b for a, b in pairwise(whole))
+        return whole if ascending else array("q", sorted(whole))
 
 
 def _least(a: int | None, b: int | None) -> int | None:

@@ -123,7 +123,7 @@ class LogView:
     def bytes_at(self, offset: int, size: int) -> memoryview | None:
         """The bytes [offset, offset + size) where one file of the log holds them, else None."""
         base = offset - offset % self.file_size
-        if offset < 0 or size < 0 or base not in self.bases:
+        if offset < 0 or size < 0 or base not in self.files.log_bases:
             return None
         if offset + size > min(base + self.file_size, self.end):
             return None

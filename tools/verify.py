@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 import multiprocessing
 import os
-from array import array
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -25,7 +24,7 @@ from .files import CHECKPOINT, CHECKPOINT_BYTES, BadInput, Checkpoint, StoreFile
 from .findings import Facts, Finding, Result
 from .logs import LogView
 from .seals import SEALS, SealCheck, check_seals, seal_names
-from .walk import holds_records
+from .walk import Kind, holds_records, walk_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -91,7 +90,7 @@ def verify(
         facts.first_dispatched = found.first_dispatched or 0
         if found.first_dispatched is None:
             facts.first_dispatched = facts.end if not facts.queue_bases else 0
-        facts.indexed = array("q", sorted(set(found.indexed)))
+        facts.indexed = found.all_indexed()
     report.findings += found.findings
     report.counts = found.counts
     _check_times(files, checkpoint, found, report)
@@ -115,7 +114,11 @@ def _facts(files: StoreFiles, checkpoint: Checkpoint, report: Report) -> Facts:
                 Finding(files.log_path(base), base, f"the file before it begins at {before}")
             )
     # Damage does not end the log: what lies behind it is checked too.
-    end = log.end if last is None or log.end >= last else last + files.log_size
+    end = log.end
+    if last is not None and end < last + files.log_size:
+        for piece in walk_file(files, last, max(last, end)):
+            if piece.kind is not Kind.TAIL:
+                end = piece.offset + piece.size
     return Facts(
         files=files,
         checkpoint=checkpoint,
@@ -184,12 +187,14 @@ def _read_checkpoint(files: StoreFiles, report: Report) -> Checkpoint:
 
 def _check_times(files: StoreFiles, checkpoint: Checkpoint, found: Result, report: Report) -> None:
     """The checkpoint's times are store times of records, or older than all that is left."""
+    removed = bool(files.log) and files.log[0].base > 0
     path = f"{files.path}/{CHECKPOINT}"
     fields = (("physic", 0, checkpoint.physic_ms), ("logics", 8, checkpoint.logics_ms))
     for name, at, value in (*fields, ("index", 16, checkpoint.index_ms)):
         if value == 0 or value in found.times_seen or found.oldest_ms is None:
             continue
-        if not 0 < value < found.oldest_ms:
+        # Where nothing was ever removed from the log, nothing can be older than it.
+        if not (removed and 0 < value < found.oldest_ms):
             what = f"the {name} time {value} is no record's store time"
             report.findings.append(Finding(path, at, what))
 

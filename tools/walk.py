@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _HEAD = struct.Struct(">iI")
 _MAGICS = re.compile(rb"\xDA\xA3\x20[\xA7\xAB]|\xCB\xD4\x31\x94", re.DOTALL)
-_NOT_ZERO = re.compile(rb"[^\0]", re.DOTALL)
+_ZEROS = bytes(1 << 20)
 
 
 class Kind(enum.Enum):
@@ -93,7 +93,7 @@ def _at(view: memoryview, at: int, base: int) -> Found | None:
 
 def _describe(view: memoryview, at: int, base: int) -> str:
     """Why nothing begins at a place, in a sentence; empty where only zeros follow."""
-    if _NOT_ZERO.search(view, at) is None:
+    if next(_written(view, at), None) is None:
         return ""
     try:
         decode_record(view, at, base=base)
@@ -112,11 +112,21 @@ def _begins(view: memoryview, at: int, base: int) -> bool:
 
 def _resync(view: memoryview, at: int, base: int) -> int | None:
     """The next place from `at` on where something begins that makes sense; None to the end."""
-    for match in _MAGICS.finditer(view, at):
-        place = match.start() - 4
-        if place >= at and _begins(view, place, base):
-            return place
+    for start, end in _written(view, at):
+        # A magic stands four bytes behind a beginning, and may lie across two blocks.
+        for match in _MAGICS.finditer(view, max(at, start - 3), end + 3):
+            place = match.start() - 4
+            if place >= at and _begins(view, place, base):
+                return place
     return None
+
+
+def _written(view: memoryview, at: int) -> Iterator[tuple[int, int]]:
+    """The blocks from position `at` on that are not all zeros: unwritten files are skipped fast."""
+    for start in range(at, len(view), len(_ZEROS)):
+        end = min(start + len(_ZEROS), len(view))
+        if bytes(view[start:end]) != _ZEROS[: end - start]:
+            yield start, end
 
 
 def walk_log(files: StoreFiles, start: int = 0) -> Iterator[Found]:

@@ -122,6 +122,14 @@ def test_flipped_index(copy: Path) -> None:
         flip(file, at)
 
 
+def test_one_flipped_body_is_one_finding(normal: golden.Golden, copy: Path) -> None:
+    message = [m for m in normal.of("msg") if m["bodyLen"]][-3]
+    offset = message["commitLogOffset"]
+    base = offset // golden.LOG_FILE_SIZE * golden.LOG_FILE_SIZE
+    flip(copy / "commitlog" / f"{base:020d}", offset - base + 88)
+    assert [f.offset for f in check(copy).findings] == [offset]
+
+
 @pytest.mark.parametrize("at", [0, 4, 11, 20, 100, 4095])
 def test_flipped_checkpoint(copy: Path, at: int) -> None:
     flip(copy / "checkpoint", at)
