@@ -32,6 +32,7 @@ _JAVA = (
     "java",
     "-Xmx256m",
     "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",  # it runs for seconds: compiling well would not pay
     # RocketMQ 4.9 unmaps its files through what later JDKs hide.
     "--add-opens=java.base/java.nio=ALL-UNNAMED",
     "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED",
