@@ -90,7 +90,8 @@ def find_record(const unsigned char[::1] memory not None, uint64_t position, uin
                     r, size - position, &m) == RECORD_OK and (
                     silo_be64(r + RECORD_PHYSICAL_OFFSET) == base + position) and (
                     silo_be32(r + RECORD_BODY_CRC) == (
-                        silo_crc32(0, r + m.body_at, m.body_length) & 0x7FFFFFFF)):
+                        silo_crc32(0, r + m.body_at, m.body_length) & 0x7FFFFFFF)) and (
+                    not silo_is_torn(&m, position)):
                 stored = <int64_t>silo_be64(r + m.time_at)
                 if stored >= not_before:
                     found = True
