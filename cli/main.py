@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import click
 
 from .. import __version__
+from .clean import clean
 from .common import say
 from .look import status, topics
 from .outcome import Exit, explain
@@ -45,7 +46,7 @@ def silo(context: click.Context) -> None:
         click.echo(context.get_help())
 
 
-for _command in (serve, send, tail, status, topics, config):
+for _command in (serve, send, tail, status, topics, clean, config):
     silo.add_command(_command)
 
 

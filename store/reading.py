@@ -24,14 +24,14 @@ class LogReader:
 
     def __init__(self, folder: Folder, file_size: int) -> None:
         self._folder = folder
-        self._file_size = file_size
+        self.file_size = file_size
         self._views: OrderedDict[int, memoryview] = OrderedDict()
 
     def record(self, offset: int, size: int) -> bytes:
         """The `size` bytes at commit-log offset `offset`, copied. Raises FileNotFoundError when the
         file is gone.
         """
-        base = offset - offset % self._file_size
+        base = offset - offset % self.file_size
         view = self._views.get(base)
         if view is None:
             view = self._map(base)
@@ -40,7 +40,7 @@ class LogReader:
 
     def _map(self, base: int) -> memoryview:
         with self._folder.file(file_name(base)) as fd:
-            mapping = disk.map_file(fd, 0, self._file_size, writable=False)
+            mapping = disk.map_file(fd, 0, self.file_size, writable=False)
         if len(self._views) >= _LOG_FILES:
             self._views.popitem(last=False)
         self._views[base] = memoryview(mapping)

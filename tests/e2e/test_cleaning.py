@@ -1,0 +1,347 @@
+"""Cleaning of a running store: what goes, what readers see of it, and kills in the middle."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from crash.checking import await_dispatch, body_of, log_records, owner_of
+from e2e.harness import StoreProcess, eventually
+from e2e.running import silo
+
+from silomq import Admin, Consumer, Producer
+from silomq.shm import segments
+from silomq.shm._memory import Mapping
+from silomq.store.consumequeue import ENTRY
+from silomq.store.table import TopicTable
+
+if TYPE_CHECKING:
+    from silomq import MessageView
+
+LOG_FILE = 65536
+QUEUE_FILE = 2000  # a hundred entries
+#: Tiny files, and every process hurries: a run of clean every 50 ms.
+TINY: dict[str, Any] = {
+    "mapped_file_size_commit_log": LOG_FILE,
+    "mapped_file_size_consume_queue": QUEUE_FILE,
+    "max_message_size": 16384,
+    "max_hash_slot_num": 50,
+    "max_index_num": 500,
+    "file_reserved_time_h": 0,
+    "clean_resource_interval_ms": 50,
+    "delete_commit_log_files_interval_ms": 1,
+    "delete_consume_queue_files_interval_ms": 1,
+    "flush_interval_commit_log_ms": 10,
+    "flush_interval_consume_queue_ms": 10,
+    "flush_consume_queue_thorough_interval_ms": 20,
+}
+
+
+def hour(ahead: int) -> str:
+    """A value of delete_when, so many hours from now."""
+    return f"{time.localtime(time.time() + 3600 * ahead).tm_hour:02d}"
+
+
+#: Cleans whatever has expired, all the time (the next hour too: tests may run at its end).
+ALWAYS = {**TINY, "delete_when": ";".join(f"{h:02d}" for h in range(24))}
+BY_HAND = {**TINY, "delete_when": hour(12)}
+
+
+def fill(store: StoreProcess, first: int, count: int, topic: str = "alpha") -> int:
+    """Sends messages with a key each to queues 0 to 2 in turn; the next sequence number."""
+    with Producer(store.path, timeout=10.0) as producer:
+        futures = [
+            producer.send_async(topic, body_of(0, i), keys=f"k{i}", queue=i % 3)
+            for i in range(first, first + count)
+        ]
+        for future in futures:
+            future.result(10.0)
+    await_dispatch(store)
+    return first + count
+
+
+def log_files(store: StoreProcess) -> list[int]:
+    """Offsets of the commit-log files."""
+    return sorted(int(name) for name in os.listdir(store.path / "commitlog"))
+
+
+def active(store: StoreProcess) -> int:
+    """Offset of the file that the log's last byte is in: all before it may go."""
+    return (store.control.load("wrote") - 1) // LOG_FILE * LOG_FILE
+
+
+def await_cleaned(store: StoreProcess) -> None:
+    """Waits until everything before the active file is gone, and what hangs on it as well."""
+    eventually(lambda: log_files(store)[0] == active(store), "old commit-log files are gone")
+    assert store.control.load("min_offset") == active(store)
+
+
+def least_offsets(store: StoreProcess, topic: str) -> dict[int, int]:
+    """Each queue's minimum, as the table has it."""
+    fd = segments.open_segment(store.store_id, "table")
+    table = TopicTable(Mapping(fd, 0, os.fstat(fd).st_size, False))
+    os.close(fd)
+    found = table.find(topic)
+    assert found is not None
+    return {i: table.queue_word(slot, "min_offset").load() for i, slot in enumerate(found.slots)}
+
+
+def check_least(store: StoreProcess) -> None:
+    """Each queue's minimum is its first record that the log's files still hold."""
+    first: dict[int, int] = {}
+    ends: dict[int, int] = {}
+    for record in log_records(store):
+        first.setdefault(record.queue_id, record.queue_offset)
+    found = least_offsets(store, "alpha")
+    with Consumer(store.path, "alpha", offset="latest") as consumer:
+        ends = consumer.positions()
+    assert found == {queue: first.get(queue, ends[queue]) for queue in found}
+
+
+def check_queue_files(store: StoreProcess) -> None:
+    """Queue files that lie wholly before the minimum are gone, the newest is there."""
+    for queue_id, least in least_offsets(store, "alpha").items():
+        folder = store.path / "consumequeue" / "alpha" / str(queue_id)
+        if not folder.exists():
+            continue
+        bases = sorted(int(name) for name in os.listdir(folder))
+        assert bases
+        assert bases[0] <= least * ENTRY.size
+        assert len(bases) == 1 or bases[0] + QUEUE_FILE > least * ENTRY.size, (queue_id, least)
+
+
+def read(store: StoreProcess) -> list[MessageView]:
+    """Everything from the earliest message on."""
+    found: list[MessageView] = []
+    with Consumer(store.path, "alpha") as consumer:
+        while messages := consumer.poll(1000):
+            found += messages
+        assert consumer.missed == 0
+    return found
+
+
+def check_readable(store: StoreProcess, sent: int) -> None:
+    """The earliest messages are those of the log's first file, and all from there on are there."""
+    wanted = {r.physical_offset for r in log_records(store) if r.topic == "alpha"}
+    found = read(store)
+    assert {view.physical_offset for view in found} == wanted
+    sequences = sorted(owner_of(view.body)[1] for view in found)
+    assert sequences == list(range(sent - len(sequences), sent))
+
+
+def test_expired_files_go_and_queues_and_index_follow(tmp_path: Path) -> None:
+    with StoreProcess(tmp_path / "store", **ALWAYS) as store:
+        sent = fill(store, 0, 3000)
+        await_cleaned(store)
+        eventually(lambda: len(list((store.path / "index").iterdir())) <= 3, "index files go")
+        check_least(store)
+        eventually(lambda: _queues_are_clean(store), "queue files go")
+        check_readable(store, sent)
+        sent = fill(store, sent, 500)
+        await_cleaned(store)
+        check_readable(store, sent)
+        with Admin(store.path) as admin:
+            status = admin.status()
+        assert status["min_offset"] == active(store)
+        assert status["files_removed"] == active(store) // LOG_FILE
+        assert status["cleaned_ms"] >= status["started_ms"]
+
+
+def _queues_are_clean(store: StoreProcess) -> bool:
+    try:
+        check_queue_files(store)
+    except AssertionError:
+        return False
+    return True
+
+
+def test_by_hand_only_when_asked(tmp_path: Path) -> None:
+    with StoreProcess(tmp_path / "store", **BY_HAND) as store:
+        sent = fill(store, 0, 800)
+        seen = store.control.load("flushes")
+        eventually(lambda: store.control.load("flushes") > seen or log_files(store)[0], "flushed")
+        assert log_files(store)[0] == 0
+        assert b"asked" in silo("clean", store=store.path).stderr
+        await_cleaned(store)
+        eventually(lambda: store.control.load("manual_runs") == 0, "the request is used up")
+        left = log_files(store)[0]
+        sent = fill(store, sent, 800)
+        assert log_files(store)[0] == left, "nothing goes without another request"
+        check_readable(store, sent)
+        check_least(store)
+
+
+def test_nothing_goes_before_its_time(tmp_path: Path) -> None:
+    settings = {**ALWAYS, "file_reserved_time_h": 1}
+    with StoreProcess(tmp_path / "store", **settings) as store:
+        sent = fill(store, 0, 800)
+        old = time.time() - 3601
+        for base in log_files(store)[:2]:
+            os.utime(store.path / "commitlog" / f"{base:020d}", (old, old))
+        eventually(lambda: log_files(store)[0] == 2 * LOG_FILE, "two files have expired")
+        with Admin(store.path) as admin:
+            admin.clean()
+        eventually(lambda: store.control.load("manual_runs") == 1, "runs without effect")
+        assert log_files(store)[0] == 2 * LOG_FILE
+        check_readable(store, sent)
+        check_least(store)
+
+
+def test_a_reader_keeps_its_file_for_a_while(tmp_path: Path) -> None:
+    settings = {**BY_HAND, "destroy_mapped_file_interval_forcibly_ms": 3_600_000}
+    with StoreProcess(tmp_path / "store", **settings) as store:
+        sent = fill(store, 0, 1000)
+        with Consumer(store.path, "alpha", queues=[0]) as consumer:
+            found = consumer.poll(5)
+            assert [view.queue_offset for view in found] == [0, 1, 2, 3, 4]
+            silo("clean", store=store.path)
+            eventually(lambda: store.control.load("manual_runs") == 1, "clean has tried")
+            assert log_files(store)[0] == 0, "the reader's file is there"
+            while messages := consumer.poll(50):
+                found += messages
+            assert [v.queue_offset for v in found] == list(range(len(found)))
+            assert len(found) == sent // 3 + 1
+            assert consumer.missed == 0
+            # It has read everything, and holds nothing any more.
+            silo("clean", store=store.path)
+            await_cleaned(store)
+            assert consumer.poll(1) == []
+
+
+def test_a_reader_that_is_too_slow_goes_on_at_the_earliest(tmp_path: Path) -> None:
+    settings = {**BY_HAND, "destroy_mapped_file_interval_forcibly_ms": 100}
+    with StoreProcess(tmp_path / "store", **settings) as store:
+        sent = fill(store, 0, 1000)
+        with Consumer(store.path, "alpha", queues=[0]) as consumer:
+            first = consumer.poll(5)
+            silo("clean", store=store.path)
+            await_cleaned(store)
+            # What it has been given stays, what is gone is counted.
+            assert [owner_of(view.body)[1] for view in first] == [0, 3, 6, 9, 12]
+            rest = []
+            while messages := consumer.poll(50):
+                rest += messages
+            least = least_offsets(store, "alpha")[0]
+            assert [v.queue_offset for v in rest] == list(range(least, sent // 3 + 1))
+            assert consumer.missed == least - 5
+
+
+def test_a_consumer_reads_while_files_go(tmp_path: Path) -> None:
+    """It keeps up by and large; whatever it misses it knows of, and nothing comes twice."""
+    with StoreProcess(tmp_path / "store", **ALWAYS) as store:
+        sent = fill(store, 0, 1)
+        with Consumer(store.path, "alpha") as consumer:
+            found: list[MessageView] = []
+            for _ in range(20):
+                sent = fill(store, sent, 200)
+                found += consumer.poll(150)
+            while messages := consumer.poll(1000, 0.2):
+                found += messages
+            assert log_files(store)[0] > 0, "files went meanwhile"
+            assert len(found) + consumer.missed == sent
+        assert len({owner_of(view.body) for view in found}) == len(found)
+
+
+def test_the_store_starts_again_after_cleaning(tmp_path: Path) -> None:
+    store = StoreProcess(tmp_path / "store", **ALWAYS)
+    with store:
+        sent = fill(store, 0, 2000)
+        await_cleaned(store)
+    for how in (store.stop, store.crash):
+        with store:
+            assert log_files(store)[0] == store.control.load("min_offset") > 0
+            check_least(store)
+            check_readable(store, sent)
+            sent = fill(store, sent, 300)
+            await_cleaned(store)
+            check_readable(store, sent)
+            how()
+
+
+def test_a_queue_that_lost_everything_goes_on_counting(tmp_path: Path) -> None:
+    store = StoreProcess(tmp_path / "store", **ALWAYS)
+    with store:
+        with Producer(store.path) as producer:
+            for _ in range(7):
+                producer.send("quiet", b"x", queue=0)
+        sent = fill(store, 0, 1000)
+        await_cleaned(store)
+        assert least_offsets(store, "quiet")[0] == 7
+    with store:
+        assert least_offsets(store, "quiet")[0] == 7
+        with Producer(store.path) as producer:
+            assert producer.send("quiet", b"y", queue=0).queue_offset == 7
+        with Consumer(store.path, "quiet", offset=2) as consumer:
+            (view,) = consumer.poll(10, 5.0)
+            assert (view.queue_offset, view.body) == (7, b"y")
+            assert consumer.missed == 5
+        fill(store, sent, 10)
+
+
+# -- kills
+
+
+POINTS = {
+    "clean:published": (1, 2),
+    "clean:corrected": (1, 2),
+    "clean:unlinked": (1, 2, 7),
+    "clean:queue": (1, 3),
+}
+
+
+@pytest.mark.parametrize("everyone", [False, True], ids=["clean", "everyone"])
+@pytest.mark.parametrize(
+    ("point", "passes"), [(point, n) for point, passes in POINTS.items() for n in passes]
+)
+def test_killed_between_two_steps(
+    fault_build: Path, tmp_path: Path, point: str, passes: int, *, everyone: bool
+) -> None:
+    """Clean dies at the point; its successor, or the next start of the whole store, goes on."""
+    token = tmp_path / "token"
+    environ = {
+        "PYTHONPATH": os.pathsep.join(
+            filter(None, [str(fault_build), os.environ.get("PYTHONPATH", "")])
+        ),
+        "SILOMQ_FAULT": f"{point}:{passes}",
+        "SILOMQ_FAULT_TOKEN": str(token),
+    }
+    settings = {**BY_HAND, "delete_file_batch_max": 3, "environ": environ}
+    store = StoreProcess(tmp_path / "store", **settings)
+    with store:
+        sent = fill(store, 0, 1500)
+        token.touch()
+        pid = store.pid("clean")
+        with Admin(store.path) as admin:
+            admin.clean()
+        eventually(lambda: not token.exists(), f"{point} was passed {passes} times")
+        if everyone:
+            store.crash()
+            store.start()
+        else:
+            store.await_successor("clean", pid)
+        check_readable_now(store, sent)
+        silo("clean", store=store.path)
+        await_cleaned(store)
+        eventually(lambda: store.control.load("manual_runs") == 0, "the request is used up")
+        check_least(store)
+        eventually(lambda: _queues_are_clean(store), "queue files go")
+        sent = fill(store, sent, 300)
+        check_readable(store, sent)
+        store.stop()
+    with store:
+        check_readable(store, sent)
+
+
+def check_readable_now(store: StoreProcess, sent: int) -> None:
+    """Files may go while it reads: what it does not miss is there, to the last message."""
+    found: list[MessageView] = []
+    with Consumer(store.path, "alpha") as consumer:
+        while messages := consumer.poll(1000):
+            found += messages
+    for queue_id in range(3):
+        offsets = [view.queue_offset for view in found if view.queue_id == queue_id]
+        assert offsets == sorted(set(offsets))
+        assert offsets[-1] == (sent - 1 - queue_id) // 3
