@@ -11,7 +11,8 @@ from ..store.cleaning import MANUAL_RUNS
 from .common import say, store_option
 
 _EPILOG = """\b
-Example:
+Examples:
+  silo clean
   silo clean --store /var/lib/silomq && silo status --store /var/lib/silomq
 """
 

@@ -130,16 +130,21 @@ class QueueFiles:
             name = file_name(base)
             fresh = name not in folder.names()
             orphan = fresh and not file_bases(folder)
-            with folder.file(name, write=True, create=True) as fd:
-                if fresh:
-                    disk.set_size(fd, self.file_size)
-                disk.allocate(fd, start, length)
-                mapping = disk.map_file(fd, start, length, writable=True)
-                disk.shape_small(mapping)
-                if length > WINDOW_UNIT:
-                    disk.warm(mapping, 0, length)
-                if orphan and position > base:
-                    disk.write_at(fd, BLANK_ENTRY * ((position - base) // ENTRY_SIZE), 0)
+            try:
+                with folder.file(name, write=True, create=True) as fd:
+                    if fresh:
+                        disk.set_size(fd, self.file_size)
+                    disk.allocate(fd, start, length)
+                    mapping = disk.map_file(fd, start, length, writable=True)
+                    disk.shape_small(mapping)
+                    if length > WINDOW_UNIT:
+                        disk.warm(mapping, 0, length)
+                    if orphan and position > base:
+                        disk.write_at(fd, BLANK_ENTRY * ((position - base) // ENTRY_SIZE), 0)
+            except OSError:
+                if fresh:  # the next try must find it as new, and fill it up
+                    folder.unlink(name)
+                raise
         finally:
             folder.close()
         return mapping, (base + start) // ENTRY_SIZE
