@@ -65,6 +65,7 @@ class Consumer:
         self.topic = topic
         self.missed = 0
         self._leased = -1
+        self._active_end = 0
         self._thread = threading.get_ident()
         self._folders: list[Folder] = []
         self._link = Connection(store)
@@ -91,6 +92,7 @@ class Consumer:
         log = self._root.folder(COMMIT_LOG)
         self._folders += [self._queue_root, log]
         self._log = LogReader(log, config.file_size_commit_log)
+        self._wrote = self._link.control.word("wrote")
         self._queues = [_Queue(queue_id, slots[queue_id], self._link) for queue_id in chosen]
         for queue in self._queues:
             start = (
@@ -179,7 +181,10 @@ class Consumer:
         first = queue.next
         entries = queue.reader.entries(first, count)
         end = queue.file + self._log.file_size
-        if not queue.file <= entries[0][0] <= entries[-1][0] < end:
+        if (
+            not queue.file <= entries[0][0] <= entries[-1][0] < end
+            or self._wrote.load() > self._active_end
+        ):
             end = self._enter(queue, entries[0][0])
             entries = [entry for entry in entries if entry[0] < end]
         record = self._log.record
@@ -190,12 +195,14 @@ class Consumer:
         return found
 
     def _enter(self, queue: _Queue, at: int) -> int:
-        """The queue goes on in another commit-log file: its end. An old file is leased, the one
-        that is written needs no lease: it never goes.
+        """The queue goes on in another commit-log file, or the store does: the queue's file's end.
+
+        An old file is leased, the one that is written needs no lease: it never goes.
         """
         size = self._log.file_size
         queue.file = at - at % size
-        active = self._link.control.load("wrote") // size * size
+        active = max(0, self._wrote.load() - 1) // size * size
+        self._active_end = active + size
         files = [q.file for q in self._queues if q.file < active and q.next < q.end.load()]
         lowest = min(files, default=-1)
         if lowest != self._leased:

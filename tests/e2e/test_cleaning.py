@@ -15,7 +15,10 @@ from e2e.running import silo
 from silomq import Admin, Consumer, Producer
 from silomq.shm import segments
 from silomq.shm._memory import Mapping
+from silomq.store import progress
+from silomq.store.cleaning import MANUAL_RUNS
 from silomq.store.consumequeue import ENTRY
+from silomq.store.disk import Folder
 from silomq.store.table import TopicTable
 
 if TYPE_CHECKING:
@@ -71,6 +74,25 @@ def log_files(store: StoreProcess) -> list[int]:
 def active(store: StoreProcess) -> int:
     """Offset of the file that the log's last byte is in: all before it may go."""
     return (store.control.load("wrote") - 1) // LOG_FILE * LOG_FILE
+
+
+def await_durable(store: StoreProcess) -> None:
+    """Waits until clean could remove everything before the active file."""
+    ours = Folder.open(store.path / "silomq")
+
+    def is_durable() -> bool:
+        found = progress.read(ours)
+        return found is not None and found["dispatched"] == store.control.load("wrote")
+
+    eventually(is_durable, "queues and index are durable")
+    ours.close()
+
+
+def runs_left(store: StoreProcess) -> int:
+    """Of the last request to clean by hand."""
+    if store.control.load("manual_seen") != store.control.load("manual_asked"):
+        return MANUAL_RUNS
+    return store.control.load("manual_runs")
 
 
 def await_cleaned(store: StoreProcess) -> None:
@@ -161,12 +183,11 @@ def _queues_are_clean(store: StoreProcess) -> bool:
 def test_by_hand_only_when_asked(tmp_path: Path) -> None:
     with StoreProcess(tmp_path / "store", **BY_HAND) as store:
         sent = fill(store, 0, 800)
-        seen = store.control.load("flushes")
-        eventually(lambda: store.control.load("flushes") > seen or log_files(store)[0], "flushed")
+        await_durable(store)
         assert log_files(store)[0] == 0
         assert b"asked" in silo("clean", store=store.path).stderr
         await_cleaned(store)
-        eventually(lambda: store.control.load("manual_runs") == 0, "the request is used up")
+        eventually(lambda: runs_left(store) == 0, "the request is used up")
         left = log_files(store)[0]
         sent = fill(store, sent, 800)
         assert log_files(store)[0] == left, "nothing goes without another request"
@@ -184,7 +205,7 @@ def test_nothing_goes_before_its_time(tmp_path: Path) -> None:
         eventually(lambda: log_files(store)[0] == 2 * LOG_FILE, "two files have expired")
         with Admin(store.path) as admin:
             admin.clean()
-        eventually(lambda: store.control.load("manual_runs") == 1, "runs without effect")
+        eventually(lambda: runs_left(store) <= 1, "runs without effect")
         assert log_files(store)[0] == 2 * LOG_FILE
         check_readable(store, sent)
         check_least(store)
@@ -197,8 +218,9 @@ def test_a_reader_keeps_its_file_for_a_while(tmp_path: Path) -> None:
         with Consumer(store.path, "alpha", queues=[0]) as consumer:
             found = consumer.poll(5)
             assert [view.queue_offset for view in found] == [0, 1, 2, 3, 4]
+            await_durable(store)
             silo("clean", store=store.path)
-            eventually(lambda: store.control.load("manual_runs") == 1, "clean has tried")
+            eventually(lambda: runs_left(store) <= 1, "clean has tried")
             assert log_files(store)[0] == 0, "the reader's file is there"
             while messages := consumer.poll(50):
                 found += messages
@@ -209,6 +231,43 @@ def test_a_reader_keeps_its_file_for_a_while(tmp_path: Path) -> None:
             silo("clean", store=store.path)
             await_cleaned(store)
             assert consumer.poll(1) == []
+
+
+def test_a_reader_keeps_a_file_that_grew_old_under_it(tmp_path: Path) -> None:
+    settings = {**BY_HAND, "destroy_mapped_file_interval_forcibly_ms": 3_600_000}
+    with StoreProcess(tmp_path / "store", **settings) as store:
+        sent = fill(store, 0, 30)
+        with Consumer(store.path, "alpha", queues=[0]) as consumer:
+            found = consumer.poll(5)
+            assert active(store) == 0, "it needs no lease yet"
+            sent = fill(store, sent, 1000)
+            found += consumer.poll(2)
+            assert active(store) > 0
+            await_durable(store)
+            silo("clean", store=store.path)
+            eventually(lambda: runs_left(store) <= 1, "clean has tried")
+            assert log_files(store)[0] == 0
+            while messages := consumer.poll(50):
+                found += messages
+            assert [v.queue_offset for v in found] == list(range(-(-sent // 3)))
+            assert consumer.missed == 0
+
+
+def test_a_lease_ends_with_its_reader(tmp_path: Path) -> None:
+    settings = {**BY_HAND, "destroy_mapped_file_interval_forcibly_ms": 3_600_000}
+    with StoreProcess(tmp_path / "store", **settings) as store:
+        fill(store, 0, 1000)
+        consumer = Consumer(store.path, "alpha")
+        assert len(consumer.poll(3)) == 3
+        store.replace("registry")
+        store.replace("clean")
+        await_durable(store)
+        silo("clean", store=store.path)
+        eventually(lambda: runs_left(store) <= 10, "clean has tried")
+        assert log_files(store)[0] == 0, "a lease outlives the processes that know of it"
+        consumer.close()
+        silo("clean", store=store.path)
+        await_cleaned(store)
 
 
 def test_a_reader_that_is_too_slow_goes_on_at_the_earliest(tmp_path: Path) -> None:
@@ -325,7 +384,7 @@ def test_killed_between_two_steps(
         check_readable_now(store, sent)
         silo("clean", store=store.path)
         await_cleaned(store)
-        eventually(lambda: store.control.load("manual_runs") == 0, "the request is used up")
+        eventually(lambda: runs_left(store) == 0, "the request is used up")
         check_least(store)
         eventually(lambda: _queues_are_clean(store), "queue files go")
         sent = fill(store, sent, 300)
