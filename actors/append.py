@@ -66,6 +66,7 @@ class Append(Actor):
         self.wanted = self.control.own("file_wanted")
         self.flush_error = self.control.word("flush_error")
         self.allocate_error = self.control.word("allocate_error")
+        self.disk_flags = self.control.word("disk_flags")
         self.file: LogFile | None = None
         self.warmed = self.control.word("warmed")
         self.prefaulted = 0
@@ -144,7 +145,7 @@ class Append(Actor):
 
     def _choose_status(self) -> None:
         """What to answer instead of appending: nothing, or why the store takes no messages now."""
-        if self.flush_error.load():
+        if self.flush_error.load() or self.disk_flags.load():
             self.kernel.refuse_status = PutMessageStatus.SERVICE_NOT_AVAILABLE
         elif self.file is None and not self._open_file() and self.allocate_error.load():
             self.kernel.refuse_status = PutMessageStatus.CREATE_MAPPED_FILE_FAILED

@@ -1,31 +1,230 @@
-"""clean: removes what has expired and watches the disk.
+"""clean: removes what has expired, and watches the disk.
 
-The only writer of `min_offset` and `disk_flags`, the only process that unlinks commit-log files.
+The only writer of `min_offset`, of each queue's `min_offset` and of `disk_flags`, and the only
+process that unlinks files of a running store. What may go is decided by `store/cleaning.py`.
+
+The order: the log's new `min_offset`, the queues' new minima, then the commit-log files, oldest
+first, then queue files and index files. Whoever reads looks at the minima before it opens a file. A
+clean that is killed leaves files below `min_offset`, which its successor removes; after a restart
+of the whole store they are the log's beginning again, and nothing that leads to them is gone.
 """
 
 from __future__ import annotations
 
+import time
+from collections import deque
+
+from ..shm._words import fault, wait_any
+from ..store import progress, removing
+from ..store.cleaning import (
+    HOUR_MS,
+    MANUAL_RUNS,
+    UNKNOWN,
+    DiskFlag,
+    Ratios,
+    expired,
+    is_hour_to_delete,
+    judge_disk,
+    released,
+    removable_below,
+)
+from ..store.consumequeue import QueueFiles
+from ..store.index import IndexFiles
 from .frame import TICK_S, Actor
+
+_BEAT_QUEUES = 256
+_NOT_KNOWN = 2**64 - 1
 
 
 class Clean(Actor):
-    """Keeps `min_offset` at the first commit-log file."""
+    """Looks at the disk every `clean_resource_interval_ms`, and at once when it is asked to."""
 
     name = "clean"
 
     def setup(self) -> None:
-        self.min_offset = self.control.own("min_offset")
+        settings, own = self.settings, self.control.own
+        self.min_offset = own("min_offset")
+        self.flags = own("disk_flags")
+        self.used = own("log_disk_used"), own("queue_disk_used")
+        self.cleaned_ms = own("cleaned_ms")
+        self.files_removed = own("files_removed")
+        self.manual_seen = own("manual_seen")
+        self.manual_runs = own("manual_runs")
+        self.asked = self.control.word("manual_asked")
         self.state = self.control.word("state")
+        self.folders = self.world.folders
+        self.log = self.world.log
+        self.queues = QueueFiles(
+            self.folders.consume_queue, settings.mapped_file_size_consume_queue
+        )
+        self.index = IndexFiles(
+            self.folders.index, settings.max_hash_slot_num, settings.max_index_num
+        )
+        self.ratios = Ratios(
+            settings.disk_max_used_space_ratio,
+            settings.disk_space_clean_forcibly_ratio,
+            settings.disk_space_warning_level_ratio,
+        )
+        self.waiting: dict[int, int] = {}
+        # Queue files that may go, one folder at a time: (topic, queue id, files).
+        self.pending: deque[tuple[str, int, tuple[int, ...]]] = deque()
+        self._look_at_disk()
+        left = [base for base in self.log.bases() if base < self.min_offset.load()]
+        if left:
+            self.logger.warning("goes on with what a killed clean had begun", files=len(left))
+        if self.min_offset.load():
+            self._remove(left)
 
     def run(self) -> None:
         every = self.settings.clean_resource_interval_ms / 1000
-        waited = every
+        pause = self.settings.delete_consume_queue_files_interval_ms / 1000
+        due = time.monotonic()
         while not self.stopping:
             self.beat()
-            if waited >= every:
-                waited = 0.0
-                bases = self.world.log.bases()
-                if bases:
-                    self.min_offset.store(bases[0])
-            self.state.wait(self.state.load(), TICK_S)
-            waited += TICK_S
+            words = [self.state, self.asked]
+            seen = [word.load() for word in words]
+            if self._is_asked() or time.monotonic() >= due:
+                self._clean_once()
+                due = time.monotonic() + every
+            if self.pending:
+                self._remove_queue_files(*self.pending.popleft())
+            patience = pause if self.pending else TICK_S
+            wait_any(words, seen, min(patience, max(0.0, due - time.monotonic())))
+
+    def _is_asked(self) -> bool:
+        """Takes up a request to clean by hand, which is good for MANUAL_RUNS runs."""
+        asked = self.asked.load()
+        if asked == self.manual_seen.load():
+            return False
+        self.manual_runs.store(MANUAL_RUNS)
+        self.manual_seen.store(asked)
+        return True
+
+    def _look_at_disk(self) -> tuple[bool, bool]:
+        """Sets the flags; (files must go at any hour, the oldest ones even before their time)."""
+        used = (
+            removing.disk_use(self.folders.commit_log),
+            removing.disk_use(self.folders.consume_queue),
+        )
+        for word, value in zip(self.used, used, strict=True):
+            word.store(_NOT_KNOWN if value == UNKNOWN else value)
+        before = DiskFlag(self.flags.load())
+        verdict = judge_disk(*used, before, self.ratios)
+        if verdict.flags != before:
+            self.flags.store(verdict.flags)
+            if verdict.flags:
+                self.logger.error(
+                    "the disk is too full: the store takes no messages until there is space",
+                    log_disk_used=used[0],
+                    queue_disk_used=used[1],
+                    limit=self.ratios.warning,
+                )
+            else:
+                self.logger.info("the disk has space again: the store takes messages")
+        return verdict.space_wanted, verdict.at_once
+
+    def _clean_once(self) -> None:
+        """One of RocketMQ's runs: looks at the disk, and removes what is due."""
+        space_wanted, at_once = self._look_at_disk()
+        runs = self.manual_runs.load()
+        if runs:
+            self.manual_runs.store(runs - 1)
+        hour = is_hour_to_delete(self.settings.delete_when, time.localtime().tm_hour)
+        if not (space_wanted or runs or hour):
+            self.waiting = {}
+            return
+        settings = self.settings
+        due = expired(
+            removing.log_ages(self.folders.commit_log),
+            file_size=self.log.file_size,
+            removable=removable_below(
+                self.control.load("wrote"), self._durable("dispatched"), self.log.file_size
+            ),
+            now_ms=int(time.time() * 1000),
+            reserved_ms=settings.file_reserved_time_h * HOUR_MS,
+            at_once=at_once and settings.clean_file_forcibly_enable,
+            most=settings.delete_file_batch_max,
+        )
+        bases, self.waiting = released(
+            due,
+            self.world.table.leases(),
+            file_size=self.log.file_size,
+            waiting=self.waiting,
+            now_ms=time.monotonic_ns() // 1_000_000,
+            patience_ms=settings.destroy_mapped_file_interval_forcibly_ms,
+        )
+        if bases:
+            self._remove(bases)
+            if at_once:
+                self._look_at_disk()
+
+    def _pause(self, seconds: float) -> None:
+        """Between two files, in steps that keep the heart beating."""
+        end = time.monotonic() + seconds
+        while not self.stopping and (left := end - time.monotonic()) > 0:
+            self.beat()
+            time.sleep(min(left, TICK_S))
+
+    def _durable(self, field: str) -> int:
+        """A field of the durable progress; 0 while there is none, which lets nothing go."""
+        found = progress.read(self.folders.ours)
+        return found[field] if found else 0
+
+    def _remove(self, bases: list[int]) -> None:
+        """Removes the log's first files, and all that leads only to them."""
+        if bases:
+            self.min_offset.store(max(self.min_offset.load(), bases[-1] + self.log.file_size))
+            fault("clean:published")
+        self._correct_queues()
+        fault("clean:corrected")
+        for base in bases:
+            if base != bases[0]:
+                self._pause(self.settings.delete_commit_log_files_interval_ms / 1000)
+            removing.remove(self.folders.commit_log, base)
+            self.files_removed.add(1)
+            fault("clean:unlinked")
+        # A power cut must not bring back records whose queue entries stay gone.
+        self.folders.commit_log.sync()
+        if bases:
+            self.cleaned_ms.store(int(time.time() * 1000))
+            self.logger.info(
+                "commit-log files removed", files=len(bases), min_offset=self.min_offset.load()
+            )
+        index = removing.clean_index(
+            self.index, self.min_offset.load(), self._durable("index_name")
+        )
+        if index:
+            self.logger.info("index files removed", files=len(index))
+
+    def _correct_queues(self) -> None:
+        """Sets each queue's minimum to its first entry whose record is not below the log's."""
+        table = self.world.table
+        cleaner = removing.QueueCleaner(
+            self.queues, self.min_offset.load(), self._durable("dispatched")
+        )
+        self.pending.clear()
+        ends = table.queue_column("max_offset")
+        for slot, (least, end) in enumerate(
+            zip(table.queue_column("min_offset"), ends, strict=False)
+        ):
+            if slot % _BEAT_QUEUES == 0:
+                self.beat()
+            if end == 0:
+                continue
+            topic_index, queue_id = table.queue(slot)
+            topic = table.topic_name(topic_index)
+            found = cleaner.look(topic, queue_id, least, end)
+            if found.min_offset != least:
+                # SYNC: queue-min publish
+                table.own_queue_word(slot, "min_offset").store(found.min_offset)
+            if found.files:
+                self.pending.append((topic, queue_id, found.files))
+
+    def _remove_queue_files(self, topic: str, queue_id: int, bases: tuple[int, ...]) -> None:
+        folder = self.queues.folder(topic, queue_id)
+        try:
+            for base in bases:
+                removing.remove(folder, base)
+                fault("clean:queue")
+        finally:
+            folder.close()

@@ -73,6 +73,7 @@ class World:
     registry_mail: tuple[socket.socket, socket.socket]
     sessions: dict[int, Session] = field(default_factory=dict)
     report: dict[str, object] = field(default_factory=dict)
+    supervisor: int = field(default_factory=os.getpid)  # process number
 
     def __post_init__(self) -> None:
         self.control = Control(self.control_memory)
@@ -125,7 +126,7 @@ class Actor:
 
     def live(self, ready_fd: int) -> int:
         """The whole life of the process; its exit status."""
-        die_with_parent()
+        die_with_parent(self.world.supervisor)
         setproctitle.setproctitle(f"silomq[{self.world.store_name}] {self.name}")
         signal.signal(signal.SIGTERM, self._on_term)
         # A wait that Python resumes after a signal is ended through this descriptor instead.
@@ -154,11 +155,10 @@ class Actor:
         return 0
 
 
-def die_with_parent() -> None:
-    """Asks the kernel to kill this process when its parent dies, and checks that it has not died
-    before.
+def die_with_parent(parent: int) -> None:
+    """Asks the kernel to kill this process when its parent, the process `parent`, dies; ends it if
+    that has happened before, or it would go on alone, beside the store's next processes.
     """
-    parent = os.getppid()
     if _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG) failed")
     if os.getppid() != parent:

@@ -40,6 +40,7 @@ class Registry(Actor):
     def setup(self) -> None:
         self.table = self.world.table
         self.state = self.control.word("state")
+        self.manual_asked = self.control.own("manual_asked")
         filed = self.table.repair()
         if filed:
             self.logger.warning("filed queues that a killed registry had not", queues=filed)
@@ -149,6 +150,7 @@ class Registry(Actor):
         connection.close()
         if number is not None:
             self.sessions[number].closing = True
+            self.table.lease(self.sessions[number].index, None)
             mail.post(self.inbox, {"do": "closing", "session": number})
 
     def _serve(self, connection: socket.socket) -> None:
@@ -194,6 +196,12 @@ class Registry(Actor):
                 return self._open(connection, str(request["topic"]), write=bool(request["write"]))
             case "watch":
                 return self._watch([int(slot) for slot in request["slots"]]), ()
+            case "lease":
+                return self._lease(connection, request["offset"]), ()
+            case "clean":
+                self.manual_asked.add(1)
+                self.manual_asked.wake()
+                return {"ok": True}, ()
             case "create":
                 return self.topics.create(str(request["topic"]), int(request["queues"])), ()
             case "topics":
@@ -217,6 +225,16 @@ class Registry(Actor):
             if not 0 <= slot < self.table.queue_count:
                 raise ValueError(f"there is no queue slot {slot}")
             self.control.watch(slot)
+        return {"ok": True}
+
+    def _lease(self, connection: socket.socket, offset: int | None) -> dict[str, Any]:
+        """The client reads the commit-log file that holds `offset`, which clean spares for a while;
+        null: none.
+        """
+        if offset is not None and not 0 <= int(offset) < 2**63:
+            raise ValueError(f"there is no commit-log offset {offset}")
+        number = self.by_connection[connection.fileno()]
+        self.table.lease(self.sessions[number].index, offset)
         return {"ok": True}
 
     # -- sessions
@@ -248,6 +266,7 @@ class Registry(Actor):
             "sync_flush_timeout_ms": settings.sync_flush_timeout_ms,
             "append_crc": settings.enabled_append_prop_crc,
             "producer_spin_us": settings.producer_spin_us,
+            "page_cache_busy_ms": settings.os_page_cache_busy_timeout_ms,
             "file_size_commit_log": settings.mapped_file_size_commit_log,
             "file_size_consume_queue": settings.mapped_file_size_consume_queue,
         }

@@ -48,7 +48,13 @@ def status(store: Path, *, as_json: bool) -> None:
         f"{found['store']}: {found['state']}, {found['flush_disk_type']}, up {duration(up_s)}",
         soft_wrap=True,
     )
-    for table in (_positions(found), _counts(found), _processes(found), _start_up(found)):
+    for table in (
+        _positions(found),
+        _counts(found),
+        _disk(found),
+        _processes(found),
+        _start_up(found),
+    ):
         console.print()
         console.print(table)
     for field, what in (
@@ -57,6 +63,8 @@ def status(store: Path, *, as_json: bool) -> None:
     ):
         if found[field]:
             say(f"silo: {what}: {os.strerror(found[field])}")
+    if found["disk"]["flags"]:
+        say("silo: the disk is too full: the store takes no messages until there is space")
 
 
 def _table(title: str, *columns: str, right: tuple[int, ...] = ()) -> Table:
@@ -94,6 +102,19 @@ def _counts(found: dict[str, Any]) -> Table:
         ("locked_bytes", "bytes locked in memory"),
     ):
         table.add_row(label, f"{found[name]:,}")
+    return table
+
+
+def _disk(found: dict[str, Any]) -> Table:
+    table = _table("Disk", "what", "value", right=(1,))
+    for name, label in (("log_used_percent", "commit log"), ("queue_used_percent", "queues")):
+        used = found["disk"][name]
+        table.add_row(f"disk of the {label}, used", "-" if used is None else f"{used} %")
+    table.add_row("flags", ", ".join(found["disk"]["flags"]) or "-")
+    last = found["cleaned_ms"] / 1000
+    table.add_row("last removal", f"{duration(time.time() - last)} ago" if last else "-")
+    table.add_row("commit-log files removed", f"{found['files_removed']:,}")
+    table.add_row("runs left of `silo clean`", str(found["manual_runs"]))
     return table
 
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import click
 
 from .. import __version__
+from .clean import clean
 from .common import say
 from .dump import dump
 from .look import status, topics
@@ -48,7 +49,7 @@ def silo(context: click.Context) -> None:
         click.echo(context.get_help())
 
 
-for _command in (serve, send, tail, status, topics, config, dump, verify, repair):
+for _command in (serve, send, tail, status, topics, clean, config, dump, verify, repair):
     silo.add_command(_command)
 
 

@@ -57,6 +57,7 @@ cdef class RingProducer:
     cdef readonly dict routes
     cdef SendFuture first, last, first_durable, last_durable
     cdef public int waiting         # futures that have callbacks, for the thread that serves them
+    cdef public bint stalled        # a wait found append stuck: look again before each put
     cdef int64_t spin_ns, sync_timeout_ns
     cdef readonly double send_timeout_s
     cdef readonly object closed     # None, or the exception that every further call raises

@@ -8,6 +8,7 @@ class RingProducer:
     routes: dict[str, Route]
     send_timeout_s: float
     waiting: int
+    stalled: bool
     closed: Exception | None
     def __init__(self, config: StoreConfig, *, send_timeout_s: float) -> None: ...
     def configure(self, config: StoreConfig) -> None: ...

@@ -14,6 +14,7 @@ from silomq.client._future cimport F_APPENDED, F_DONE, F_FAILED, DURABLE, MEMORY
 from ..store.errors import IllegalMessage
 from ..store.status import PutMessageStatus
 from .errors import SendTimeout
+from .refusals import refusal
 
 cdef uint64_t ONE = 1
 # A sync is waited for awake, but offering the core: flush wakes faster than we would.
@@ -71,6 +72,8 @@ cdef class RingProducer:
         while True:
             if self.closed is not None:
                 raise self.closed
+            if self.stalled:
+                self.check_stalled()
             rest = self.capacity - self.at
             need = length if rest >= length else rest
             if self.capacity - (self.head - self.tail) < need:
@@ -95,8 +98,7 @@ cdef class RingProducer:
         if silo_monotonic_ns() >= deadline:
             raise SendTimeout(
                 f"the ring is full: {self.head - self.tail} bytes wait for the store, which takes "
-                "messages more slowly than this producer sends them"
-            )
+                "messages more slowly than this producer sends them")
         silo_store(self.ring + RING_HEAD, self.head)  # a pad may not have been published yet
         self.ring_bell()
         return self.wait_change(self.ring + RING_TAIL, self.tail, 0.05)
@@ -192,8 +194,7 @@ cdef class RingProducer:
             memcpy(&future.outcome, self.ring + RING_DATA + future.at + FRAME_RESULT,
                    sizeof(silo_result))
             if future.outcome.status != PUT_OK:
-                future.error = IllegalMessage(
-                    PutMessageStatus(future.outcome.status), "the store refused the message")
+                future.error = refusal(future.outcome.status, self.control_view)
                 ready = self.finish(future, F_FAILED, ready)
             elif future.level == DURABLE:
                 future.state = F_APPENDED
@@ -250,9 +251,8 @@ cdef class RingProducer:
             if left <= 0:
                 known = ("appended, not yet durable" if future.state == F_APPENDED
                          else "not yet appended")
-                raise SendTimeout(
-                    f"no answer for {timeout_s:g} s; the message may still be stored: "
-                    f"state {known}")
+                raise SendTimeout(f"no answer for {timeout_s:g} s; the message may still be "
+                                  f"stored: state {known}")
             if future.state == F_APPENDED:
                 self.wait_change(
                     self.control + CONTROL_FLUSHED, flushed, min(left * 1e-9, 0.05), False)

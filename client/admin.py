@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from ..shm.control import ACTORS, ActorState, Control, StoreState
+from ..store.cleaning import DiskFlag
 from .session import Connection
 
 _WORDS = (
@@ -17,6 +18,9 @@ _WORDS = (
     "dispatched",
     "min_offset",
     "ready",
+    "files_removed",
+    "cleaned_ms",
+    "manual_runs",
     "records",
     "rejected",
     "dispatch_count",
@@ -29,6 +33,11 @@ _WORDS = (
     "started_ms",
     "store_time_ms",
 )
+
+
+def _percent(word: int) -> int | None:
+    """None: the store cannot read it."""
+    return word if word <= 100 else None
 
 
 @dataclass(frozen=True)
@@ -74,6 +83,11 @@ class Admin:
             **words,
             "dispatch_behind_bytes": words["wrote"] - words["dispatched"],
             "flush_behind_bytes": words["wrote"] - words["flushed"],
+            "disk": {
+                "log_used_percent": _percent(control.load("log_disk_used")),
+                "queue_used_percent": _percent(control.load("queue_disk_used")),
+                "flags": [flag.name for flag in DiskFlag(control.load("disk_flags"))],
+            },
             "flush_disk_type": "SYNC_FLUSH" if self._link.config.level == 1 else "ASYNC_FLUSH",
             "processes": processes,
             "start_up": self._link.request({"do": "report"})["report"],
@@ -110,6 +124,12 @@ class Admin:
         queues.
         """
         self._link.request({"do": "create", "topic": topic, "queues": queues})
+
+    def clean(self) -> None:
+        """Asks the store to remove expired files now, whatever the hour: RocketMQ's
+        executeDeleteFilesManually. The request is good for 20 runs, the first of them at once.
+        """
+        self._link.request({"do": "clean"})
 
     def close(self) -> None:
         self._link.close()

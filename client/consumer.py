@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import time
@@ -19,6 +20,8 @@ from .errors import StoreClosed
 from .received import MessageView
 from .session import Connection
 
+_NO_FILE = 2**63
+
 Start = Literal["earliest", "latest"] | int
 
 
@@ -28,9 +31,11 @@ class _Queue:
     def __init__(self, queue_id: int, slot: int, link: Connection) -> None:
         self.queue_id = queue_id
         self.slot = slot
+        self.start = link.table.queue_word(slot, "min_offset")
         self.end = link.table.queue_word(slot, "max_offset")
         self.arrival = link.control.arrival(slot)
         self.next = 0
+        self.file = _NO_FILE  # the commit-log file it was last read from, by offset
         self.reader: QueueReader | None = None
 
 
@@ -41,6 +46,10 @@ class Consumer:
     `queues` are queue ids (default: all that may be read). `offset` is where to begin: "earliest",
     "latest", a queue offset, or a mapping from queue id to one of these. Belongs to the thread that
     made it: another one gets a RuntimeError.
+
+    A reader of an old commit-log file says so to the store, which then keeps the file for a while
+    when its time has come. Messages that went before they were read are passed over, as RocketMQ
+    does (OFFSET_TOO_SMALL), and counted in `missed`.
 
     Raises StoreClosed when no store runs there, IllegalMessage when the topic does not exist.
     """
@@ -54,6 +63,9 @@ class Consumer:
         offset: Start | Mapping[int, Start] = "earliest",
     ) -> None:
         self.topic = topic
+        self.missed = 0
+        self._leased = -1
+        self._active_end = 0
         self._thread = threading.get_ident()
         self._folders: list[Folder] = []
         self._link = Connection(store)
@@ -80,6 +92,7 @@ class Consumer:
         log = self._root.folder(COMMIT_LOG)
         self._folders += [self._queue_root, log]
         self._log = LogReader(log, config.file_size_commit_log)
+        self._wrote = self._link.control.word("wrote")
         self._queues = [_Queue(queue_id, slots[queue_id], self._link) for queue_id in chosen]
         for queue in self._queues:
             start = (
@@ -95,7 +108,7 @@ class Consumer:
 
     def _resolve(self, queue: _Queue, start: str | int) -> int:
         if start == "earliest":
-            return self._link.table.queue_word(queue.slot, "min_offset").load()
+            return queue.start.load()
         if start == "latest":
             return queue.end.load()
         if isinstance(start, int) and start >= 0:
@@ -124,6 +137,8 @@ class Consumer:
                 raise StoreClosed(
                     f"the store at {self._link.path} stopped; everything in it was read"
                 )
+            if self._leased >= 0:
+                self._lease(-1)
             wait_any(self._words, seen, min(left, 1.0))
 
     def _take(self, limit: int) -> list[MessageView]:
@@ -137,9 +152,26 @@ class Consumer:
         return found
 
     def _read(self, queue: _Queue, limit: int) -> list[MessageView]:
-        count = min(limit, queue.end.load() - queue.next)  # SYNC: queue-max observe
-        if count <= 0:
-            return []
+        """Messages from where the queue is at, or from its least offset if that has moved on."""
+        while True:
+            least = queue.start.load()  # SYNC: queue-min observe
+            if least > queue.next:
+                self.missed += least - queue.next
+                queue.next = least
+            count = min(limit, queue.end.load() - queue.next)  # SYNC: queue-max observe
+            if count <= 0:
+                return []
+            try:
+                return self._read_files(queue, count)
+            except FileNotFoundError:
+                # The minima move before the files go: look at them again.
+                if queue.start.load() <= queue.next:
+                    raise
+
+    def _read_files(self, queue: _Queue, count: int) -> list[MessageView]:
+        """Messages of one commit-log file. Raises FileNotFoundError when it is gone, or the file of
+        the queue.
+        """
         if queue.reader is None:
             parent = self._queue_root.folder(self.topic)
             folder = parent.folder(str(queue.queue_id))
@@ -148,12 +180,40 @@ class Consumer:
             queue.reader = QueueReader(folder, self._link.config.file_size_consume_queue)
         first = queue.next
         entries = queue.reader.entries(first, count)
+        end = queue.file + self._log.file_size
+        if (
+            not queue.file <= entries[0][0] <= entries[-1][0] < end
+            or self._wrote.load() > self._active_end
+        ):
+            end = self._enter(queue, entries[0][0])
+            entries = [entry for entry in entries if entry[0] < end]
         record = self._log.record
         found = [
             MessageView(record(at, size), first + i) for i, (at, size, _) in enumerate(entries)
         ]
         queue.next = first + len(found)
         return found
+
+    def _enter(self, queue: _Queue, at: int) -> int:
+        """The queue goes on in another commit-log file, or the store does: the queue's file's end.
+
+        An old file is leased, the one that is written needs no lease: it never goes.
+        """
+        size = self._log.file_size
+        queue.file = at - at % size
+        active = max(0, self._wrote.load() - 1) // size * size
+        self._active_end = active + size
+        files = [q.file for q in self._queues if q.file < active and q.next < q.end.load()]
+        lowest = min(files, default=-1)
+        if lowest != self._leased:
+            self._lease(lowest)
+        return queue.file + size
+
+    def _lease(self, offset: int) -> None:
+        """Tells the store which commit-log file is the oldest that is being read; -1: none."""
+        self._leased = offset
+        with contextlib.suppress(StoreClosed):  # then nobody cleans, and what is left can be read
+            self._link.request({"do": "lease", "offset": None if offset < 0 else offset})
 
     def __iter__(self) -> Iterator[MessageView]:
         """Every message, for ever; ends when the store stops."""

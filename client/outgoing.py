@@ -27,18 +27,26 @@ RESERVED = frozenset(
         "INNER_MULTI_QUEUE_OFFSET",
     )
 )
+# RocketMQ's timer wheel, which delivers at a time of the message's own.
+TIMERS = frozenset(("TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS"))
 
 
 def encode_extra(properties: Mapping[str, str], *, wait_store: bool) -> bytes:
     """User properties, and WAIT=false where no sync is wanted, as the property string has them.
 
-    Raises IllegalMessage for a reserved name or RocketMQ's separators.
+    Raises IllegalMessage for a reserved name, RocketMQ's separators, or a timer.
     """
     taken = RESERVED.intersection(properties)
     if taken:
         raise IllegalMessage(
             PutMessageStatus.MESSAGE_ILLEGAL,
             f"property {min(taken)} is set by the store: use the argument of send, or another name",
+        )
+    timers = TIMERS.intersection(properties)
+    if timers:
+        raise IllegalMessage(
+            PutMessageStatus.WHEEL_TIMER_NOT_ENABLE,
+            f"property {min(timers)}: this store has no timer wheel, and would deliver at once",
         )
     return encode_properties({**properties, **({} if wait_store else {"WAIT": "false"})})
 

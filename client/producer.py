@@ -12,6 +12,7 @@ from typing import Literal, Self
 from ..shm.ring import RingClosed
 from ..store.errors import StoreError
 from ..store.record import decode_record
+from . import refusals
 from ._message import Route
 from ._sender import Sender
 from .errors import SessionLost, StoreClosed
@@ -61,6 +62,7 @@ class Producer(Sender):
         link = self._connection
         assert link.ring is not None
         self.configure(link.config)
+        self.stalled = False
         self.bind(link.ring, link.capacity, link.control.memory, link.bell)
 
     def __enter__(self) -> Self:
@@ -110,6 +112,7 @@ class Producer(Sender):
             raise self.closed
         why = self.closed_by_store
         if why == 0 and self._connection.is_alive():
+            self.stalled = self._stuck_ms() > 0
             return
         if why == RingClosed.BAD_FRAME:
             error: StoreError = SessionLost(
@@ -125,6 +128,20 @@ class Producer(Sender):
             return
         self.shut(error)
         raise error
+
+    def _stuck_ms(self) -> int:
+        """For how long append is stuck in one batch, if that is longer than the store allows."""
+        link = self._connection
+        return refusals.append_stuck_ms(link.control, link.config.page_cache_busy_ms)
+
+    def check_stalled(self) -> None:
+        """Before a put, when a wait has found append stuck. Raises IllegalMessage while it is:
+        nothing of the message was published.
+        """
+        stuck_ms = self._stuck_ms()
+        if stuck_ms:
+            raise refusals.page_cache_busy(stuck_ms, self._connection.config.page_cache_busy_ms)
+        self.stalled = False
 
     def serve_callbacks(self) -> None:
         """Starts the thread that resolves futures with callbacks, at the first of them."""

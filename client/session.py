@@ -44,6 +44,7 @@ class StoreConfig:
     sync_flush_timeout_ms: int
     append_crc: bool
     producer_spin_us: int
+    page_cache_busy_ms: int
     key_epoch_ms: int
     file_size_commit_log: int
     file_size_consume_queue: int
@@ -91,6 +92,7 @@ class Connection:
             sync_flush_timeout_ms=answer["sync_flush_timeout_ms"],
             append_crc=answer["append_crc"],
             producer_spin_us=answer["producer_spin_us"],
+            page_cache_busy_ms=answer["page_cache_busy_ms"],
             key_epoch_ms=month_bounds_ms(int(time.time() * 1000))[0],
             file_size_commit_log=answer["file_size_commit_log"],
             file_size_consume_queue=answer["file_size_consume_queue"],

@@ -435,6 +435,64 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             "diskSpaceWarningLevelRatio",
         ),
     ] = 90
+    clean_file_forcibly_enable: Annotated[
+        bool,
+        Switch(
+            "RocketMQ's. Off, no file goes before its time: a full disk then refuses puts instead.",
+            "cleanFileForciblyEnable",
+        ),
+    ] = True
+    delete_file_batch_max: Annotated[
+        int,
+        Number(
+            "files",
+            1,
+            10_000,
+            "RocketMQ's, for one run. The next run looks at the disk anew.",
+            "deleteFileBatchMax",
+        ),
+    ] = 10
+    delete_commit_log_files_interval_ms: Annotated[
+        int,
+        Duration(
+            "ms",
+            0,
+            60_000,
+            "RocketMQ's. Between two files: unlinking a large one keeps the disk busy.",
+            "deleteCommitLogFilesInterval",
+        ),
+    ] = 100
+    delete_consume_queue_files_interval_ms: Annotated[
+        int,
+        Duration(
+            "ms",
+            0,
+            60_000,
+            "RocketMQ's. Between two queues that lose files.",
+            "deleteConsumeQueueFilesInterval",
+        ),
+    ] = 100
+    destroy_mapped_file_interval_forcibly_ms: Annotated[
+        int,
+        Duration(
+            "ms",
+            0,
+            DAY_MS,
+            "RocketMQ's. So long a file that is due waits for a slow reader in it, then it goes.",
+            "destroyMapedFileIntervalForcibly",
+            "destroyMappedFileIntervalForcibly",
+        ),
+    ] = 120_000
+    os_page_cache_busy_timeout_ms: Annotated[
+        int,
+        Duration(
+            "ms",
+            200,
+            10 * 60_000,
+            "RocketMQ's. Append stuck for longer: puts are refused. Else it beats every 50 ms.",
+            "osPageCacheBusyTimeOutMills",
+        ),
+    ] = 1000
 
     heartbeat_timeout_ms: Annotated[
         int,

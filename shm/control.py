@@ -41,8 +41,15 @@ offset  size   type  field                meaning
 1296    8      u64   locked_bytes         allocate: bytes locked in memory
 1304    8      u64   warmed               allocate: log in memory below, if warmed. readers: append
 1408    8      u64   min_offset           clean: start of the first commit-log file; S
-1416    8      u64   disk_flags           clean: disk-full bits; S
+1416    8      u64   disk_flags           clean: disk-full bits. readers: append, clients; S
+1424    8      u64   log_disk_used        clean: the commit log's disk, %; 2^64-1 = not known
+1432    8      u64   queue_disk_used      clean: the consume queues' disk, %; 2^64-1 = not known
+1440    8      u64   cleaned_ms           clean: epoch ms of the last removal, 0 = none yet; S
+1448    8      u64   files_removed        clean: commit-log files removed so far; S
+1456    8      u64   manual_seen          clean: requests of `manual_asked` it has taken up; S
+1464    8      u64   manual_runs          clean: runs left of the last request; S
 1536    8      u64   topics               registry: topics in the table. readers: cli
+1544    8      u64   manual_asked         registry: requests to clean now. readers: clean; S
 1664    128    u64   watched              registry: bit per arrival word that has sleepers; S
 2048    1024   line  process              supervisor: 16 × 64 bytes: pid, starts, started_ms, state
 3072    1024   line  heartbeat            each actor its own 64 bytes: beat_ns (CLOCK_MONOTONIC)
@@ -120,7 +127,14 @@ CONTROL: dict[str, tuple[int, int]] = {
     "warmed": (1304, 8),
     "min_offset": (1408, 8),
     "disk_flags": (1416, 8),
+    "log_disk_used": (1424, 8),
+    "queue_disk_used": (1432, 8),
+    "cleaned_ms": (1440, 8),
+    "files_removed": (1448, 8),
+    "manual_seen": (1456, 8),
+    "manual_runs": (1464, 8),
     "topics": (1536, 8),
+    "manual_asked": (1544, 8),
     "watched": (1664, 128),
     "process": (2048, 1024),
     "heartbeat": (3072, 1024),

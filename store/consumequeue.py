@@ -19,6 +19,7 @@ offset  size  type  field      meaning
 
 from __future__ import annotations
 
+import contextlib
 import struct
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -146,16 +147,21 @@ class QueueFiles:
             name = file_name(base)
             fresh = name not in folder.names()
             orphan = fresh and not file_bases(folder)
-            with folder.file(name, write=True, create=True) as fd:
-                if fresh:
-                    disk.set_size(fd, self.file_size)
-                disk.allocate(fd, start, length)
-                mapping = disk.map_file(fd, start, length, writable=True)
-                disk.shape_small(mapping)
-                if length > WINDOW_UNIT:
-                    disk.warm(mapping, 0, length)
-                if orphan and position > base:
-                    disk.write_at(fd, BLANK_ENTRY * ((position - base) // ENTRY_SIZE), 0)
+            try:
+                with folder.file(name, write=True, create=True) as fd:
+                    if fresh:
+                        disk.set_size(fd, self.file_size)
+                    disk.allocate(fd, start, length)
+                    mapping = disk.map_file(fd, start, length, writable=True)
+                    disk.shape_small(mapping)
+                    if length > WINDOW_UNIT:
+                        disk.warm(mapping, 0, length)
+                    if orphan and position > base:
+                        disk.write_at(fd, BLANK_ENTRY * ((position - base) // ENTRY_SIZE), 0)
+            except OSError:
+                if fresh:  # the next try must find it as new, and fill it up
+                    folder.unlink(name)
+                raise
         finally:
             folder.close()
         return mapping, (base + start) // ENTRY_SIZE
@@ -184,12 +190,17 @@ class QueueFiles:
     def sync(self, topic: str, queue_id: int, first: int, end: int) -> None:
         """Makes the entries [first, end) of a queue durable, in as many files as hold them. Those
         before `first` are.
+
+        A file that is gone held what clean had found durable, and removed.
         """
         folder = self.folder(topic, queue_id)
         try:
             for base in file_bases(folder):
                 if first * ENTRY_SIZE < base + self.file_size and base < end * ENTRY_SIZE:
-                    with folder.file(file_name(base), write=True) as fd:
+                    with (
+                        contextlib.suppress(FileNotFoundError),
+                        folder.file(file_name(base), write=True) as fd,
+                    ):
                         disk.sync_data(fd)
             # A new file is durable only with its name; making it did not wait for that.
             if first == 0 or (first - 1) * ENTRY_SIZE // self.file_size != (

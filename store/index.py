@@ -31,6 +31,7 @@ offset  size  type  field         meaning
 
 from __future__ import annotations
 
+import contextlib
 import struct
 import time
 
@@ -137,7 +138,12 @@ class IndexFiles:
         return gone
 
     def sync(self, name: int) -> None:
-        """Makes a file durable, and its name: making it did not wait for that."""
-        with self.folder.file(str(name), write=True) as fd:
+        """Makes a file durable, and its name: making it did not wait for that. One that is gone
+        was durable, and clean removed it.
+        """
+        with (
+            contextlib.suppress(FileNotFoundError),
+            self.folder.file(str(name), write=True) as fd,
+        ):
             disk.sync_data(fd)
         self.folder.sync()

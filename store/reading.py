@@ -25,19 +25,19 @@ class LogReader:
 
     def __init__(self, folder: Folder, file_size: int) -> None:
         self._folder = folder
-        self._file_size = file_size
+        self.file_size = file_size
         self._views: OrderedDict[int, memoryview] = OrderedDict()
 
     def record(self, offset: int, size: int) -> bytes:
         """The `size` bytes at commit-log offset `offset`, copied. Raises FileNotFoundError when the
         file is gone, Corrupt when no record can be there.
         """
-        base = offset - offset % self._file_size
-        if offset < 0 or not 0 < size <= base + self._file_size - offset:
+        base = offset - offset % self.file_size
+        if offset < 0 or not 0 < size <= base + self.file_size - offset:
             raise Corrupt(
                 f"{self._folder.path}/{file_name(max(0, base))}",
                 offset,
-                f"a queue entry leads to {size} bytes here, which no file of {self._file_size} "
+                f"a queue entry leads to {size} bytes here, which no file of {self.file_size} "
                 "bytes holds: the consume queue is damaged, rebuild it",
             )
         view = self._views.get(base)
@@ -48,7 +48,7 @@ class LogReader:
 
     def _map(self, base: int) -> memoryview:
         with self._folder.file(file_name(base)) as fd:
-            mapping = disk.map_file(fd, 0, self._file_size, writable=False)
+            mapping = disk.map_file(fd, 0, self.file_size, writable=False)
         if len(self._views) >= _LOG_FILES:
             self._views.popitem(last=False)
         self._views[base] = memoryview(mapping)

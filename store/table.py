@@ -3,6 +3,7 @@ may write what.
 
 One shared segment a store. The registry writes topics, queues and grants; append each queue's next
 offset; reput each queue's greatest offset; clean the least. Everybody maps it, clients read-only.
+The leases, a word for each session, are the registry's too: where in the commit log a reader is.
 Entries are never moved or reused while a store lives, so a slot number is a queue's name for all
 processes.
 
@@ -24,6 +25,7 @@ offset  size  type  field         meaning
 80      8     u64   grants_at     position of the grants: a bitmap of topics for each session
 88      8     u64   grant_stride  bytes of one bitmap
 96      8     u64   max_sessions  bitmaps
+104     8     u64   leases_at     position of the leases (u64 each: commit-log offset + 1, 0 = none)
 ======  ====  ====  ============  =======
 
 Layout topic:
@@ -94,6 +96,7 @@ HEADER: dict[str, tuple[int, int]] = {
             "grants_at",
             "grant_stride",
             "max_sessions",
+            "leases_at",
         )
     )
 }
@@ -161,8 +164,12 @@ class Plan:
         return (self.max_topics + 511) // 512 * 64
 
     @property
-    def size(self) -> int:
+    def leases_at(self) -> int:
         return _page(self.grants_at + self.grant_stride * self.max_sessions)
+
+    @property
+    def size(self) -> int:
+        return _page(self.leases_at + 8 * self.max_sessions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +208,7 @@ class TopicTable:
         self._queues_at = header["queues_at"]
         self._grants_at = header["grants_at"]
         self._grant_stride = header["grant_stride"]
+        self._leases_at = header["leases_at"]
         self._by_name: dict[str, int] = {}
 
     @classmethod
@@ -217,6 +225,7 @@ class TopicTable:
             "grants_at": plan.grants_at,
             "grant_stride": plan.grant_stride,
             "max_sessions": plan.max_sessions,
+            "leases_at": plan.leases_at,
         }
         for name, value in values.items():
             OwnedWord(memory, HEADER[name][0]).store(value)
@@ -340,5 +349,17 @@ class TopicTable:
         self.view[at] |= 1 << (topic % 8)
 
     def revoke_all(self, session: int) -> None:
+        """Takes back what the session was granted, and its lease."""
         at, end = self._grant_range(session)
         self.view[at:end] = bytes(end - at)
+        self.lease(session, None)
+
+    def lease(self, session: int, offset: int | None) -> None:
+        """The session reads the commit-log file that holds `offset`; None: it reads none."""
+        word = OwnedWord(self.memory, self._leases_at + 8 * session)
+        word.store(0 if offset is None else offset + 1)
+
+    def leases(self) -> list[int]:
+        """Commit-log offsets in files that readers hold."""
+        words = self.view[self._leases_at : self._leases_at + 8 * self.max_sessions].cast("Q")
+        return [value - 1 for value in words.tolist() if value]

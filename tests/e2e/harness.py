@@ -46,6 +46,8 @@ SMALL: dict[str, object] = {
     "max_queues": 1024,
     "max_sessions": 64,
     "lock_mapped_file_enable": "false",
+    # A machine whose disk is rather full must not cost a test its messages.
+    "clean_file_forcibly_enable": "false",
 }
 
 

@@ -22,6 +22,7 @@ SMALL = (
     "mapped_file_size_commit_log=8388608",
     "max_hash_slot_num=10000",
     "max_index_num=40000",
+    "clean_file_forcibly_enable=false",
 )
 SMALL_OPTIONS = tuple(word for setting in SMALL for word in ("--set", setting))
 WAIT_S = 30.0

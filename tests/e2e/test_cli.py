@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 BAD_TOPICS = ["", "a/b", "..", "a\0b", "a b", "größe", "名", "x" * 128, "a\nb", "-.-"]
-COMMANDS = ["serve", "send", "tail", "status", "topics", "config"]
+COMMANDS = ["serve", "send", "tail", "status", "topics", "clean", "config"]
 
 
 @pytest.fixture(scope="module")

@@ -6,23 +6,23 @@ import contextlib
 import subprocess
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from crash.checking import Ack, Sent, body_of, check_index, check_messages
+from crash.checking import Ack, Sent, await_dispatch, body_of, check_index, check_messages
+from e2e import disks
 from e2e.harness import LONG, PYTHON, StoreProcess, eventually
 
-from silomq import Consumer, IllegalMessage, Producer, PutMessageStatus
+from silomq import Admin, Consumer, IllegalMessage, Producer, PutMessageStatus
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 IDLE_S = 8.0
 ANON_KIB = 40 * 1024
-TMPFS_BYTES = 12 << 20
 CLIENTS = """
 import sys
-from silomq import Consumer, Producer
+from silomq import Admin, Consumer, Producer
 producer = Producer(sys.argv[1])
 producer.send("t", b"x")
 consumer = Consumer(sys.argv[1], "t")
@@ -103,18 +103,12 @@ def test_actors_stay_small_under_load(tmp_path: Path) -> None:
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 12 MiB."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", f"size={TMPFS_BYTES}", "silomq-test", str(folder)]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-    except FileNotFoundError:
-        pytest.skip("no mount command")
-    if done.returncode:
-        pytest.skip(f"cannot mount a tmpfs: {done.stderr.strip()}")
-    yield folder
-    # Lazily: what a test still holds open must not keep the mount.
-    subprocess.run(["umount", "-l", folder], check=True)
+    with disks.small_disk(tmp_path / "disk", 12 * disks.MIB) as folder:
+        yield folder
+
+
+#: Nobody looks how full the disk is: it runs full in the middle of things.
+UNWATCHED: dict[str, Any] = {"clean_resource_interval_ms": 3_600_000}
 
 
 def fill_up(producer: Producer, sent: Sent, first: int) -> tuple[int, IllegalMessage]:
@@ -130,7 +124,7 @@ def fill_up(producer: Producer, sent: Sent, first: int) -> tuple[int, IllegalMes
 
 @pytest.mark.parametrize("victim", [None, "append", "allocate", "reput"])
 def test_a_full_disk_refuses_and_recovers(small_disk: Path, victim: str | None) -> None:
-    with StoreProcess(small_disk / "store", message_index_enable="true") as store:
+    with StoreProcess(small_disk / "store", **UNWATCHED) as store:
         ballast = small_disk / "ballast"
         ballast.write_bytes(b"\0" * (5 << 20))
         sent = Sent()
@@ -169,7 +163,7 @@ def _first_accepted(producer: Producer, sent: Sent, first: int) -> int:
 
 
 def test_readers_are_served_from_a_full_disk(small_disk: Path) -> None:
-    with StoreProcess(small_disk / "store") as store:
+    with StoreProcess(small_disk / "store", **UNWATCHED) as store:
         (small_disk / "ballast").write_bytes(b"\0" * (5 << 20))
         sent = Sent()
         with Producer(store.path, timeout=10.0) as producer:
@@ -180,3 +174,87 @@ def test_readers_are_served_from_a_full_disk(small_disk: Path) -> None:
                 messages = consumer.poll(1000, 5.0)
                 assert messages
                 found += len(messages)
+
+
+def test_queues_and_index_wait_for_space(small_disk: Path) -> None:
+    """The log has a file, the disk has nothing left: messages are taken in, and seen later."""
+    settings: dict[str, Any] = {
+        **UNWATCHED,
+        "max_index_num": 300,
+        "flush_consume_queue_thorough_interval_ms": 50,
+    }
+    with (
+        StoreProcess(small_disk / "store", **settings) as store,
+        Producer(store.path, timeout=10.0) as producer,
+    ):
+        sent = Sent()
+        for sequence in range(50):
+            _send(producer, sent, sequence)
+        eventually((store.path / "silomq" / "progress").exists, "progress is recorded")
+        pids = store.pids()
+        ballast = disks.fill_to(small_disk, 100)
+        for sequence in range(50, 400):  # new queues, and three index files
+            _send(producer, sent, sequence)
+        eventually(lambda: "no disk space for queues or index" in store.log(), "reput has noticed")
+        behind = store.control.load("dispatched")
+        assert behind < store.control.load("wrote")
+        store.replace("reput")  # its successor finds the disk as full
+        eventually(lambda: store.log().count("no disk space for queues") > 1, "it waits as well")
+        pids["reput"] = store.pid("reput")
+        for sequence in range(400, 450):
+            _send(producer, sent, sequence)
+        ballast.unlink()
+        check_index(store, check_messages(store, sent, ("alpha", "beta")))
+        assert store.pids() == pids, "nobody died"
+        assert store.control.load("flush_error") == 0
+        store.stop()
+    with store:
+        check_messages(store, sent, ("alpha", "beta"))
+
+
+def _send(producer: Producer, sent: Sent, sequence: int) -> None:
+    """To one queue at first, then to others too."""
+    topic, queue = ("alpha", 0) if sequence < 50 else (("alpha", "beta")[sequence % 2], 2)
+    result = producer.send(
+        topic, body_of(0, sequence), keys=f"a{sequence} b{sequence}", queue=queue
+    )
+    sent.acks.append(Ack.of(result, 0, sequence))
+
+
+def test_readers_and_cleaning_on_a_disk_without_a_byte(small_disk: Path) -> None:
+    """Cleaning by hand makes the space that the store needs to go on."""
+    settings: dict[str, Any] = {
+        "file_reserved_time_h": 0,
+        "delete_when": "00" if 6 < time.localtime().tm_hour < 18 else "12",
+        "flush_interval_commit_log_ms": 10,
+        "flush_interval_consume_queue_ms": 10,
+        "flush_consume_queue_thorough_interval_ms": 20,
+        **UNWATCHED,
+    }
+    with (
+        StoreProcess(small_disk / "store", **settings) as store,
+        Producer(store.path, timeout=10.0) as producer,
+    ):
+        sent = Sent()
+        for sequence in range(15_000):
+            sent.acks.append(
+                Ack.of(producer.send("alpha", body_of(0, sequence), queue=0), 0, sequence)
+            )
+        disks.fill_to(small_disk, 100)
+        following, error = fill_up(producer, sent, 15_000)
+        assert error.status == PutMessageStatus.CREATE_MAPPED_FILE_FAILED
+        assert "No space left" in str(error)
+        with Admin(store.path) as admin:
+            admin.clean()
+        eventually(lambda: store.control.load("files_removed"), "cleaning made space")
+        accepted = _first_accepted(producer, sent, following)
+        await_dispatch(store)
+        least = store.control.load("min_offset")
+        with Consumer(store.path, "alpha") as consumer:
+            found = {}
+            while messages := consumer.poll(1000, 0.2):
+                found.update({(m.queue_id, m.queue_offset): m.physical_offset for m in messages})
+            assert consumer.missed == 0
+        kept = [ack for ack in sent.acks if ack.physical_offset >= least]
+        assert found == {(a.queue_id, a.queue_offset): a.physical_offset for a in kept}
+        assert kept[-1].sequence == accepted

@@ -168,3 +168,18 @@ def test_entries_share_no_cache_line_with_other_writers() -> None:
     lines = {name: at // 64 for name, (at, _) in QUEUE.items()}
     assert len({lines["hash"], lines["next"], lines["max_offset"], lines["min_offset"]}) == 4
     assert find_queue(new_table().memory, b"t", 0) == -1
+
+
+def test_leases() -> None:
+    table = new_table(PLAN)
+    assert table.leases() == []
+    table.lease(0, 0)
+    table.lease(2, 700)
+    assert table.leases() == [0, 700]
+    table.lease(2, 900)
+    table.lease(0, None)
+    assert table.leases() == [900]
+    table.revoke_all(2)
+    assert table.leases() == []
+    assert table._leases_at >= table._grants_at + 3 * table._grant_stride
+    assert table._leases_at + 8 * PLAN.max_sessions <= PLAN.size
