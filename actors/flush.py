@@ -225,11 +225,10 @@ class Flush(Actor):
     def _note(self, published: dict[str, int], *, clean: bool) -> None:
         """Writes RocketMQ's checkpoint, then our record, which says what the checkpoint is."""
         flushed = self.flushed.load()
-        self.noted = Checkpoint(
+        self.noted = checkpoint.careful(
             self._time_at(flushed, self.noted.physic_msg_timestamp),
-            self._time_at(published["dispatched"], self.noted.logics_msg_timestamp),
+            self._time_at(published["dispatched"], self.noted.physic_msg_timestamp),
             self._full_index_time(published["index_name"]),
-            0,
             flushed,
         )
         checkpoint.write(self.world.folders.root, self.noted)

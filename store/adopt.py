@@ -12,7 +12,8 @@ from .checkpoint import Checkpoint
 from .commitlog import CommitLog
 from .consumequeue import QueueFiles, last_entry
 from .errors import Corrupt
-from .index import HEADER, HEADER_SIZE, IndexFiles
+from .index import ENTRY_SIZE, HEADER, HEADER_SIZE, IndexFiles
+from .properties import index_keys
 from .record import Record, decode_record
 
 _NO_INDEX = dict.fromkeys(
@@ -79,8 +80,8 @@ def _index_progress(
 ) -> tuple[dict[str, int], int]:
     """(index fields of the newest file that counts, offset from which records are to be indexed).
 
-    `durable_until` is the checkpoint's, epoch ms; None trusts all files. Files that do not count
-    are removed when dispatch begins.
+    `durable_until` is the checkpoint's, epoch ms, of a crashed store: only full files that end
+    before count. None trusts all files. Those that do not count are removed when dispatch begins.
     """
     last: dict[str, int] = dict(_NO_INDEX)
     indexed = 0
@@ -89,7 +90,7 @@ def _index_progress(
         if header is None:
             break
         begin_time, end_time, begin, end, slots, count = header
-        if durable_until is not None and end_time > durable_until:
+        if durable_until is not None and (end_time > durable_until or count < index.entries):
             break
         last = {
             "index_name": name,
@@ -100,13 +101,25 @@ def _index_progress(
             "begin_offset": begin,
             "end_offset": end,
         }
-        indexed = end
-    if indexed:
-        # After a crash the record's keys may go on in a file that does not count.
-        record = _record_at(log, indexed)
-        if durable_until is None and record is not None:
-            indexed += record.total_size
+        # The keys of the last record may go on in a file that does not count.
+        record = _record_at(log, end)
+        whole = record is not None and _entries_of(index, name, count, end) >= len(
+            index_keys(record.properties)
+        )
+        indexed = end + record.total_size if record is not None and whole else end
     return last, indexed
+
+
+def _entries_of(index: IndexFiles, name: int, count: int, offset: int) -> int:
+    """How many of the newest entries of an index file belong to the record at `offset`."""
+    found = 0
+    with index.folder.file(str(name)) as fd:
+        while found < count - 1:
+            entry = disk.read_at(fd, ENTRY_SIZE, index.entry_at(count - 1 - found))
+            if int.from_bytes(entry[4:12], "big") != offset:
+                break
+            found += 1
+    return found
 
 
 def _header(index: IndexFiles, name: int) -> tuple[int, int, int, int, int, int] | None:

@@ -72,6 +72,10 @@ class IndexFiles:
         self.entries = entries
         self.size = HEADER_SIZE + SLOT_SIZE * slots + ENTRY_SIZE * entries
 
+    def entry_at(self, number: int) -> int:
+        """Position of an entry in its file; entry 0 is never used."""
+        return HEADER_SIZE + SLOT_SIZE * self.slots + ENTRY_SIZE * number
+
     def names(self) -> list[int]:
         """The files' names as numbers (yyyyMMddHHmmssSSS), ascending; foreign names are left
         out.
@@ -127,8 +131,7 @@ class IndexFiles:
         written. The slots may still lead there.
         """
         with self.folder.file(str(name), write=True) as fd:
-            position = HEADER_SIZE + SLOT_SIZE * self.slots + ENTRY_SIZE * count
-            return disk.clear_behind(fd, position)
+            return disk.clear_behind(fd, self.entry_at(count))
 
     def remove_after(self, name: int) -> list[int]:
         """Removes the files that are newer than `name`: which."""

@@ -94,6 +94,14 @@ def read(ours: Folder) -> dict[str, int] | None:
     return max(whole, key=lambda slot: slot["generation"], default=None)
 
 
+def reserve(ours: Folder) -> None:
+    """Takes the record's space: a disk that is full later must not stop it from being written."""
+    with ours.file(PROGRESS, write=True, create=True) as fd:
+        disk.allocate(fd, 0, 2 * SLOT_SIZE)
+        disk.sync_data(fd)
+    ours.sync()
+
+
 def agrees(found: dict[str, int], checkpoint: Checkpoint) -> bool:
     """Whether RocketMQ's checkpoint is still the one that was written with this record."""
     return (found["physic"], found["logics"], found["index"]) == (

@@ -27,6 +27,8 @@ from .paths import ABORT, LAYOUT_FILE, LAYOUT_VERSION, TOPICS, StoreFolders, fil
 from .seals import Seals
 from .table import TopicTable
 
+OURS_KNOWN = "progress record"
+
 
 @dataclass
 class Report:
@@ -109,7 +111,7 @@ class StartUp:
         self._load_topics(extra_queues or {})
         found = self._recover_queues(found)
         self._dispatch(found)
-        tails.note_boot(self.folders.ours)
+        self._note()
         self.report.topics = self.table.topic_count
         self.report.queues = self.table.queue_count
         self.report.duration_ms = round((time.monotonic() - began) * 1000)
@@ -124,10 +126,10 @@ class StartUp:
         noted = checkpoint.read(self.folders.root)
         self.checkpoint = noted or Checkpoint()
         if found is not None and progress.agrees(found, self.checkpoint):
-            self.report.known_from = "progress record"
+            self.report.known_from = OURS_KNOWN
             self.report.clean = bool(found["clean"]) and not crashed
             return found
-        if noted is None:
+        if noted is None or (found is None and tails.ran_here(self.folders.ours)):
             self.report.known_from = "nothing: the whole log is read"
             return None
         self.report.known_from = "RocketMQ's checkpoint"
@@ -169,7 +171,7 @@ class StartUp:
 
     def _settle_end(self, start: int, end: LogEnd) -> None:
         """Cuts off what is torn, and makes durable what is not known to be."""
-        durable_until = self.checkpoint.safe_time_ms
+        durable_until = self.checkpoint.durable_time_ms
         refuse_damage(self.log, end, durable_until, power_cut=self.power_lost)
         first = self.log.bases()[0]
         Seals(self.folders).remove_outside(first, self.log.base_of(end.end))
@@ -271,6 +273,21 @@ class StartUp:
                 for topic, queue_id, _ in self.queues.queues()
             ]
             self.report.queue_bytes_cut = tails.cut_queues(self.queues, ends)
+
+    def _note(self) -> None:
+        """Before anything is appended: what a later start, here or by RocketMQ, must know."""
+        tails.note_boot(self.folders.ours)
+        progress.reserve(self.folders.ours)
+        noted = self.checkpoint
+        if self.report.known_from != OURS_KNOWN:
+            # RocketMQ's own may promise an index that a crash from now on takes away.
+            noted = checkpoint.careful(
+                noted.physic_msg_timestamp,
+                noted.logics_msg_timestamp,
+                noted.index_msg_timestamp,
+                noted.confirm_phy_offset,
+            )
+        checkpoint.write(self.folders.root, noted)
 
     def _unknown_queue(self, topic: str, queue_id: int) -> None:
         if self.table.find(topic) is not None:

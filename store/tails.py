@@ -34,6 +34,11 @@ def machine_stopped(ours: Folder) -> bool:
     return said != _BOOT_ID.read_bytes()
 
 
+def ran_here(ours: Folder) -> bool:
+    """Whether this store, and not only RocketMQ, has run here."""
+    return BOOT in ours.names()
+
+
 def note_boot(ours: Folder) -> None:
     """Says durably that the store runs in this boot of the machine, and has not stopped cleanly.
     For the end of a start-up: the tails are gone, nothing is appended yet.
