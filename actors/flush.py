@@ -18,7 +18,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from ..conf.settings import FlushDiskType
 from ..store import checkpoint, disk
 from ..store.checkpoint import Checkpoint
-from ..store.commitlog import LogFile
+from ..store.commitlog import LogFile, disk_full
 from ..store.consumequeue import ENTRY_SIZE, QueueFiles
 from ..store.index import IndexFiles
 from ..store.progress import ProgressFile
@@ -263,7 +263,12 @@ class Flush(Actor):
         sealed = set(self.seals.bases())
         for base in bases:
             if base < end and base not in sealed:
-                self.seals.write(base, seal_of(self.log, base))
+                try:
+                    self.seals.write(base, seal_of(self.log, base))
+                except OSError as error:
+                    # Nothing depends on a seal: it comes when there is space again.
+                    if not disk_full(error):
+                        raise
                 return
 
     def _sync_some(self, dirty: dict[int, tuple[int, int]]) -> None:

@@ -1,35 +1,40 @@
-"""Seals: what was said about a commit-log file when it was full, held against what it is now.
-
-This is where `silo verify` asks. Who writes seals gives the check of one; a store without a folder
-of seals has nothing to hold against.
-"""
+"""Seals: what was said about a commit-log file when it was full, held against what it is now."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING
+
+from ..store.commitlog import CommitLog
+from ..store.errors import StoreError
+from ..store.paths import OURS, file_name
+from ..store.seals import SEALS, Seals, seal_of
 
 if TYPE_CHECKING:
-    from .files import StoreFiles
+    from collections.abc import Iterator
 
-#: Below the store's folder.
-SEALS: Final = "silomq/seals"
-
-#: Given a store and the name of a seal: (position in the seal, what is wrong), nothing if sound.
-SealCheck: TypeAlias = "Callable[[StoreFiles, str], Iterable[tuple[int, str]]]"
+    from ..store.paths import StoreFolders
 
 
-def seal_names(files: StoreFiles) -> list[str]:
-    """The seals that the store has, ascending."""
-    try:
-        return sorted(os.listdir(f"{files.path}/{SEALS}"))
-    except FileNotFoundError:
-        return []
+def check_seals(folders: StoreFolders, file_size: int) -> Iterator[tuple[str, int, str]]:
+    """What is wrong with the seals of a store and what they seal: (path, position, what).
 
-
-def check_seals(files: StoreFiles, check: SealCheck) -> Iterable[tuple[str, int, str]]:
-    """What is wrong with the store's seals and what they seal: (path, position, what)."""
-    for name in seal_names(files):
-        for position, what in check(files, name):
-            yield f"{files.path}/{SEALS}/{name}", position, what
+    A sealed file that is gone was removed with the log's beginning: its seal goes later.
+    """
+    if SEALS not in folders.ours.names():
+        return
+    log = CommitLog(folders, file_size)
+    there = set(log.bases())
+    seals = Seals(folders)
+    for base in seals.bases():
+        if base not in there:
+            continue
+        path = f"{folders.root.path}/{OURS}/{SEALS}/{file_name(base)}.json"
+        try:
+            said, now = seals.read(base), seal_of(log, base)
+        except StoreError as error:
+            yield path, 0, str(error)
+            continue
+        if said is not None and said != now:
+            names = [name for name in said.__slots__ if getattr(said, name) != getattr(now, name)]
+            what = f"the file is not what was sealed: {', '.join(names)} differ"
+            yield f"{folders.commit_log.path}/{file_name(base)}", base, what

@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any
 
 from ..store import progress
 from ..store.fastjson import loads
-from ..store.paths import OURS, PROGRESS
+from ..store.paths import OURS, PROGRESS, StoreFolders
 from .check_index import check_index_file
 from .check_log import check_log_file
 from .check_queue import check_queue
 from .files import CHECKPOINT, CHECKPOINT_BYTES, BadInput, Checkpoint, StoreFiles
 from .findings import Facts, Finding, Result
 from .logs import LogView
-from .seals import SEALS, SealCheck, check_seals, seal_names
+from .seals import check_seals
 from .walk import Kind, holds_records, walk_file
 
 if TYPE_CHECKING:
@@ -63,7 +63,6 @@ def verify(
     *,
     workers: int | None = None,
     on_progress: Callable[[int, int], None] | None = None,
-    seal_check: SealCheck | None = None,
 ) -> Report:
     """Checks the store at `path` with up to `workers` processes (default: as many as may run).
 
@@ -95,12 +94,24 @@ def verify(
     report.counts = found.counts
     _check_times(files, checkpoint, found, report)
     _check_small_files(files, report)
-    if seal_check is not None:
-        report.findings += [Finding(*wrong) for wrong in check_seals(files, seal_check)]
-    elif seal_names(files):
-        report.notes.append(f"{files.path}/{SEALS} was not looked at")
+    report.findings += _check_seals(files, settings)
     report.findings.sort(key=lambda finding: (finding.path, finding.offset))
     return report
+
+
+def _check_seals(files: StoreFiles, settings: Settings) -> list[Finding]:
+    """Only our own stores have seals, and all of the folders."""
+    if not os.path.isdir(f"{files.path}/{OURS}"):
+        return []
+    try:
+        folders = StoreFolders(files.path)
+    except FileNotFoundError as error:
+        return [Finding(str(error.filename), 0, "the folder is missing")]
+    try:
+        size = settings.mapped_file_size_commit_log
+        return [Finding(*wrong) for wrong in check_seals(folders, size)]
+    finally:
+        folders.close()
 
 
 def _facts(files: StoreFiles, checkpoint: Checkpoint, report: Report) -> Facts:

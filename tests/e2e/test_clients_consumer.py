@@ -12,9 +12,11 @@ from e2e.harness import StoreProcess, eventually
 
 from silomq import Consumer, IllegalMessage, Producer, StoreClosed, StoreError
 from silomq.shm.control import CONTROL
+from silomq.store.errors import Corrupt
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from silomq import MessageView
     from silomq.client.consumer import Start
@@ -165,6 +167,28 @@ def test_wakes_up_within_milliseconds(
     with capsys.disabled():
         print(f"\nfrom send to poll: median {latencies[20]:.2f} ms, worst {latencies[-1]:.1f} ms")
     assert latencies[20] < 20
+
+
+def test_damaged_messages_are_named(tmp_path: Path) -> None:
+    """With `check_crc` no wrong body is handed out; what is good before and behind is."""
+    with StoreProcess(tmp_path / "store") as store:
+        with Producer(store.path) as producer:
+            sent = [producer.send("t", b"%04d" % i * 50, queue=0) for i in range(20)]
+        eventually(lambda: store.control.load("dispatched") == store.control.load("wrote"), "all")
+        (path,) = [p for p in (store.path / "commitlog").iterdir() if int(p.name) == 0]
+        with path.open("r+b") as file:
+            file.seek(sent[7].physical_offset + 120)
+            file.write(b"!")
+        with Consumer(store.path, "t", queues=[0], check_crc=True) as consumer:
+            assert [m.queue_offset for m in consumer.poll(100)] == list(range(7))
+            for _ in range(2):
+                with pytest.raises(Corrupt) as error:
+                    consumer.poll(100)
+                assert error.value.offset == sent[7].physical_offset
+            consumer.seek(0, 8)
+            assert [m.body for m in consumer.poll(100)] == [b"%04d" % i * 50 for i in range(8, 20)]
+        with Consumer(store.path, "t", queues=[0]) as consumer:
+            assert len(consumer.poll(100)) == 20
 
 
 def test_reput_is_told_which_queues_have_sleepers(store: StoreProcess, filled: str) -> None:

@@ -190,7 +190,8 @@ def test_queues_and_index_wait_for_space(small_disk: Path) -> None:
         sent = Sent()
         for sequence in range(50):
             _send(producer, sent, sequence)
-        eventually((store.path / "silomq" / "progress").exists, "progress is recorded")
+        progress = store.path / "silomq" / "progress"
+        eventually(lambda: any(progress.read_bytes()), "progress is recorded")
         pids = store.pids()
         ballast = disks.fill_to(small_disk, 100)
         for sequence in range(50, 400):  # new queues, and three index files

@@ -213,10 +213,6 @@ def test_after_a_clean_stop(stopped: Written, tmp_path: Path, release: str, thei
     exchange(stopped, tmp_path, release, theirs=theirs)
 
 
-@pytest.mark.xfail(
-    reason="we do not write RocketMQ's checkpoint yet: it deletes index files that end behind what "
-    "its own says, and dispatches anew only from there on, so older keys are not found"
-)
 @pytest.mark.parametrize("release", ["5.3.3", pytest.param("4.9.8", marks=LONG)])
 def test_killed_after_rocketmq_stopped(stopped: Written, tmp_path: Path, release: str) -> None:
     """Nothing but the last seconds is dispatched anew then: the checkpoint and the index files

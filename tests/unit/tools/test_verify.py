@@ -10,6 +10,9 @@ import pytest
 from unit.store import golden
 from unit.tools import stores
 
+from silomq.store.commitlog import CommitLog
+from silomq.store.paths import StoreFolders
+from silomq.store.seals import Seals, seal_of
 from silomq.tools.files import BadInput
 from silomq.tools.verify import Report, verify
 
@@ -134,6 +137,22 @@ def test_one_flipped_body_is_one_finding(normal: golden.Golden, copy: Path) -> N
 def test_flipped_checkpoint(copy: Path, at: int) -> None:
     flip(copy / "checkpoint", at)
     assert any(f.path == str(copy / "checkpoint") for f in check(copy).findings)
+
+
+def test_a_sealed_file_that_changed(copy: Path) -> None:
+    """Nothing but the seal covers what lies behind a file's end-of-file record."""
+    folders = StoreFolders(copy, create=True)
+    seals, log = Seals(folders), CommitLog(folders, golden.LOG_FILE_SIZE)
+    for base in log.bases()[:3]:
+        seals.write(base, seal_of(log, base))
+    assert check(copy).findings == []
+    base = log.bases()[1]
+    flip(copy / "commitlog" / f"{base:020d}", golden.LOG_FILE_SIZE - 1)
+    (found,) = check(copy).findings
+    assert found.offset == base
+    assert "crc32c" in found.what
+    (copy / "silomq" / "seals" / f"{base:020d}.json").write_text("{")
+    assert ["not a seal" in f.what for f in check(copy).findings] == [True]
 
 
 def test_lost_queue(copy: Path) -> None:
