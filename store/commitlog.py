@@ -99,6 +99,13 @@ class CommitLog:
             self.folders.commit_log.unlink(file_name(found))
         return gone
 
+    def data_span(self, base: int, position: int) -> tuple[int, int]:
+        """Where in a file, from `position` (bytes into it) on, anything was ever written: (first,
+        behind the last), the file's size twice for nowhere.
+        """
+        with self.folders.commit_log.file(file_name(base)) as fd:
+            return disk.data_span(fd, position)
+
     def sync(self, base: int) -> None:
         """Fdatasync of one file."""
         with self.folders.commit_log.file(file_name(base), write=True) as fd:

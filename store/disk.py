@@ -204,6 +204,24 @@ def data_behind(fd: int, position: int) -> Iterator[tuple[int, bytes]]:
             position = stop
 
 
+def data_span(fd: int, position: int) -> tuple[int, int]:
+    """From the first to behind the last byte at or behind `position` that was ever written; (end,
+    end) of the file without any. To look elsewhere would only make pages of zeros.
+    """
+    size = os.fstat(fd).st_size
+    first, last = size, size
+    while position < size:
+        try:
+            position = os.lseek(fd, position, os.SEEK_DATA)
+        except OSError as error:
+            if error.errno == errno.ENXIO:  # no data any more
+                break
+            raise
+        first = min(first, position)
+        position = last = os.lseek(fd, position, os.SEEK_HOLE)
+    return first, max(first, last)
+
+
 def _pages(position: int, data: bytes) -> Iterator[tuple[int, bytes]]:
     at = 0
     while at < len(data):
@@ -270,6 +288,11 @@ def set_size(fd: int, size: int) -> None:
     os.ftruncate(fd, size)
     if _recorder:
         _recorder.changed(fd, "size")
+
+
+def size_of(fd: int) -> int:
+    """Length of an open file, bytes."""
+    return os.fstat(fd).st_size
 
 
 def read_at(fd: int, size: int, offset: int) -> bytes:

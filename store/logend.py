@@ -68,9 +68,11 @@ def good_behind(log: CommitLog, found: LogEnd) -> tuple[int, int] | None:
     for base in log.bases():
         if base + log.file_size <= found.end:
             continue
-        view = memoryview(log.open(base).mapping)
-        start = max(0, found.end - base)
-        at, stored = kernel.find_record(view, start, base, found.newest)
+        first, last = log.data_span(base, max(0, found.end - base))
+        view = memoryview(log.open(base).mapping)[:last]
+        at, stored = (
+            kernel.find_record(view, first, base, found.newest) if first < last else (-1, 0)
+        )
         if at >= 0:
             return base + at, stored
     return None
@@ -111,10 +113,12 @@ def cut(log: CommitLog, end: int) -> tuple[list[str], int]:
     for base in log.bases():
         if base + log.file_size <= end:
             continue
+        start, last = log.data_span(base, max(0, end - base))
+        if start == last:
+            continue
         mapping = log.open(base, writable=True).mapping
         view = memoryview(mapping)
-        start = max(0, end - base)
-        stop = kernel.used_end(view, start)
+        stop = kernel.used_end(view[:last], start)
         if stop == start:
             continue
         with log.folders.root.folder(RECOVERY, create=True) as recovery:

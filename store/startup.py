@@ -18,7 +18,7 @@ from . import _scan as kernel
 from . import adopt, checkpoint, disk, progress, tails, topics_json
 from .checkpoint import Checkpoint
 from .commitlog import CommitLog
-from .consumequeue import ENTRY_SIZE, QueueFiles, entries_below
+from .consumequeue import ENTRY_SIZE, QueueFiles, count_entries
 from .dispatching import Dispatching
 from .errors import StoreError
 from .index import IndexFiles
@@ -57,6 +57,18 @@ class Report:
 
     def as_dict(self) -> dict[str, object]:
         return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class QueueSeen:
+    """A queue as its files are: how many entries belong to dispatched records, and the offset of
+    the first whose record still exists.
+    """
+
+    topic: str
+    queue_id: int
+    count: int
+    least: int
 
 
 class QueueMissing(Exception):
@@ -100,6 +112,7 @@ class StartUp:
         self.index = IndexFiles(folders.index, settings.max_hash_slot_num, settings.max_index_num)
         self.report = Report()
         self.power_lost = False
+        self.seen: list[QueueSeen] = []
 
     def run(self, extra_queues: dict[str, int] | None = None) -> Report:
         """Raises StoreError, Corrupt, OSError; QueueMissing when the caller must start over with
@@ -108,6 +121,7 @@ class StartUp:
         began = time.monotonic()
         found = self._known()
         self._recover_log(found)
+        self._look_at_queues(found)
         self._load_topics(extra_queues or {})
         found = self._recover_queues(found)
         self._dispatch(found)
@@ -189,8 +203,8 @@ class StartUp:
         if loaded.problem:
             self.report.notes.append(f"topics.json: {loaded.problem}")
         needed = dict(extra_queues)
-        for topic, queue_id, _ in self.queues.queues():
-            needed[topic] = max(needed.get(topic, 0), queue_id + 1)
+        for queue in self.seen:
+            needed[queue.topic] = max(needed.get(queue.topic, 0), queue.queue_id + 1)
         for name, config in saved.topics.items():
             write_nums = max(config.write_queue_nums, needed.pop(name, 0))
             self.table.add_topic(
@@ -205,13 +219,13 @@ class StartUp:
 
     def _recover_queues(self, found: dict[str, int] | None) -> dict[str, int] | None:
         """Where dispatch begins; the progress that is true, None if all must be dispatched anew."""
-        least = self.control.load("min_offset")
-        self._count_queues(min(found["dispatched"], self.report.log_end) if found else least)
+        self._take_counts()
         missing = self._missing(found) if found else ""
         if not missing:
             return found
         self.report.notes.append(f"{missing}: queues and index are built anew from the commit log")
-        self._count_queues(least)
+        self._look_at_queues(None)
+        self._take_counts()
         return None
 
     def _missing(self, found: dict[str, int]) -> str:
@@ -224,17 +238,27 @@ class StartUp:
             return f"the index file {name} is gone"
         return ""
 
-    def _count_queues(self, dispatched: int) -> None:
-        self.report.dispatched_from = dispatched
+    def _look_at_queues(self, found: dict[str, int] | None) -> None:
+        """What every queue's files hold of records that were dispatched: one walk over the folders,
+        which is most of the time of a clean start.
+        """
         first = self.control.load("min_offset")
+        dispatched = min(found["dispatched"], self.report.log_end) if found else first
+        self.report.dispatched_from = dispatched
+        self.seen = []
+        size = self.queues.file_size
         for topic, queue_id, folder in self.queues.queues():
-            slot = self.table.slot(topic, queue_id)
-            count = entries_below(folder, self.queues.file_size, dispatched)
-            self.table.own_queue_word(slot, "max_offset").store(count)
-            gone = entries_below(folder, self.queues.file_size, first) if first else 0
             bases = file_bases(folder)
+            count = count_entries(folder, bases, size, dispatched)
+            gone = count_entries(folder, bases, size, first) if first else 0
             least = max(gone, bases[0] // ENTRY_SIZE if bases else 0)
-            self.table.own_queue_word(slot, "min_offset").store(least)
+            self.seen.append(QueueSeen(topic, queue_id, count, least))
+
+    def _take_counts(self) -> None:
+        for queue in self.seen:
+            slot = self.table.slot(queue.topic, queue.queue_id)
+            self.table.own_queue_word(slot, "max_offset").store(queue.count)
+            self.table.own_queue_word(slot, "min_offset").store(queue.least)
 
     def _dispatch(self, found: dict[str, int] | None) -> None:
         published = dict.fromkeys(self.control.progress(), 0)
