@@ -63,6 +63,7 @@ class Flush(Actor):
         self.seals = Seals(self.world.folders)
         # (log position, store timestamp given out by then), of syncs: what a checkpoint may say.
         self.times: deque[tuple[int, int]] = deque(maxlen=_TIMES)
+        self.looked = (0, 0)
         self.noted = checkpoint.read(self.world.folders.root) or Checkpoint()
         # Queue entries of before a restart of this process may not be durable: all queues count as
         # dirty.
@@ -75,7 +76,7 @@ class Flush(Actor):
     def run(self) -> None:
         while not self.stopping:
             self.beat()
-            wrote = self.wrote.load()  # SYNC: committed observe
+            wrote = self._look()
             if self.error.load():
                 time.sleep(TICK_S)
             elif self.sync and wrote > self.flushed.load():
@@ -86,6 +87,15 @@ class Flush(Actor):
             else:
                 self._flush_on_time()
         self._flush_all()
+
+    def _look(self) -> int:
+        """The end of what is in files. The store timestamp is read before it: records up to that
+        time lie below the end, but for a batch that append is just publishing.
+        """
+        store_time = self.control.load("store_time_ms")
+        wrote = self.wrote.load()  # SYNC: committed observe
+        self.looked = wrote, store_time
+        return wrote
 
     def _flush_on_time(self) -> None:
         """One round of the ASYNC_FLUSH timers (and, in both modes, of the queues')."""
@@ -103,7 +113,7 @@ class Flush(Actor):
                 self.wrote.sleep(wrote, min(left, TICK_S), self.asleep)
             else:
                 time.sleep(min(left, 0.25))
-        now, wrote = time.monotonic(), self.wrote.load()
+        now, wrote = time.monotonic(), self._look()
         pages = pages_between(self.flushed.load(), wrote)
         thorough = now - self.last_thorough >= settings.flush_commit_log_thorough_interval_ms / 1000
         if self.sync or thorough or pages >= settings.flush_commit_log_least_pages:
@@ -116,7 +126,6 @@ class Flush(Actor):
     def flush_log(self, end: int) -> None:
         """Makes the commit log durable up to `end` and tells who waits. A failure is final."""
         start = self.flushed.load()
-        sample = (self.control.load("store_time_ms"), self.wrote.load())
         try:
             while start < end:
                 stop = min(end, self.log.base_of(start) + self.log.file_size)
@@ -126,8 +135,8 @@ class Flush(Actor):
             self._fail(error, "commit log", start)
             return
         self.flushes.add(1)
-        if sample[1] <= end:
-            self.times.append((sample[1], sample[0]))
+        if end == self.looked[0]:
+            self.times.append(self.looked)
         # Producers wait on `flushed` in their read-only mapping and cannot announce it.
         self.flushed.store(end)  # SYNC: flushed publish
         self.flushed.wake()
@@ -289,7 +298,7 @@ class Flush(Actor):
         self._end_queue_job()
         if self.error.load():
             return
-        wrote = self.wrote.load()
+        wrote = self._look()
         self._log_up_to(wrote)
         if not self.error.load():
             clean = self.dispatched.load() == wrote

@@ -15,6 +15,7 @@ cdef extern from "store/table.h" nogil:
     uint8_t *silo_queue(const silo_table *t, uint32_t slot)
     uint32_t silo_queue_u32(const uint8_t *q, int at)
     bint silo_topic_is(const silo_table *t, const uint8_t *q, const uint8_t *name, uint32_t length)
+    void silo_load_next(const silo_table *t, const uint8_t *ring, uint64_t capacity, uint64_t place)
     bint silo_granted(const silo_table *t, uint32_t session, const uint8_t *q)
 
 cdef extern from "shm/words.h" nogil:

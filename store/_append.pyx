@@ -1,10 +1,9 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 """The append kernel: from the producers' rings into the mapped commit log.
 
-One batch is one look at every ring. Its steps, and why a kill between any two of them loses and
-doubles nothing, are in ARCHITECTURE.md section 3; the numbers below are its numbers. The kernel
-knows no files and no sessions: `run` returns a reason and the append process decides. A ring is
-hostile memory: a frame's header is read once, its records are checked in the copy.
+One batch is one look at every ring. Its numbered steps, and why a kill between two of them loses
+and doubles nothing, are in ARCHITECTURE.md section 3. The kernel knows no files and no sessions.
+A ring is hostile memory: a frame's header is read once, its records are checked in the copy.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
@@ -233,6 +232,7 @@ cdef class Appender:
             p = ring.base + RING_DATA + ring.at
             if not silo_read_frame(ring.base, ring.capacity, ring.at, head - ring.tail, &frame):
                 return R_BAD_RING
+            silo_load_next(&self.table, ring.base, ring.capacity, ring.at + frame.length)
             if frame.kind != KIND_PAD:
                 status = self.append_frame(ring, p, &frame)
                 if status < 0:

@@ -3,6 +3,9 @@
 #ifndef SILO_TABLE_H
 #define SILO_TABLE_H
 
+#include <stddef.h>
+
+#include "shm/layout.h"
 #include "shm/words.h"
 
 enum {
@@ -111,6 +114,18 @@ static inline void silo_load_queue(const silo_table *t, uint64_t h) {
     const uint8_t *q = silo_queue(t, found ? found - 1 : 0);
     __builtin_prefetch(q, 0, 3);
     __builtin_prefetch(q + QUEUE_MAX_OFFSET, 1, 3);
+}
+
+/* For append: starts loading the queue that the frame at `place` of a ring names, if there is a
+ * frame. What is read there may be anything. */
+static inline void silo_load_next(const silo_table *t, const uint8_t *ring, uint64_t capacity,
+                                  uint64_t place) {
+    uint32_t slot;
+    if (place >= capacity) return;
+    memcpy(&slot, ring + RING_DATA + place + offsetof(silo_frame, queue_slot), 4);
+    if (slot >= silo_queue_count(t)) return;
+    __builtin_prefetch(silo_queue(t, slot), 0, 3);
+    __builtin_prefetch(silo_queue(t, slot) + QUEUE_NEXT, 1, 3);
 }
 
 /* The registry's half: makes the entry in `slot`, whole, findable. The table is never fuller than
