@@ -260,7 +260,10 @@ class Flush(Actor):
         full = [name for name in self.index.names() if name < newest]
         if not full:
             return 0
-        return self.index.end_time(full[-1])
+        try:
+            return self.index.end_time(full[-1])
+        except FileNotFoundError:  # clean was faster
+            return self.noted.index_msg_timestamp
 
     def _seal_one(self) -> None:
         """Seals a full file that has no seal yet, if there is one; drops seals of removed files."""
@@ -274,6 +277,8 @@ class Flush(Actor):
             if base < end and base not in sealed:
                 try:
                     self.seals.write(base, seal_of(self.log, base))
+                except FileNotFoundError:
+                    continue  # clean was faster
                 except OSError as error:
                     # Nothing depends on a seal: it comes when there is space again.
                     if not disk_full(error):
