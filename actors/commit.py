@@ -77,7 +77,7 @@ class Commit(Actor):
                 time.sleep(TICK_S)
         else:
             interval = settings.commit_interval_commit_log_ms / 1000
-            time.sleep(max(0.0005, min(interval, thorough - waited, 0.001)))
+            self.wrote.sleep(wrote, min(interval, thorough - waited, TICK_S), self.asleep)
 
     def _commit(self, end: int) -> bool:
         """Writes out everything below `end`; False if the disk is full: then later."""

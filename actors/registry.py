@@ -24,7 +24,7 @@ from ..shm.control import StoreState
 from ..shm.segments import open_segment
 from ..store.errors import IllegalMessage
 from ..store.ids import Host
-from ..store.status import PutMessageStatus
+from ..store.status import AckLevel, PutMessageStatus
 from ..store.table import TableFull
 from .frame import TICK_S, Actor, Session
 from .topics import Refused, Topics
@@ -274,10 +274,10 @@ class Registry(Actor):
         return answer, (*fds, session.ring, session.bell) if session.ring >= 0 else fds
 
     def _level(self) -> int:
-        """What an answer means to a client: 0 appended, 1 durable, 2 in the pool's memory."""
+        """What an answer means to a client, an AckLevel."""
         if self.settings.flush_disk_type == FlushDiskType.SYNC_FLUSH:
-            return 1
-        return 2 if self.settings.transient_store_pool_enable else 0
+            return AckLevel.DURABLE
+        return AckLevel.MEMORY if self.settings.transient_store_pool_enable else AckLevel.APPENDED
 
     def _new_session(self, connection: socket.socket, capacity: int) -> int:
         if self.state.load() >= StoreState.DRAINING:

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 from ..shm.control import ACTORS, ActorState, Control, StoreState
 from ..store.cleaning import DiskFlag
+from ..store.status import AckLevel
 from .session import Connection
 
 _WORDS = (
@@ -88,7 +89,9 @@ class Admin:
                 "queue_used_percent": _percent(control.load("queue_disk_used")),
                 "flags": [flag.name for flag in DiskFlag(control.load("disk_flags"))],
             },
-            "flush_disk_type": "SYNC_FLUSH" if self._link.config.level == 1 else "ASYNC_FLUSH",
+            "flush_disk_type": "SYNC_FLUSH"
+            if self._link.config.level == AckLevel.DURABLE
+            else "ASYNC_FLUSH",
             "processes": processes,
             "start_up": self._link.request({"do": "report"})["report"],
         }

@@ -6,13 +6,14 @@ from array import array
 from typing import Literal
 
 from ..store.ids import Host, encode_message_id
-from ..store.status import PutMessageStatus
+from ..store.status import AckLevel, PutMessageStatus
 
-_APPENDED, _DURABLE, _MEMORY = range(3)
+# Plain numbers: looked at for every message.
+_APPENDED, _DURABLE = int(AckLevel.APPENDED), int(AckLevel.DURABLE)
 _LEVELS: dict[int, Literal["memory", "appended", "durable"]] = {
-    _APPENDED: "appended",
-    _DURABLE: "durable",
-    _MEMORY: "memory",
+    AckLevel.APPENDED: "appended",
+    AckLevel.DURABLE: "durable",
+    AckLevel.MEMORY: "memory",
 }
 
 

@@ -7,6 +7,7 @@ that time, and index files that were not full and durable are made anew.
 
 from __future__ import annotations
 
+from ..shm.control import PROGRESS
 from . import disk
 from .checkpoint import Checkpoint
 from .commitlog import CommitLog
@@ -16,18 +17,7 @@ from .index import ENTRY_SIZE, HEADER, HEADER_SIZE, IndexFiles
 from .properties import index_keys
 from .record import Record, decode_record
 
-_NO_INDEX = dict.fromkeys(
-    (
-        "index_name",
-        "index_count",
-        "index_slots",
-        "begin_time",
-        "end_time",
-        "begin_offset",
-        "end_offset",
-    ),
-    0,
-)
+_NO_INDEX = {name: 0 for name in PROGRESS if name not in ("dispatched", "dispatch_count")}
 
 
 def progress_of(

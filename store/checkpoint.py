@@ -30,6 +30,7 @@ CHECKPOINT_SIZE = 4096
 # RocketMQ's distance between what it has noted and what it trusts.
 _MARGIN_MS = 3000
 _FIELDS = struct.Struct(">5q")
+CHECKPOINT_FIELDS_SIZE = _FIELDS.size
 LAYOUTS = {
     "checkpoint": {
         "physic_msg_timestamp": (0, 8),
@@ -72,6 +73,11 @@ def careful(physic_ms: int, logics_ms: int, index_ms: int, flushed: int) -> Chec
     return Checkpoint(physic_ms, min(logics_ms, index_ms), index_ms, 0, flushed)
 
 
+def parse(data: bytes) -> Checkpoint:
+    """The fields in the first bytes of the file; struct.error for too few."""
+    return Checkpoint(*_FIELDS.unpack_from(data))
+
+
 def read(root: Folder) -> Checkpoint | None:
     """The checkpoint of the store in `root`; None where there is none, or too few bytes of it."""
     try:
@@ -79,7 +85,7 @@ def read(root: Folder) -> Checkpoint | None:
             data = disk.read_at(fd, _FIELDS.size, 0)
     except FileNotFoundError:
         return None
-    return Checkpoint(*_FIELDS.unpack(data)) if len(data) == _FIELDS.size else None
+    return parse(data) if len(data) == _FIELDS.size else None
 
 
 def write(root: Folder, checkpoint: Checkpoint) -> None:

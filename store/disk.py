@@ -183,11 +183,9 @@ def replace_file(folder: Folder, name: str, data: bytes) -> None:
     folder.sync()
 
 
-def data_behind(fd: int, position: int) -> Iterator[tuple[int, bytes]]:
-    """The pages with other bytes than zeros, from `position` on: (position, bytes). Holes are not
-    read.
-    """
-    size = os.fstat(fd).st_size
+def _written(fd: int, position: int) -> Iterator[tuple[int, int]]:
+    """The ranges of a file at or behind `position` that are no holes: (first, behind the last)."""
+    size = size_of(fd)
     while position < size:
         try:
             position = os.lseek(fd, position, os.SEEK_DATA)
@@ -196,30 +194,31 @@ def data_behind(fd: int, position: int) -> Iterator[tuple[int, bytes]]:
                 return
             raise
         hole = os.lseek(fd, position, os.SEEK_HOLE)
-        while position < hole:
-            stop = min(hole, position - position % _STEP + _STEP)
-            data = os.pread(fd, stop - position, position)
+        yield position, hole
+        position = hole
+
+
+def data_behind(fd: int, position: int) -> Iterator[tuple[int, bytes]]:
+    """The pages with other bytes than zeros, from `position` on: (position, bytes). Holes are not
+    read.
+    """
+    for first, hole in _written(fd, position):
+        at = first
+        while at < hole:
+            stop = min(hole, at - at % _STEP + _STEP)
+            data = os.pread(fd, stop - at, at)
             if data.count(0) != len(data):
-                yield from _pages(position, data)
-            position = stop
+                yield from _pages(at, data)
+            at = stop
 
 
 def data_span(fd: int, position: int) -> tuple[int, int]:
     """From the first to behind the last byte at or behind `position` that was ever written; (end,
     end) of the file without any. To look elsewhere would only make pages of zeros.
     """
-    size = os.fstat(fd).st_size
-    first, last = size, size
-    while position < size:
-        try:
-            position = os.lseek(fd, position, os.SEEK_DATA)
-        except OSError as error:
-            if error.errno == errno.ENXIO:  # no data any more
-                break
-            raise
-        first = min(first, position)
-        position = last = os.lseek(fd, position, os.SEEK_HOLE)
-    return first, max(first, last)
+    ranges = list(_written(fd, position))
+    size = size_of(fd)
+    return (ranges[0][0], ranges[-1][1]) if ranges else (size, size)
 
 
 def _pages(position: int, data: bytes) -> Iterator[tuple[int, bytes]]:

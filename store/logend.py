@@ -103,9 +103,9 @@ def refuse_damage(log: CommitLog, found: LogEnd, durable_until: int, *, power_cu
 def cut(log: CommitLog, end: int) -> tuple[list[str], int]:
     """Removes what lies behind `end`, after keeping it in a new folder below `recovery/`.
 
-    Returns (paths of the kept files below the store's folder, bytes kept). The file that holds
-    `end` is zero from there on, later files are moved away if anything is in them and stay (zero,
-    ready for use) otherwise. Raises OSError; then nothing was cut.
+    Returns (paths of the kept files below the store's folder, bytes kept). Everything is zero from
+    `end` on then; later files stay, ready for use. Raises OSError; what had not been kept by then
+    was not cut.
     """
     kept: list[str] = []
     total = 0

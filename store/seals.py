@@ -75,13 +75,8 @@ class Seals:
 
     def write(self, base: int, seal: Seal) -> None:
         """Stores a seal, whole or not at all. Raises OSError."""
-        name = file_name(base) + _SUFFIX
-        with self.folder.file("new", write=True, create=True) as fd:
-            disk.set_size(fd, 0)
-            disk.write_at(fd, json.dumps(asdict(seal)).encode() + b"\n", 0)
-            disk.sync_data(fd)
-        self.folder.rename("new", self.folder, name)
-        self.folder.sync()
+        text = json.dumps(asdict(seal)) + "\n"
+        disk.replace_file(self.folder, file_name(base) + _SUFFIX, text.encode())
 
     def remove(self, base: int) -> None:
         with contextlib.suppress(FileNotFoundError):

@@ -11,6 +11,14 @@ from __future__ import annotations
 from enum import IntEnum
 
 
+class AckLevel(IntEnum):
+    """What an answer to a put means: see README, "What an acknowledgement means"."""
+
+    APPENDED = 0
+    DURABLE = 1
+    MEMORY = 2
+
+
 class PutMessageStatus(IntEnum):
     """What became of a put; PUT_OK and the flush and slave answers mean that it was appended."""
 

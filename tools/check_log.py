@@ -24,7 +24,11 @@ def check_log_file(facts: Facts, base: int) -> Result:
     path = facts.files.log_path(base)
     if base % facts.files.log_size:
         result.add(path, base, f"the name is no multiple of the file size {facts.files.log_size}")
-    wanted = {facts.checkpoint.physic_ms, facts.checkpoint.logics_ms, facts.checkpoint.index_ms}
+    wanted = {
+        facts.checkpoint.physic_msg_timestamp,
+        facts.checkpoint.logics_msg_timestamp,
+        facts.checkpoint.index_msg_timestamp,
+    }
     holds = facts.last_base is not None and base <= facts.last_base
     for found in walk_file(facts.files, base) if holds else ():
         if found.kind is Kind.RECORD and found.record is not None:

@@ -10,10 +10,11 @@ import struct
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from ..store.checkpoint import CHECKPOINT
 from ..store.consumequeue import BLANK_ENTRY, ENTRY, ENTRY_SIZE
 from ..store.errors import Corrupt
 from ..store.record import decode_record
-from .files import CHECKPOINT, BadInput
+from .files import BadInput
 from .indexes import IndexFileView
 from .walk import Found, walk_log
 
@@ -215,11 +216,11 @@ def dump_checkpoint(files: StoreFiles) -> Piece:
         )
     found = files.checkpoint()
     values = (
-        found.physic_ms,
-        found.logics_ms,
-        found.index_ms,
+        found.physic_msg_timestamp,
+        found.logics_msg_timestamp,
+        found.index_msg_timestamp,
         found.master_flushed_offset,
-        found.confirm_offset,
+        found.confirm_phy_offset,
     )
     piece: Piece = {"kind": "checkpoint", **dict(zip(_CHECKPOINT_FIELDS, values, strict=True))}
     if any(data[40:]):

@@ -7,14 +7,20 @@ with exit status 2, and have changed nothing.
 from __future__ import annotations
 
 import os
-import struct
 from collections import OrderedDict
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from ..conf.settings import Settings, load
 from ..store import consumequeue, disk, index
+from ..store.checkpoint import (
+    CHECKPOINT,
+    CHECKPOINT_FIELDS_SIZE,
+    CHECKPOINT_SIZE,
+    Checkpoint,
+    parse,
+)
 from ..store.disk import Folder
 from ..store.errors import StoreError
 from ..store.javahash import java_parse_int
@@ -23,9 +29,6 @@ from ..store.paths import ABORT, COMMIT_LOG, CONSUME_QUEUE, INDEX, file_name
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-CHECKPOINT: Final = "checkpoint"
-CHECKPOINT_BYTES: Final = 4096
-_CHECKPOINT = struct.Struct(">5q")
 _MAPPED = 64
 _HINTS = {
     COMMIT_LOG: "--set mapped_file_size_commit_log={0}",
@@ -36,22 +39,6 @@ _HINTS = {
 
 class BadInput(StoreError):
     """A tool cannot work on what it was given."""
-
-
-@dataclass(frozen=True, slots=True)
-class Checkpoint:
-    """The longs of RocketMQ's `checkpoint`: store times in epoch ms, then (5.x) log offsets."""
-
-    physic_ms: int = 0
-    logics_ms: int = 0
-    index_ms: int = 0
-    master_flushed_offset: int = 0
-    confirm_offset: int = 0
-
-    @property
-    def min_timestamp(self) -> int:
-        """Records up to this store time (ms) are surely flushed and dispatched."""
-        return max(0, min(self.physic_ms, self.logics_ms) - 3000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,12 +154,12 @@ class StoreFiles:
         data = self.small_file(CHECKPOINT)
         if data is None:
             return Checkpoint()
-        if len(data) < _CHECKPOINT.size:
+        if len(data) < CHECKPOINT_FIELDS_SIZE:
             raise BadInput(
-                f"{self.path}/{CHECKPOINT} has {len(data)} bytes, not {CHECKPOINT_BYTES}: restore "
+                f"{self.path}/{CHECKPOINT} has {len(data)} bytes, not {CHECKPOINT_SIZE}: restore "
                 "it from a copy, or remove it (then all of the log is read again)"
             )
-        return Checkpoint(*_CHECKPOINT.unpack_from(data))
+        return parse(data)
 
     def small_file(self, name: str) -> bytes | None:
         """The bytes of a file below the store's folder; None without it."""

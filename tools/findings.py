@@ -9,7 +9,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from .files import Checkpoint, StoreFiles
+    from ..store.checkpoint import Checkpoint
+    from .files import StoreFiles
 
 #: Of one file more are only counted: a lost file would else drown the rest.
 MOST_OF_A_FILE: Final = 100

@@ -12,7 +12,8 @@ from ..store.record import MAGIC_BLANK, MAGIC_V1, MAGIC_V2, Record, decode_recor
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from .files import Checkpoint, StoreFiles
+    from ..store.checkpoint import Checkpoint
+    from .files import StoreFiles
 
 ENDS: Final = {
     kernel.NOTHING: "no record follows",
@@ -59,7 +60,7 @@ class LogView:
             return 0
         start = max(0, len(self.bases) - _LAST_FILES)
         if not clean:
-            start = self._newest_safe(checkpoint.min_timestamp)
+            start = self._newest_safe(checkpoint.safe_time_ms)
         check_crc = self.files.settings.check_crc_on_recover
         for number in range(start, len(self.bases)):
             base = self.bases[number]

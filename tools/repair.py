@@ -16,12 +16,13 @@ from ..conf.settings import Settings
 from ..shm._memory import Mapping
 from ..shm.control import SIZE, Control
 from ..store import disk
+from ..store.checkpoint import CHECKPOINT
 from ..store.disk import Folder
 from ..store.errors import Corrupt
 from ..store.paths import COMMIT_LOG, CONSUME_QUEUE, INDEX, OURS, PROGRESS, StoreFolders, file_name
 from ..store.startup import QueueMissing, StartUp, check_layout
 from ..store.table import Plan, TopicTable
-from .files import CHECKPOINT, BadInput, StoreFiles
+from .files import BadInput, StoreFiles
 from .logs import LogView
 from .walk import walk_file
 

@@ -15,12 +15,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ..store import progress
+from ..store.checkpoint import CHECKPOINT, CHECKPOINT_SIZE, Checkpoint
 from ..store.fastjson import loads
 from ..store.paths import OURS, PROGRESS, StoreFolders
 from .check_index import check_index_file
 from .check_log import check_log_file
 from .check_queue import check_queue
-from .files import CHECKPOINT, CHECKPOINT_BYTES, BadInput, Checkpoint, StoreFiles
+from .files import BadInput, StoreFiles
 from .findings import Facts, Finding, Result
 from .logs import LogView
 from .seals import check_seals
@@ -185,9 +186,9 @@ def _read_checkpoint(files: StoreFiles, report: Report) -> Checkpoint:
     if data is None:
         return Checkpoint()
     path = f"{files.path}/{CHECKPOINT}"
-    if len(data) != CHECKPOINT_BYTES:
+    if len(data) != CHECKPOINT_SIZE:
         raise BadInput(
-            f"{path} has {len(data)} bytes, not {CHECKPOINT_BYTES}: restore it from a copy, or "
+            f"{path} has {len(data)} bytes, not {CHECKPOINT_SIZE}: restore it from a copy, or "
             "remove it (then all of the log is read again)"
         )
     if any(data[40:]):
@@ -200,8 +201,11 @@ def _check_times(files: StoreFiles, checkpoint: Checkpoint, found: Result, repor
     """The checkpoint's times are store times of records, or older than all that is left."""
     removed = bool(files.log) and files.log[0].base > 0
     path = f"{files.path}/{CHECKPOINT}"
-    fields = (("physic", 0, checkpoint.physic_ms), ("logics", 8, checkpoint.logics_ms))
-    for name, at, value in (*fields, ("index", 16, checkpoint.index_ms)):
+    fields = (
+        ("physic", 0, checkpoint.physic_msg_timestamp),
+        ("logics", 8, checkpoint.logics_msg_timestamp),
+    )
+    for name, at, value in (*fields, ("index", 16, checkpoint.index_msg_timestamp)):
         if value == 0 or value in found.times_seen or found.oldest_ms is None:
             continue
         # Where nothing was ever removed from the log, nothing can be older than it.

@@ -59,8 +59,8 @@ class StoreView:
         found = self.files.checkpoint()
         self.log = LogView(self.files)
         self.queues = {queue: QueueView(self.files, *queue) for queue in self.files.queues()}
-        self.index = IndexView(self.files, found.index_ms, clean=self.clean)
-        self._logics_ms = found.logics_ms
+        self.index = IndexView(self.files, found.index_msg_timestamp, clean=self.clean)
+        self._logics_ms = found.logics_msg_timestamp
         highest = -1
         for queue in self.queues.values():
             queue.recover()
@@ -75,7 +75,7 @@ class StoreView:
                 queue.truncate(self.log.end)
         for queue in self.queues.values():
             queue.correct_min(self.log.first)
-        self.checkpoint = [found.physic_ms, self._logics_ms, self.index.checkpoint_ms]
+        self.checkpoint = [found.physic_msg_timestamp, self._logics_ms, self.index.checkpoint_ms]
 
     def _dispatch(self, start: int) -> None:
         """Dispatches the records from `start` on anew; what is there already stays as it is."""

@@ -10,6 +10,7 @@ from tidy.sources import ROOT
 from silomq.shm import control, ring
 from silomq.store import index, properties, record, table
 from silomq.store.progress import FIELDS
+from silomq.store.status import AckLevel
 
 Layout = dict[str, tuple[int, int]]
 WIDTHS = {"uint32_t": 4, "int32_t": 4, "uint64_t": 8, "int64_t": 8}
@@ -156,3 +157,13 @@ def test_record_h_is_the_record() -> None:
 @pytest.mark.parametrize("path", ["shm/layout.h", "store/table.h", "store/record.h"])
 def test_every_constant_is_looked_at(path: str) -> None:
     assert len(enums(path)) >= 15
+
+
+def test_the_ack_levels_in_the_compiled_client_are_those_of_the_store() -> None:
+    text = (ROOT / "client/_future.pxd").read_text(encoding="utf-8")
+    found = {
+        name: int(value) for name, value in re.findall(r"^    ([A-Z]+) = (\d+)", text, re.MULTILINE)
+    }
+    assert {level.name: found[level.name] for level in AckLevel} == {
+        level.name: level.value for level in AckLevel
+    }
