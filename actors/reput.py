@@ -32,9 +32,9 @@ class Reput(Actor):
     name = "reput"
 
     def setup(self) -> None:
-        # A wake-up takes no core from who is at work: SCHED_BATCH waits for the tick unless a core is
-        # idle. Else it would interrupt append or a producer thousands of times a second. No lower
-        # priority beside it: among 40,000 queues dispatch would fall behind append without end.
+        # A wake-up takes no core from who is at work: SCHED_BATCH waits for the tick unless a core
+        # is idle. Else it would interrupt append or a producer thousands of times a second. No
+        # lower priority beside it: among 40,000 queues dispatch would fall behind append.
         os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
         settings = self.settings
         sync = settings.flush_disk_type == FlushDiskType.SYNC_FLUSH
