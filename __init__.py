@@ -1,7 +1,8 @@
 """SiloMQ: Apache RocketMQ's message store as a family of processes over shared memory.
 
 A store runs by `silo serve`. A process on the same machine sends with `Producer`, reads with
-`Consumer`, and looks around with `Admin`; all three take the store's folder.
+`Consumer`, looks things up with `StoreReader`, and looks around with `Admin`; all take the store's
+folder.
 """
 
 from .client._future import SendFuture
@@ -10,18 +11,31 @@ from .client.admin import Admin, TopicInfo
 from .client.consumer import Consumer
 from .client.errors import SendTimeout, SessionLost, StoreClosed
 from .client.producer import Producer
+from .client.reader import GetMessageResult, MessageFilter, StoreReader
 from .client.received import MessageView
 from .client.result import SendResult
-from .store.errors import Corrupt, CorruptRange, IllegalMessage, StoreError
-from .store.status import PutMessageStatus
+from .store.errors import (
+    Corrupt,
+    CorruptRange,
+    IllegalMessage,
+    IllegalQuery,
+    MessageNotFound,
+    StoreError,
+)
+from .store.status import GetMessageStatus, PutMessageStatus
 
 __all__ = [
     "Admin",
     "Consumer",
     "Corrupt",
     "CorruptRange",
+    "GetMessageResult",
+    "GetMessageStatus",
     "IllegalMessage",
+    "IllegalQuery",
     "Message",
+    "MessageFilter",
+    "MessageNotFound",
     "MessageView",
     "Producer",
     "PutMessageStatus",
@@ -31,6 +45,7 @@ __all__ = [
     "SessionLost",
     "StoreClosed",
     "StoreError",
+    "StoreReader",
     "TopicInfo",
 ]
 __version__ = "0.1.0"

@@ -269,6 +269,16 @@ class Registry(Actor):
             "page_cache_busy_ms": settings.os_page_cache_busy_timeout_ms,
             "file_size_commit_log": settings.mapped_file_size_commit_log,
             "file_size_consume_queue": settings.mapped_file_size_consume_queue,
+            "index_slots": settings.max_hash_slot_num,
+            "index_entries": settings.max_index_num if settings.message_index_enable else 0,
+            "transfer": {
+                "memory_ratio": settings.access_message_in_memory_max_ratio,
+                "bytes_in_memory": settings.max_transfer_bytes_on_message_in_memory,
+                "count_in_memory": settings.max_transfer_count_on_message_in_memory,
+                "bytes_on_disk": settings.max_transfer_bytes_on_message_in_disk,
+                "count_on_disk": settings.max_transfer_count_on_message_in_disk,
+                "batch": settings.max_msgs_num_batch,
+            },
         }
         fds = (self.control_fd, self.table_fd)
         return answer, (*fds, session.ring, session.bell) if session.ring >= 0 else fds

@@ -14,6 +14,7 @@ from .common import say
 from .dump import dump
 from .look import status, topics
 from .outcome import Exit, explain
+from .query import query
 from .repair import repair
 from .send import send
 from .serve import config, serve
@@ -49,7 +50,7 @@ def silo(context: click.Context) -> None:
         click.echo(context.get_help())
 
 
-for _command in (serve, send, tail, status, topics, clean, config, dump, verify, repair):
+for _command in (serve, send, tail, query, status, topics, clean, config, dump, verify, repair):
     silo.add_command(_command)
 
 

@@ -7,7 +7,7 @@ import errno
 
 import click
 
-from ..store.errors import Corrupt, CorruptRange, IllegalMessage, StoreError
+from ..store.errors import Corrupt, CorruptRange, IllegalMessage, IllegalQuery, StoreError
 from ..store.status import PutMessageStatus
 
 
@@ -51,6 +51,8 @@ def explain(error: Exception) -> tuple[Exit, str]:
             return Exit.USAGE, error.format_message()
         case IllegalMessage():
             return Exit.USAGE if error.status in _CALLERS_FAULT else Exit.FAILED, str(error)
+        case IllegalQuery():
+            return Exit.USAGE, str(error)
         case Corrupt() | CorruptRange():
             return Exit.CORRUPT, str(error)
         case StoreError():

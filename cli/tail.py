@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import base64
 import datetime as dt
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import click
 
-from ..client.admin import Admin
 from ..client.consumer import Consumer, Start
 from ..client.received import MessageView
 from ..store.names import validate_topic
 from .common import json_option, printable, put_json, put_line, store_option
+from .messages import await_dispatch, body_field, message_fields
 from .outcome import Exit, Failure
 
 _EPILOG = """\b
@@ -31,7 +29,6 @@ are escaped in it; --json has "body" for UTF-8 and "body_base64" for anything el
 """
 _BATCH = 256
 _WAIT_S = 1.0
-_DISPATCH_PATIENCE_S = 5.0
 
 
 def _start(value: str) -> Start:
@@ -95,7 +92,7 @@ def tail(
         put = _put_readable
     try:
         if not follow:
-            _await_dispatch(store)
+            await_dispatch(store)
         try:
             consumer = Consumer(store, topic, queues=queues or None, offset=start)
         except ValueError as error:
@@ -106,17 +103,6 @@ def tail(
     except KeyboardInterrupt:
         return Exit.INTERRUPTED
     return Exit.OK
-
-
-def _await_dispatch(store: Path) -> None:
-    """Waits until what was stored before this command began is in its queues."""
-    deadline = time.monotonic() + _DISPATCH_PATIENCE_S
-    with Admin(store) as admin:
-        status = admin.status()
-        goal = status["wrote"]
-        while status["dispatched"] < goal and time.monotonic() < deadline:
-            time.sleep(0.005)
-            status = admin.status()
 
 
 def _until_now(consumer: Consumer, store: Path) -> Iterator[list[MessageView]]:
@@ -177,24 +163,4 @@ def _put_escaped_body(message: MessageView) -> None:
 
 
 def _put_json(message: MessageView) -> None:
-    body: dict[str, str]
-    try:
-        body = {"body": message.body.decode()}
-    except UnicodeDecodeError:
-        body = {"body_base64": base64.b64encode(message.body).decode()}
-    put_json(
-        {
-            "topic": message.topic,
-            "queue_id": message.queue_id,
-            "queue_offset": message.queue_offset,
-            "physical_offset": message.physical_offset,
-            "message_id": message.message_id,
-            "offset_message_id": message.offset_message_id,
-            "born_timestamp": message.born_timestamp,
-            "store_timestamp": message.store_timestamp,
-            "tags": message.tags,
-            "keys": message.keys,
-            "properties": message.properties,
-            **body,
-        }
-    )
+    put_json({**message_fields(message), **body_field(message)})

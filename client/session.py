@@ -21,6 +21,7 @@ from ..shm.ring import DATA
 from ..store.errors import IllegalMessage
 from ..store.ids import LOCALHOST, local_address, month_bounds_ms
 from ..store.paths import SOCKET
+from ..store.reads import Transfer
 from ..store.status import PutMessageStatus
 from ..store.table import TopicTable
 from .errors import StoreClosed
@@ -48,6 +49,9 @@ class StoreConfig:
     key_epoch_ms: int
     file_size_commit_log: int
     file_size_consume_queue: int
+    index_slots: int
+    index_entries: int  # of an index file; 0: the store keeps no index
+    transfer: Transfer
 
 
 class HungUp(StoreClosed):
@@ -96,6 +100,9 @@ class Connection:
             key_epoch_ms=month_bounds_ms(int(time.time() * 1000))[0],
             file_size_commit_log=answer["file_size_commit_log"],
             file_size_consume_queue=answer["file_size_consume_queue"],
+            index_slots=answer["index_slots"],
+            index_entries=answer["index_entries"],
+            transfer=Transfer(**answer["transfer"]),
         )
 
     def _begin(self, ring_size: int, deadline: float) -> tuple[dict[str, Any], list[int]]:

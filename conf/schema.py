@@ -380,6 +380,65 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         ),
     ] = 200
 
+    max_transfer_bytes_on_message_in_memory: Annotated[
+        int,
+        Size(
+            1,
+            JAVA_INT_MAX,
+            "RocketMQ's. What one get_message gives, beyond its first message.",
+            "maxTransferBytesOnMessageInMemory",
+        ),
+    ] = 256 * KIB
+    max_transfer_count_on_message_in_memory: Annotated[
+        int,
+        Number(
+            "messages",
+            1,
+            JAVA_INT_MAX,
+            "RocketMQ's. Whatever number the caller asks for.",
+            "maxTransferCountOnMessageInMemory",
+        ),
+    ] = 32
+    max_transfer_bytes_on_message_in_disk: Annotated[
+        int,
+        Size(
+            1,
+            JAVA_INT_MAX,
+            "RocketMQ's. Less for old messages: a reader behind makes the disk busy for all.",
+            "maxTransferBytesOnMessageInDisk",
+        ),
+    ] = 64 * KIB
+    max_transfer_count_on_message_in_disk: Annotated[
+        int,
+        Number(
+            "messages",
+            1,
+            JAVA_INT_MAX,
+            "RocketMQ's. The same for their number.",
+            "maxTransferCountOnMessageInDisk",
+        ),
+    ] = 8
+    access_message_in_memory_max_ratio: Annotated[
+        int,
+        Number(
+            "%",
+            0,
+            100,
+            "RocketMQ's. Of the machine's memory: so much of the log's end counts as in memory.",
+            "accessMessageInMemoryMaxRatio",
+        ),
+    ] = 40
+    max_msgs_num_batch: Annotated[
+        int,
+        Number(
+            "messages",
+            1,
+            JAVA_INT_MAX,
+            "RocketMQ's. The most that a query by key by its rules gives.",
+            "maxMsgsNumBatch",
+        ),
+    ] = 64
+
     clean_resource_interval_ms: Annotated[
         int,
         Duration(

@@ -73,3 +73,13 @@ class IllegalMessage(StoreError):
 
     def __str__(self) -> str:
         return f"{self.status.name}: {self.why}"
+
+
+class IllegalQuery(StoreError, ValueError):
+    """A question that makes no sense to this store: an unknown topic, a queue or an offset out of
+    range, a time that cannot be, a malformed id. The message says what is allowed.
+    """
+
+
+class MessageNotFound(StoreError, LookupError):
+    """The question makes sense and there is no such message, or no longer."""

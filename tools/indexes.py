@@ -11,23 +11,20 @@ from typing import TYPE_CHECKING, Final
 
 from ..store.index import ENTRY_SIZE, HEADER, HEADER_SIZE, SLOT_SIZE
 from ..store.javahash import index_key_hash
+from ..store.key_lookup import IndexChains
 from ..store.properties import index_keys
 from ..store.record import TRANSACTION_ROLLBACK
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from ..store.record import Record
     from .files import StoreFiles
 
-#: RocketMQ's maxMsgsNumBatch: a query gives no more.
-MOST_RESULTS: Final = 64
 _I32 = struct.Struct(">i")
 _ENTRY = struct.Struct(">iqii")
 _INT_MAX: Final = 0x7FFFFFFF
 
 
-class IndexFileView:
+class IndexFileView(IndexChains):
     """One index file; times in epoch ms, `count` is the next entry's number."""
 
     def __init__(self, files: StoreFiles, name: int | None = None) -> None:
@@ -82,29 +79,6 @@ class IndexFileView:
         self.count += 1
         self.end_offset, self.end_ms = offset, stored_ms
 
-    def overlaps(self, begin_ms: int, end_ms: int) -> bool:
-        """RocketMQ's test of a file's times against a query's."""
-        return (
-            (begin_ms < self.begin_ms and end_ms > self.end_ms)
-            or self.begin_ms <= begin_ms <= self.end_ms
-            or self.begin_ms <= end_ms <= self.end_ms
-        )
-
-    def chain(self, key_hash: int) -> Iterator[tuple[int, int, int]]:
-        """The chain that `key_hash` is in, newest first: key hash, log address, and the time (ms)
-        by the index: whole seconds behind the file's first record.
-        """
-        number = self.slot(key_hash % self.slots)
-        seen = 0
-        while 0 < number <= self.count and self.count > 1 and seen < self.count:
-            found, offset, seconds, older = self.entry(number)
-            if seconds < 0:
-                return
-            yield found, offset, self.begin_ms + seconds * 1000
-            if older == number:
-                return
-            number, seen = older, seen + 1
-
 
 class IndexView:
     """All index files. `checkpoint_ms` is what the checkpoint's index time would become."""
@@ -144,34 +118,6 @@ class IndexView:
             self._writable().put(
                 index_key_hash(record.topic, key), record.physical_offset, record.store_timestamp
             )
-
-    def query(self, topic: str, key: str, most: int, begin_ms: int, end_ms: int) -> list[int]:
-        """Log addresses as RocketMQ's index gives them, newest first: all of the key's hash, by
-        times in whole seconds.
-        """
-        most = min(most, MOST_RESULTS)
-        key_hash = index_key_hash(topic, key)
-        found: list[int] = []
-        for file in reversed(self.files):
-            if file.overlaps(begin_ms, end_ms):
-                for entry_hash, offset, stored_ms in file.chain(key_hash):
-                    if len(found) >= most:
-                        break
-                    if entry_hash == key_hash and begin_ms <= stored_ms <= end_ms:
-                        found.append(offset)
-                    if stored_ms < begin_ms:
-                        break
-            if file.begin_ms < begin_ms or len(found) >= most:
-                break
-        return found
-
-    def all_of(self, topic: str, key: str) -> Iterator[int]:
-        """Log addresses of everything that has the key's hash, newest first, whenever stored."""
-        key_hash = index_key_hash(topic, key)
-        for file in reversed(self.files):
-            for entry_hash, offset, _ in file.chain(key_hash):
-                if entry_hash == key_hash:
-                    yield offset
 
     def last_update(self) -> tuple[int, int]:
         """Store time (ms) and log address of what was indexed last; zeros without any."""

@@ -15,8 +15,9 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ..store import key_lookup
 from ..store.errors import Corrupt
-from ..store.properties import KEYS, index_keys
+from ..store.properties import KEYS
 from .files import BadInput
 from .logs import Blank
 from .view import StoreView, is_queued
@@ -205,9 +206,12 @@ def _time(view: StoreView, query: TimeQuery, *, exact: bool) -> dict[str, Any]:
 
 
 def _key(view: StoreView, query: KeyQuery, *, exact: bool) -> str:
-    found = view.index.query(query.topic, query.key, query.most, query.begin, query.end)
+    files = view.index.files
+    asked = key_lookup.KeyQuery(query.topic, query.key, query.most, query.begin, query.end)
+    found = key_lookup.rocketmq_offsets(files, asked, key_lookup.MOST_RESULTS)
     if exact:
-        offsets = _with_key(view, query)
+        matches = key_lookup.matching(files, asked, view.log.record_at)
+        offsets = [record.physical_offset for record in matches]
     else:
         offsets = [o for o in sorted(found) if view.log.record_at(o) is not None]
     last_ms, last_offset = view.index.last_update()
@@ -225,20 +229,3 @@ def _key(view: StoreView, query: KeyQuery, *, exact: bool) -> str:
     # Lists stand here as Java's own writing of them, with a space behind each comma.
     lists = f'"offsets":{json.dumps(offsets)},"indexPhyOffsets":{json.dumps(found)}'
     return f"{head[:-1]},{lists},{tail[1:]}"
-
-
-def _with_key(view: StoreView, query: KeyQuery) -> list[int]:
-    """The newest messages that really have the key and were stored in the asked time, each once."""
-    found: set[int] = set()
-    for offset in view.index.all_of(query.topic, query.key):
-        if len(found) >= query.most:
-            break
-        record = view.log.record_at(offset)
-        if (
-            record is not None
-            and record.topic == query.topic
-            and query.key in index_keys(record.properties)
-            and query.begin <= record.store_timestamp <= query.end
-        ):
-            found.add(offset)
-    return sorted(found)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ..store.consumequeue import BLANK_ENTRY, ENTRY, ENTRY_SIZE
+from ..store.time_lookup import BEFORE_LOG, QueueFile, rocketmq_offset
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -206,42 +207,15 @@ class QueueView:
         return found
 
     def nearest_in_time(self, log: LogView, timestamp: int) -> int:
-        """RocketMQ 4.x's `getOffsetInQueueByTime`: in the first file written to at or after
-        `timestamp` (ms), the entry nearest in store time, the older of two equally near.
-        """
-        file = next((f for f in self.files if self._written_ms(f, log) >= timestamp), None)
-        if file is None and self.files:
-            file = self.files[-1]
-        if file is None or not file.wrote:
-            return 0
-        low = max(0, self.min_position - file.base) // ENTRY_SIZE
-        high = file.wrote // ENTRY_SIZE - 1
-        left, left_time, right, right_time = -1, -1, -1, -1
-        while high >= low:
-            middle = (low + high) // 2
-            offset, size, _ = self._unit(file, middle * ENTRY_SIZE)
-            if offset < log.first:
-                low, left = middle + 1, middle
-                continue
-            stored = log.store_time_at(offset, size)
-            if stored < 0:
-                return 0
-            if stored == timestamp:
-                left, left_time, right_time = middle, stored, -1
-                break
-            if stored > timestamp:
-                high, right, right_time = middle - 1, middle, stored
-            else:
-                low, left, left_time = middle + 1, middle, stored
-        if left_time == -1:
-            chosen = right
-        elif right_time == -1:
-            chosen = left
-        else:
-            chosen = right if timestamp - left_time > right_time - timestamp else left
-        if chosen < 0:  # Java's (start - 1) / 20, towards zero
-            return max(0, file.base - 1) // ENTRY_SIZE
-        return file.base // ENTRY_SIZE + chosen
+        """RocketMQ 4.x's `getOffsetInQueueByTime` for a store time (ms)."""
+        by_base = {file.base: file for file in self.files}
+
+        def time_at(file: QueueFile, position: int) -> int:
+            offset, size, _ = self._unit(by_base[file.base], position)
+            return BEFORE_LOG if offset < log.first else log.store_time_at(offset, size)
+
+        files = [QueueFile(f.base, f.wrote, self._written_ms(f, log)) for f in self.files]
+        return rocketmq_offset(files, self.min_position, timestamp, time_at)
 
     def _written_ms(self, file: _File, log: LogView) -> int:
         """When a file was written to last (ms).
