@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
+from ..store import disk
+from ..store.consumequeue import ENTRY, ENTRY_SIZE
 from ..store.disk import Folder
 from ..store.errors import Corrupt
 from ..store.paths import COMMIT_LOG, CONSUME_QUEUE
 from ..store.reading import LogReader, QueueReader
+from ._received import ALL, BAD_ENTRY, Memory, MessageView, take
 from .errors import StoreClosed
-from .received import MessageView
 from .session import Connection
 
+if TYPE_CHECKING:
+    from ..shm._memory import Mapping
+
 _NO_FILE = 2**63
-_CODE_MASK = 0xFFFFFFFF
-_MOST_ENTRIES = 4096
+_AHEAD = 16 << 20
 
 
 class Source:
@@ -51,14 +55,22 @@ class Source:
     def drop(self, cursor: Cursor) -> None:
         """This queue is no longer read here: closes its folder, and gives up the lease for it."""
         self._cursors.remove(cursor)
+        was_leased = 0 <= self._leased == cursor.file
         cursor.close()
-        if 0 <= self._leased == cursor.file:
-            self._renew()
+        if was_leased:
+            self.renew()
 
     def relax(self) -> None:
-        """The reader is about to sleep: gives the lease back."""
+        """The reader is about to sleep: gives the lease back, and old files with it."""
+        if self._leased < 0 and self.is_active():
+            return
         if self._leased >= 0:
             self._lease(-1)
+        active = self._find_active()
+        for cursor in self._cursors:
+            if cursor.file < active:
+                cursor.leave()
+        self.log.forget(active)
 
     def close(self) -> None:
         """Closes all folders. Messages that were read stay readable."""
@@ -70,26 +82,30 @@ class Source:
         """Whether the commit log is still in the file that was last known as the one written."""
         return self._wrote.load() <= self._active_end
 
-    def enter(self, cursor: Cursor, at: int) -> int:
-        """The cursor goes on in another commit-log file, or the store does: the end of the file
-        that holds `at`.
+    def enter(self, base: int) -> Mapping:
+        """The commit-log file at `base`, into which a cursor goes on."""
+        self.renew()
+        return self.log.file(base)
 
-        An old file is leased, the one that is written needs no lease: it never goes.
+    def renew(self) -> None:
+        """Leases the oldest file that a cursor is in. The one that is written needs no lease: it
+        never goes.
         """
-        size = self.log.file_size
-        cursor.file = at - at % size
-        self._renew()
-        return cursor.file + size
-
-    def _renew(self) -> None:
-        """Leases the oldest file that a cursor is in, if it is not the one that is written."""
-        size = self.log.file_size
-        active = max(0, self._wrote.load() - 1) // size * size
-        self._active_end = active + size
+        active = self._find_active()
         files = [c.file for c in self._cursors if c.file < active and c.next < c.end.load()]
         lowest = min(files, default=-1)
         if lowest != self._leased:
             self._lease(lowest)
+
+    def is_old(self, base: int) -> bool:
+        """Whether the file at `base` was full when last looked."""
+        return base + self.log.file_size < self._active_end
+
+    def _find_active(self) -> int:
+        size = self.log.file_size
+        active = max(0, self._wrote.load() - 1) // size * size
+        self._active_end = active + size
+        return active
 
     def _lease(self, offset: int) -> None:
         """Tells the store which commit-log file is the oldest that is being read; -1: none."""
@@ -119,6 +135,9 @@ class Cursor:
         self.arrival = source.link.control.arrival(slot)
         self.file = _NO_FILE  # the commit-log file it was last read from, by offset
         self._source = source
+        self._memory: Memory | None = None  # that file
+        self._is_old = False
+        self._asked = 0  # how far the disk was asked to read ahead, an offset
         self._folder: Folder | None = None
         self._reader: QueueReader | None = None
 
@@ -159,69 +178,77 @@ class Cursor:
         """Messages of one commit-log file. Raises FileNotFoundError when it is gone, or the file of
         the queue.
         """
-        first = self.next
-        entries = self._entries(first, min(count, limit if codes is None else _MOST_ENTRIES))
-        chosen = _choose(entries, limit, codes)
-        if not chosen:
-            self.next = first + len(entries)
-            return []
-        end = self._file_end(entries[chosen[0]][0], entries[chosen[-1]][0])
-        examined = len(entries) if len(chosen) < limit and codes is not None else chosen[-1] + 1
-        found: list[MessageView] = []
-        spent = 0
-        for i in chosen:
-            at, size, _ = entries[i]
-            spent += size
-            if at >= end or (found and spent > max_bytes):
-                examined = i
+        if not self._source.is_active():
+            self._source.renew()
+        first, examined = self.next, 0
+        entries = self._entries(first, count)
+        while True:
+            rest = entries[examined * ENTRY_SIZE :]
+            found, passed, why = take(self._memory, rest, first + examined, limit, codes, max_bytes)
+            examined += passed
+            self.next = first + examined
+            if found or why == ALL:
                 break
+            at, size, _ = ENTRY.unpack_from(entries, examined * ENTRY_SIZE)
+            if why == BAD_ENTRY:
+                raise self._source.log.bad_entry(at, size)
+            self._enter(at)
+        if found and self._is_old:
+            self._read_ahead(ENTRY.unpack_from(entries, (examined - 1) * ENTRY_SIZE)[0])
+        return self._checked(found) if self._source.check_crc else found
+
+    def _enter(self, at: int) -> None:
+        """Goes on in the commit-log file that holds offset `at`."""
+        self.leave()
+        base = at - at % self._source.log.file_size
+        self.file = base
+        mapping = self._source.enter(base)
+        self._memory = Memory(mapping, base, self._source.log.path(base))
+        self._is_old = self._source.is_old(base)
+        self._asked = at
+        if self._is_old:
+            self._read_ahead(at)
+
+    def _read_ahead(self, at: int) -> None:
+        """Has what follows `at` read from the disk before it is asked for."""
+        assert self._memory is not None
+        if at + _AHEAD // 2 >= self._asked:
+            start = max(at, self._asked)
+            disk.read_ahead(self._memory.source, start - self.file, _AHEAD)
+            self._asked = start + _AHEAD
+
+    def _checked(self, found: list[MessageView]) -> list[MessageView]:
+        """Those before the first that is damaged, to which `next` is set; raises Corrupt if that is
+        the first of all.
+        """
+        for i, view in enumerate(found):
             try:
-                view = MessageView(self._source.log.record(at, size), first + i)
-                if self._source.check_crc:
-                    view.check()
+                view.check()
             except Corrupt as error:
-                examined = i
-                if found:
-                    break
-                self.next = first + i
-                raise Corrupt(f"{self._source.link.path}/{COMMIT_LOG}", at, error.why) from error
-            found.append(view)
-        self.next = first + examined
+                self.next = view.queue_offset
+                if i == 0:
+                    where = f"{self._source.link.path}/{COMMIT_LOG}"
+                    raise Corrupt(where, view.place, error.why) from error
+                return found[:i]
         return found
 
-    def _file_end(self, first: int, last: int) -> int:
-        """Where the commit-log file of the record at `first` ends, leased if it is an old one."""
-        end = self.file + self._source.log.file_size
-        if self.file <= first <= last < end and self._source.is_active():
-            return end
-        return self._source.enter(self, first)
-
-    def _entries(self, first: int, count: int) -> list[tuple[int, int, int]]:
+    def _entries(self, first: int, count: int) -> memoryview:
         if self._reader is None:
             with self._source.queues.folder(self.topic) as parent:
                 self._folder = parent.folder(str(self.queue_id))
             self._reader = QueueReader(
                 self._folder, self._source.link.config.file_size_consume_queue
             )
-        return self._reader.entries(first, count)
+        return self._reader.view(first, count)
+
+    def leave(self) -> None:
+        """Lets go of the commit-log file; what was read of it stays readable."""
+        self.file = _NO_FILE
+        self._memory = None
 
     def close(self) -> None:
+        """Closes what is open of the queue; made by `Source.drop`."""
+        self.leave()
         if self._folder is not None:
             self._folder.close()
         self._folder = self._reader = None
-
-
-def _choose(
-    entries: Iterable[tuple[int, int, int]],
-    limit: int,
-    codes: frozenset[int] | None,
-) -> list[int]:
-    """Which entries have one of the codes: their places in `entries`, at most `limit`."""
-    chosen: list[int] = []
-    for i, (_, _, code) in enumerate(entries):
-        low = code & _CODE_MASK
-        if codes is None or low - ((low & 0x80000000) << 1) in codes:
-            chosen.append(i)
-            if len(chosen) == limit:
-                break
-    return chosen
