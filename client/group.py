@@ -255,11 +255,16 @@ class GroupConsumer:
                 held.acknowledge_all()
             self._read = []
 
-    def nack(self, message: MessageView, *, delay_level: int = 0) -> None:
+    def nack(self, message: MessageView, *, delay_level: int = 0) -> bool:
         """Sends a message back to the group and acknowledges it. It comes again after the delay
-        level (0: later each time, from 10 s on), or goes to the dead letters if it came
-        `max_reconsume_times` times, or at once with level -1.
+        level (0: from 10 s on, later each time), or goes to the dead letters if it came
+        `max_reconsume_times` times, or at once with level -1. False, and nothing is done, if the
+        message is acknowledged or its queue has gone to another member.
         """
+        with self.lock:
+            held = self._member.held.get((message.topic, message.queue_id))
+            if held is None or not held.is_out(message.queue_offset):
+                return False
         send_back(
             self.producer(),
             message,
@@ -267,7 +272,8 @@ class GroupConsumer:
             delay_level=delay_level,
             max_reconsume_times=self.max_reconsume_times,
         )
-        self.ack(message)
+        self.ack_in(held, message)
+        return True
 
     def producer(self) -> Producer:
         """The session through which messages go back; opened when one does."""

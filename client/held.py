@@ -58,10 +58,14 @@ class Held:
         """These are with the caller, who is to acknowledge each."""
         self.out.extend(m.queue_offset for m in messages)
 
-    def acknowledge(self, queue_offset: int) -> bool:
-        """False if the message is not out: it was acknowledged before, or was never handed out."""
+    def is_out(self, queue_offset: int) -> bool:
+        """Whether the message was handed out and is not acknowledged."""
         out = self.out
-        if not out or not out[0] <= queue_offset <= out[-1] or queue_offset in self.beyond:
+        return bool(out) and out[0] <= queue_offset <= out[-1] and queue_offset not in self.beyond
+
+    def acknowledge(self, queue_offset: int) -> bool:
+        """False if the message is not out."""
+        if not self.is_out(queue_offset):
             return False
         self.beyond.add(queue_offset)
         if queue_offset != self.out[0]:
