@@ -113,6 +113,7 @@ class StoreReader:
             transfer=self._store.transfer,
             log_end=self._log.end,
             file_size=self._log.file_size,
+            path=self._log.path,
             wanted=filter,
         )
         return GetMessageResult(batch.status, batch.messages, batch.next, least, end)
@@ -178,6 +179,7 @@ class StoreReader:
 
     def by_unique_key(self, topic: str, key: str) -> list[MessageView]:
         """The messages with a UNIQ_KEY, oldest first: one, or more where it was sent again."""
+        self._store.topic(topic)
         query = self._key_query(topic, key, FOREVER, 0, FOREVER)
         return key_lookup.matching(self._store.index_files(), query, self._message, unique=True)
 
@@ -195,8 +197,11 @@ class StoreReader:
         in [begin_ms, end_ms] (epoch ms), oldest first.
 
         With `rocketmq` what RocketMQ's store answers: times in whole seconds, at most
-        `max_msgs_num_batch`, and messages of other keys with the same hash.
+        `max_msgs_num_batch`, messages of other keys with the same hash, and nothing for an unknown
+        topic.
         """
+        if not rocketmq:
+            self._store.topic(topic)
         query = self._key_query(topic, key, max, begin_ms, end_ms)
         if rocketmq:
             cap = self._store.transfer.batch
@@ -208,7 +213,7 @@ class StoreReader:
     def _key_query(
         self, topic: str, key: str, most: int, begin_ms: int, end_ms: int
     ) -> key_lookup.KeyQuery:
-        self._store.topic(topic)
+        self._store.check_open()
         if not key:
             raise IllegalQuery("an empty key: no message has it")
         check_limit("max", most)

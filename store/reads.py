@@ -124,13 +124,14 @@ def collect(
     transfer: Transfer,
     log_end: int,
     file_size: int,
+    path: str,
     wanted: Filter | None,
 ) -> Batch[V]:
     """Reads queue entries (log address, size, tags code) from queue offset `offset` on.
 
     `record` gives the bytes at an address, None when the log no longer holds them; `make` a message
-    of bytes and queue offset. `file_size` is that of a commit-log file, `log_end` the log's end. A
-    damaged record ends the batch; as the first of one it raises Corrupt.
+    of bytes and queue offset. `file_size` is that of a commit-log file, `log_end` the log's end and
+    `path` its folder. A damaged record ends the batch; as the first of one it raises Corrupt.
     """
     batch: Batch[V] = Batch(GetMessageStatus.NO_MATCHED_MESSAGE, offset, [])
     codes = None if wanted is None else wanted.codes
@@ -156,7 +157,7 @@ def collect(
                 if bytes(data[:4]) != size.to_bytes(4, "big") or bytes(data[4:8]) not in _MAGICS:
                     if batch.messages:
                         break
-                    raise Corrupt("", at, f"no record of {size} bytes, as entry {number} says")
+                    raise Corrupt(path, at, f"no record of {size} bytes, as entry {number} says")
                 message = make(data, number)
                 if wanted is None or wanted.matches(message):
                     batch.messages.append(message)

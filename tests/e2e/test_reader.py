@@ -1,0 +1,404 @@
+"""The reader against a real store: every status, limits and filters, look-ups, bad questions."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from crash.checking import await_dispatch, log_records
+from e2e.cleaning import BY_HAND, await_cleaned, await_durable, fill
+from e2e.harness import StoreProcess
+
+from silomq import (
+    Admin,
+    Corrupt,
+    GetMessageStatus,
+    IllegalQuery,
+    Message,
+    MessageNotFound,
+    Producer,
+    StoreClosed,
+    StoreReader,
+)
+from silomq.store.javahash import tags_code
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from silomq import MessageView
+
+FOREVER = 2**63 - 1
+QUEUE_ENTRIES = 40960 // 20
+
+
+@dataclass(frozen=True)
+class Tag:
+    """Takes the messages of one tag."""
+
+    tag: str
+
+    @property
+    def codes(self) -> frozenset[int]:
+        return frozenset({tags_code(self.tag)})
+
+    def matches(self, message: MessageView, /) -> bool:
+        return message.tags == self.tag
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StoreProcess]:
+    with StoreProcess(tmp_path_factory.mktemp("reader") / "store") as found:
+        with Producer(found.path, timeout=10.0) as producer:
+            for i in range(200):
+                producer.send(
+                    "orders",
+                    b"%d" % i,
+                    tags=("Aa", "BB")[i % 2],
+                    keys=f"all k{i % 10}",
+                    queue=i % 2,
+                )
+            producer.send("large", b"x" * 200_000, queue=0)
+            producer.send("large", b"x" * 200_000, queue=0)
+            producer.send_batch("many", [Message(b"-") for _ in range(1000)], queue=0)
+            producer.send_batch("many", [Message(b"-") for _ in range(1000)], queue=0)
+            producer.send_batch("many", [Message(b"-", tags="late") for _ in range(100)], queue=0)
+        with Admin(found.path) as admin:
+            admin.create_topic("empty", 3)
+        await_dispatch(found)
+        yield found
+
+
+@pytest.fixture
+def reader(store: StoreProcess) -> Iterator[StoreReader]:
+    with StoreReader(store.path) as found:
+        yield found
+
+
+def status_of(reader: StoreReader, *question: Any) -> tuple[str, int, int, int]:
+    result = reader.get_message(*question)
+    assert (result.status is GetMessageStatus.FOUND) == bool(result.messages)
+    return result.status.name, result.next_begin_offset, result.min_offset, result.max_offset
+
+
+@pytest.mark.parametrize(
+    ("question", "wanted"),
+    [
+        (("empty", 0, 0), ("NO_MESSAGE_IN_QUEUE", 0, 0, 0)),
+        (("empty", 2, 77), ("NO_MESSAGE_IN_QUEUE", 0, 0, 0)),
+        (("empty", 3, 0), ("NO_MATCHED_LOGIC_QUEUE", 0, 0, 0)),
+        (("orders", 0, 100), ("OFFSET_OVERFLOW_ONE", 100, 0, 100)),
+        (("orders", 0, 101), ("OFFSET_OVERFLOW_BADLY", 100, 0, 100)),
+        (("orders", 0, 0), ("FOUND", 32, 0, 100)),
+        (("orders", 1, 90, 5), ("FOUND", 95, 0, 100)),
+        (("orders", 1, 99), ("FOUND", 100, 0, 100)),
+        (("large", 0, 0), ("FOUND", 1, 0, 2)),
+    ],
+)
+def test_statuses(
+    reader: StoreReader, question: tuple[Any, ...], wanted: tuple[str, int, int, int]
+) -> None:
+    assert status_of(reader, *question) == wanted
+
+
+def test_messages_are_whole_and_in_order(reader: StoreReader) -> None:
+    result = reader.get_message("orders", 1, 10, 7)
+    assert [view.queue_offset for view in result.messages] == list(range(10, 17))
+    assert [view.body for view in result.messages] == [b"%d" % (2 * i + 1) for i in range(10, 17)]
+
+
+def test_filters(reader: StoreReader) -> None:
+    result = reader.get_message("orders", 0, 0, filter=Tag("Aa"))
+    assert (result.status, len(result.messages)) == (GetMessageStatus.FOUND, 32)
+    # "BB" has the hash of "Aa": the queue lets it through, the message does not.
+    result = reader.get_message("orders", 0, 0, filter=Tag("BB"))
+    assert (result.status.name, result.next_begin_offset) == ("NO_MATCHED_MESSAGE", 100)
+    # 800 entries are looked at in one read, or as many as messages are asked for.
+    result = reader.get_message("many", 0, 0, filter=Tag("late"))
+    assert (result.status.name, result.next_begin_offset) == ("NO_MATCHED_MESSAGE", 800)
+    result = reader.get_message("many", 0, 0, 1500, filter=Tag("late"))
+    assert (result.status.name, result.next_begin_offset) == ("NO_MATCHED_MESSAGE", 1500)
+    # A read ends with its queue file.
+    result = reader.get_message("many", 0, 2000, filter=Tag("late"))
+    assert (result.status.name, result.next_begin_offset) == ("FOUND", 2000 + 32)
+    result = reader.get_message("many", 0, 2040)
+    assert result.next_begin_offset == QUEUE_ENTRIES
+    assert len(result.messages) == QUEUE_ENTRIES - 2040
+
+
+def test_limits_are_settings(tmp_path: Path) -> None:
+    settings: dict[str, Any] = {
+        "max_transfer_count_on_message_in_memory": 5,
+        "max_transfer_bytes_on_message_in_memory": 1500,
+        "max_transfer_count_on_message_in_disk": 3,
+        "max_transfer_bytes_on_message_in_disk": 700,
+        "max_msgs_num_batch": 4,
+    }
+    for ratio, count, size in ((100, 5, 1500), (0, 3, 700)):
+        changed = {**settings, "access_message_in_memory_max_ratio": ratio}
+        folder = tmp_path / str(ratio)
+        with StoreProcess(folder, **changed) as store:
+            with Producer(store.path) as producer:
+                for _ in range(20):
+                    producer.send("small", b"s", keys="k", queue=0)
+                    producer.send("big", b"b" * 300, queue=0)
+            await_dispatch(store)
+            with StoreReader(store.path) as reader:
+                assert len(reader.get_message("small", 0, 0, 100).messages) == count
+                big = reader.get_message("big", 0, 0, 100).messages
+                assert len(big) == size // big[0].size < count
+                assert len(reader.get_message("big", 0, 0, max_bytes=1).messages) == 1
+                assert len(reader.by_key("small", "k", 100)) == 20
+                assert len(reader.by_key("small", "k", 100, rocketmq=True)) == 4
+
+
+def test_missing_files(tmp_path: Path) -> None:
+    """A hole in a queue, and a commit-log file that is gone without clean's doing."""
+    with StoreProcess(tmp_path / "store") as store:
+        with Producer(store.path) as producer:
+            producer.send_batch("t", [Message(b"-")] * 1000, queue=0)
+            producer.send_batch("t", [Message(b"-")] * 1000, queue=0)
+            producer.send_batch("t", [Message(b"-")] * 1000, queue=0)
+        await_dispatch(store)
+        (store.path / "consumequeue" / "t" / "0" / f"{0:020d}").rename(tmp_path / "away")
+        with StoreReader(store.path) as reader:
+            assert status_of(reader, "t", 0, 7) == ("OFFSET_FOUND_NULL", QUEUE_ENTRIES, 0, 3000)
+            assert status_of(reader, "t", 0, QUEUE_ENTRIES)[0] == "FOUND"
+            with pytest.raises(Corrupt, match=r"is missing.*silo repair --rebuild"):
+                reader.at("t", 0, 7)
+            with pytest.raises(Corrupt, match="is missing"):
+                reader.offset_at_time("t", 0, 0)
+        shutil.move(tmp_path / "away", store.path / "consumequeue" / "t" / "0" / f"{0:020d}")
+
+
+def test_cleaned_front(tmp_path: Path) -> None:
+    with StoreProcess(tmp_path / "store", **BY_HAND) as store, StoreReader(store.path) as reader:
+        sent = fill(store, 0, 900)
+        old = reader.get_message("alpha", 0, 0, 1).messages[0]
+        key = old.message_id
+        assert key is not None
+        end = reader.max_offset("alpha", 0)
+        early = old.store_timestamp
+        await_durable(store)
+        with Admin(store.path) as admin:
+            admin.clean()
+        await_cleaned(store)
+        least = reader.min_offset("alpha", 0)
+        assert 0 < least < end
+        assert status_of(reader, "alpha", 0, 0) == ("OFFSET_TOO_SMALL", least, least, end)
+        assert status_of(reader, "alpha", 0, least - 1)[:2] == ("OFFSET_TOO_SMALL", least)
+        assert reader.get_message("alpha", 0, least).messages[0].queue_offset == least
+        assert old.body == b"0:0:"  # what was read stays readable
+        with pytest.raises(MessageNotFound, match="was removed"):
+            reader.look_at(old.physical_offset)
+        with pytest.raises(MessageNotFound, match="was removed"):
+            reader.by_message_id(old.offset_message_id)
+        with pytest.raises(IllegalQuery, match=f"offsets {least} to {end - 1} .older"):
+            reader.at("alpha", 0, 0)
+        assert reader.by_unique_key("alpha", key) == []
+        assert reader.by_key("alpha", "k0") == []
+        assert reader.offset_at_time("alpha", 0, early) == least
+        with pytest.raises(MessageNotFound):
+            reader.offset_at_time("alpha", 0, early - 1, "upper")
+        assert reader.offset_at_time("alpha", 0, early, rocketmq=True) == least
+        first = reader.at("alpha", 0, least)
+        assert reader.earliest_time("alpha", 0) == first.store_timestamp
+        records = log_records(store)
+        assert reader.min_physical_offset() == records[0].physical_offset
+        assert reader.earliest_store_time() == records[0].store_timestamp
+        last = sent - 1
+        found = reader.by_key("alpha", f"k{last}")
+        assert [view.queue_id for view in found] == [last % 3]
+
+
+def test_messages_that_go_while_a_queue_still_names_them(tmp_path: Path) -> None:
+    """What clean does first is move the limits: here only the commit log's has moved."""
+    with StoreProcess(tmp_path / "store", **BY_HAND) as store, StoreReader(store.path) as reader:
+        fill(store, 0, 900)
+        entry = reader.get_message("alpha", 0, 0, 1).messages[0]
+        assert entry.physical_offset == 0
+        reader._log = ServedFrom(reader._log, 65536)  # type: ignore[assignment]
+        result = reader.get_message("alpha", 0, 0, 10)
+        assert result.status is GetMessageStatus.FOUND  # it goes on in the next file
+        assert result.messages[0].physical_offset >= 65536
+        assert result.messages[0].queue_offset == result.next_begin_offset - 10
+        reader._log = ServedFrom(reader._log, 1 << 40)  # type: ignore[assignment]
+        result = reader.get_message("alpha", 0, 0)
+        assert result.status is GetMessageStatus.MESSAGE_WAS_REMOVING
+        assert result.next_begin_offset == min(100, result.max_offset)
+
+
+class ServedFrom:
+    """A log whose front has gone up to `least`."""
+
+    def __init__(self, log: Any, least: int) -> None:
+        self._log = log
+        self._least = least
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._log, name)
+
+    def part(self, at: int, size: int) -> bytes | None:
+        found: bytes | None = None if at < self._least else self._log.part(at, size)
+        return found
+
+
+def test_look_ups(store: StoreProcess, reader: StoreReader) -> None:
+    records = log_records(store)
+    assert reader.max_physical_offset() == store.control.load("wrote")
+    assert reader.min_physical_offset() == 0
+    assert reader.earliest_store_time() == records[0].store_timestamp
+    assert reader.earliest_time("empty", 0) is None
+    assert (reader.min_offset("orders", 1), reader.max_offset("orders", 1)) == (0, 100)
+    for record in records[:200:7]:
+        for found in (
+            reader.look_at(record.physical_offset),
+            reader.by_message_id(record.message_id),
+            reader.by_message_id(record.message_id.lower()),
+            reader.at("orders", record.queue_id, record.queue_offset),
+            *reader.by_unique_key("orders", record.uniq_key or ""),
+        ):
+            assert found.physical_offset == record.physical_offset
+            assert found.queue_offset == record.queue_offset
+            assert found.body == record.body
+    for record in records[200:]:
+        assert reader.look_at(record.physical_offset).queue_offset == record.queue_offset
+
+
+def test_keys(store: StoreProcess, reader: StoreReader) -> None:
+    records = [r for r in log_records(store) if r.topic == "orders"]
+    newest = reader.by_key("orders", "all", 10)
+    assert [v.physical_offset for v in newest] == [r.physical_offset for r in records[-10:]]
+    assert len(reader.by_key("orders", "all", 1000)) == 200
+    begin, end = records[50].store_timestamp, records[120].store_timestamp
+    found = reader.by_key("orders", "k3", 1000, begin, end)
+    assert [v.physical_offset for v in found] == [
+        r.physical_offset
+        for i, r in enumerate(records)
+        if i % 10 == 3 and begin <= r.store_timestamp <= end
+    ]
+    assert reader.by_key("orders", "nobody") == []
+    assert reader.by_unique_key("orders", "all") == []  # a key, but no unique key
+    uniq = records[9].uniq_key or ""
+    assert [v.queue_offset for v in reader.by_key("orders", uniq)] == [records[9].queue_offset]
+    assert reader.by_key("large", "all") == []
+
+
+def test_bad_questions(store: StoreProcess, reader: StoreReader) -> None:
+    last = log_records(store)[-1]
+    future = int(time.time() * 1000) + 60_000
+    end = reader.max_physical_offset()
+    other_host = "0A000001" + last.message_id[8:]
+    questions: list[tuple[Any, tuple[Any, ...], str]] = [
+        (reader.get_message, ("nowhere", 0, 0), "topic 'nowhere' does not exist"),
+        (reader.get_message, ("../x\n", 0, 0), "does not exist"),
+        (reader.get_message, ("orders", -1, 0), "queue_id -1"),
+        (reader.get_message, ("orders", 0, -1), "offset -1"),
+        (reader.get_message, ("orders", 0, 2**63), "offset 9223372036854775808"),
+        (reader.get_message, ("orders", 0, 0, 0), "max_messages 0"),
+        (reader.get_message, ("orders", 0, 0, -5), "max_messages -5"),
+        (reader.at, ("orders", 4, 0), "it has queues 0 to 3"),
+        (reader.at, ("orders", -1, 0), "it has queues 0 to 3"),
+        (reader.at, ("orders", 0, 100), "offsets 0 to 99: there is no offset 100"),
+        (reader.at, ("empty", 0, 0), "no messages"),
+        (reader.at, ("orders", 0, -1), "queue_offset -1"),
+        (reader.look_at, (-1,), "physical_offset -1"),
+        (reader.look_at, (end,), f"ends at {end}"),
+        (reader.look_at, (2**70,), "physical_offset"),
+        (reader.by_message_id, ("",), "32 or 56 hex digits"),
+        (reader.by_message_id, ("x" * 32,), "32 or 56 hex digits"),
+        (reader.by_message_id, ("F" * 32,), "port"),
+        (reader.by_unique_key, ("orders", ""), "empty key"),
+        (reader.by_unique_key, ("nowhere", "k"), "does not exist"),
+        (reader.by_key, ("orders", ""), "empty key"),
+        (reader.by_key, ("orders", "k", 0), "max 0"),
+        (reader.by_key, ("orders", "k", 1, -1), "begin_ms -1"),
+        (reader.by_key, ("orders", "k", 1, future), "in the future"),
+        (reader.by_key, ("orders", "k", 1, 5, 4), "end_ms 4 is before begin_ms 5"),
+        (reader.offset_at_time, ("orders", 0, -1), "timestamp_ms -1"),
+        (reader.offset_at_time, ("orders", 0, future), "in the future"),
+        (reader.offset_at_time, ("orders", 0, 0, "middle"), "'lower' or 'upper'"),
+        (reader.offset_at_time, ("nowhere", 0, 0), "does not exist"),
+        (reader.max_offset, ("orders", 9), "it has queues 0 to 3"),
+        (reader.earliest_time, ("nowhere", 0), "does not exist"),
+    ]
+    for ask, arguments, why in questions:
+        with pytest.raises(IllegalQuery) as error:
+            ask(*arguments)
+        assert why in str(error.value), (arguments, error.value)
+    with pytest.raises(IllegalQuery, match="max_bytes 0"):
+        reader.get_message("orders", 0, 0, max_bytes=0)
+    with pytest.raises(IllegalQuery, match="no boundary"):
+        reader.offset_at_time("orders", 0, 0, "upper", rocketmq=True)
+    with pytest.raises(MessageNotFound, match="no message begins"):
+        reader.look_at(last.physical_offset + 1)
+    with pytest.raises(MessageNotFound, match=r"names a message of 10\.0\.0\.1"):
+        reader.by_message_id(other_host)
+
+
+def test_what_rocketmq_answers_of_unknown_queues(reader: StoreReader) -> None:
+    assert reader.offset_at_time("nowhere", 0, 5, rocketmq=True) == 0
+    assert reader.offset_at_time("orders", 99, 5, rocketmq=True) == 0
+    assert reader.offset_at_time("empty", 0, 5, rocketmq=True) == 0
+    assert reader.by_key("nowhere", "k", rocketmq=True) == []
+
+
+def test_a_damaged_record_is_said(tmp_path: Path) -> None:
+    with StoreProcess(tmp_path / "store") as store:
+        with Producer(store.path) as producer:
+            sent = [producer.send("t", b"body" * 20, keys="k", queue=0) for _ in range(3)]
+        await_dispatch(store)
+        at = sent[1].physical_offset
+        with (store.path / "commitlog" / f"{0:020d}").open("r+b") as log:
+            log.seek(at + 100)
+            log.write(b"?")
+        with StoreReader(store.path) as reader:
+            for ask in (
+                lambda: reader.look_at(at),
+                lambda: reader.at("t", 0, 1),
+                lambda: reader.by_key("t", "k"),
+            ):
+                with pytest.raises(Corrupt, match="CRC") as error:
+                    ask()
+                assert error.value.offset in (at, at + 88)
+            assert reader.at("t", 0, 2).body == b"body" * 20
+
+
+def test_without_an_index(tmp_path: Path) -> None:
+    with StoreProcess(tmp_path / "store", message_index_enable="false") as store:
+        with Producer(store.path) as producer:
+            sent = producer.send("t", b"x", keys="k")
+        await_dispatch(store)
+        with StoreReader(store.path) as reader:
+            assert reader.by_message_id(sent.offset_message_id).body == b"x"
+            with pytest.raises(IllegalQuery, match="message_index_enable"):
+                reader.by_key("t", "k")
+
+
+def test_the_pool(tmp_path: Path) -> None:
+    settings: dict[str, Any] = {
+        "transient_store_pool_enable": "true",
+        "transient_store_pool_size": 3,
+    }
+    with StoreProcess(tmp_path / "store", **settings) as store, Producer(store.path) as producer:
+        sent = producer.send("t", b"x", keys="k", queue=0)
+        with StoreReader(store.path) as reader:
+            while reader.max_offset("t", 0) == 0:
+                time.sleep(0.005)
+            assert reader.get_message("t", 0, 0).messages[0].body == b"x"
+            assert reader.look_at(sent.physical_offset).body == b"x"
+
+
+def test_a_store_that_stopped(tmp_path: Path) -> None:
+    store = StoreProcess(tmp_path / "store")
+    with store:
+        with Producer(store.path) as producer:
+            producer.send("t", b"x", queue=0)
+        reader = StoreReader(store.path)
+    with reader, pytest.raises(StoreClosed):
+        reader.get_message("t", 0, 0)
+    with pytest.raises(StoreClosed, match="silo serve"):
+        StoreReader(store.path)
