@@ -18,7 +18,8 @@ from silomq import Message, Producer, StoreReader
 from silomq.store.properties import index_keys
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from silomq.store.record import Record
 
@@ -103,32 +104,70 @@ def scan(records: list[Record], key: str, begin: int, end: int) -> list[int]:
     ]
 
 
-def test_what_was_found_stays_found_while_reput_is_killed(store: StoreProcess) -> None:
-    topic = "killed"
-    ended = threading.Event()
-    counts: list[int] = []
+class Watcher:
+    """Asks for one key again and again. All messages of its topic have it, so what is published of
+    the index is a beginning of them.
+    """
 
-    def look() -> None:
-        with StoreReader(store.path) as reader:
-            while not ended.is_set():
-                found = places(reader.by_key(topic, "same", 100_000))
-                assert found == sorted(set(found))
-                assert len(found) >= (counts[-1] if counts else 0)
-                counts.append(len(found))
+    def __init__(self, path: Path, topic: str) -> None:
+        self.path = path
+        self.topic = topic
+        self.answers: list[list[int]] = []
+        self.ended = threading.Event()
 
-    with Producer(store.path, timeout=30.0) as producer:
+    def look(self) -> None:
+        with StoreReader(self.path) as reader:
+            while not self.ended.is_set():
+                self.answers.append(places(reader.by_key(self.topic, "same", 100_000)))
+
+    def check(self, sent: int) -> None:
+        with StoreReader(self.path) as reader:
+            end = places(reader.by_key(self.topic, "same", 100_000))
+        assert len(end) == sent
+        assert [len(a) for a in self.answers] == sorted(len(a) for a in self.answers)
+        for answer in self.answers:
+            assert answer == end[: len(answer)]
+        assert len({len(answer) for answer in self.answers}) > 1
+
+
+def watch_kills(store: StoreProcess, topic: str, kill: Callable[[], object], times: int) -> None:
+    """Sends in bursts, and kills reput in the middle of each, while somebody looks."""
+    watcher = Watcher(store.path, topic)
+    with Producer(store.path, timeout=30.0) as producer, ThreadPoolExecutor(1) as pool:
         producer.send(topic, b"first", keys="same", queue=0)
         await_dispatch(store)
-        with ThreadPoolExecutor(1) as pool:
-            looking = pool.submit(look)
-            try:
-                for _ in range(8):
-                    producer.send_batch_oneway(topic, MANY, queue=0)
-                    store.replace("reput")
-                await_dispatch(store)
-            finally:
-                ended.set()
-            looking.result()
-    assert len(counts) > 10
-    with StoreReader(store.path) as last:
-        assert len(last.by_key(topic, "same", 100_000)) == 1 + 8 * len(MANY)
+        looking = pool.submit(watcher.look)
+        try:
+            for _ in range(times):
+                producer.send_batch_oneway(topic, MANY, queue=0)
+                kill()
+            producer.flush()
+            await_dispatch(store)
+            time.sleep(0.1)
+        finally:
+            watcher.ended.set()
+        looking.result()
+    watcher.check(1 + times * len(MANY))
+
+
+def test_what_was_found_stays_found_while_reput_is_killed(store: StoreProcess) -> None:
+    watch_kills(store, "killed", lambda: store.replace("reput"), 8)
+
+
+@pytest.mark.parametrize("point", ["reput:entry", "reput:slot", "reput:progress"])
+def test_entries_that_were_not_published_are_never_seen(
+    tmp_path: Path, fault_build: Path, point: str
+) -> None:
+    """Reput dies once at the point, between entries and their publication."""
+    passes = 3 if point == "reput:progress" else 300
+    token = tmp_path / "token"
+    token.touch()
+    environ = {
+        "PYTHONPATH": str(fault_build),
+        "SILOMQ_FAULT": f"{point}:{passes}",
+        "SILOMQ_FAULT_TOKEN": str(token),
+    }
+    with StoreProcess(tmp_path / "store", environ=environ, **SMALL_INDEX) as store:
+        watch_kills(store, "faulty", lambda: time.sleep(0.02), 8)
+        assert store.starts("reput") == 2
+        assert not token.exists()
