@@ -6,12 +6,13 @@ import errno
 import os
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Final, Literal, Protocol, Self
+from typing import Final, Literal, Self, TypeAlias
 
 from ..store import key_lookup, reads, time_lookup
 from ..store.consumequeue import ENTRY_SIZE
 from ..store.errors import Corrupt, IllegalQuery, MessageNotFound
 from ..store.ids import decode_message_id
+from ..store.record import MIN_RECORD_BYTES
 from ..store.served import ServedQueue
 from ..store.status import GetMessageStatus
 from .received import MessageView
@@ -22,17 +23,8 @@ _READABLE: Final = 4
 Boundary = Literal["lower", "upper"]
 
 
-class MessageFilter(Protocol):
-    """Chooses messages: by the tags code (i32) in the queue, then by the message itself.
-
-    `codes` of None takes every code. `matches` is asked only about messages whose code is among
-    `codes`; it must compare tags exactly, because different tags may have one code.
-    """
-
-    @property
-    def codes(self) -> frozenset[int] | None: ...
-
-    def matches(self, message: MessageView, /) -> bool: ...
+#: What `get_message` takes as a filter.
+MessageFilter: TypeAlias = reads.Filter[MessageView]
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +200,13 @@ class StoreReader:
             return key_lookup.rocketmq_messages(
                 self._store.index_files(), query, cap, self._message
             )
-        return key_lookup.matching(self._store.index_files(), query, self._message)
+
+        def at(offset: int) -> MessageView | None:
+            """Most of a long chain lies outside a narrow window: its records stay unread."""
+            stored = self._log.store_time(offset, MIN_RECORD_BYTES)
+            return self._message(offset) if begin_ms <= stored <= end_ms else None
+
+        return key_lookup.matching(self._store.index_files(), query, at)
 
     def _key_query(
         self, topic: str, key: str, most: int, begin_ms: int, end_ms: int

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
 from .consumequeue import ENTRY_SIZE
 from .errors import Corrupt
@@ -44,22 +44,22 @@ class Transfer:
         return distance <= _MACHINE_BYTES * self.memory_ratio // 100
 
 
-class Filter(Protocol):
+V = TypeVar("V")
+M_contra = TypeVar("M_contra", contravariant=True)
+
+
+class Filter(Protocol[M_contra]):
     """Chooses messages: by the tags code (i32) in the queue, then by the message itself.
 
-    `codes` of None takes every code. RocketMQ's broker leaves the exact comparison of tags to the
-    client; here `matches` does it.
+    `codes` of None takes every code. `matches` is asked only about messages whose code is among
+    `codes`, and must compare tags exactly, because different tags may have one code. (RocketMQ's
+    broker leaves that to the client.)
     """
 
     @property
     def codes(self) -> frozenset[int] | None: ...
 
-    def matches(self, message: Any, /) -> bool:
-        """Whether the message is wanted; asked only if its code was among `codes`."""
-        ...
-
-
-V = TypeVar("V")
+    def matches(self, message: M_contra, /) -> bool: ...
 
 
 @dataclass(slots=True)
@@ -125,7 +125,7 @@ def collect(
     log_end: int,
     file_size: int,
     path: str,
-    wanted: Filter | None,
+    wanted: Filter[V] | None,
 ) -> Batch[V]:
     """Reads queue entries (log address, size, tags code) from queue offset `offset` on.
 
