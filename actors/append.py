@@ -23,7 +23,7 @@ from ..store import disk
 from ..store.commitlog import LogFile
 from ..store.ids import Host
 from ..store.status import PutMessageStatus
-from .frame import TICK_S, Actor, Session
+from .frame import OWN_SESSIONS, TICK_S, Actor, Session
 
 _SLICE_NS = 50_000_000
 _SYNC_SPIN_NS = 200_000
@@ -46,7 +46,7 @@ class Append(Actor):
         self.kernel = kernel.Appender(
             self.control.memory,
             self.world.table.memory,
-            settings.max_sessions,
+            settings.max_sessions + OWN_SESSIONS,
             store_host=host.packed(),
             batch_bytes=settings.append_batch_bytes,
             max_body=settings.max_message_size,

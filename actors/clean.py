@@ -134,12 +134,15 @@ class Clean(Actor):
             self.waiting = {}
             return
         settings = self.settings
+        removable = removable_below(
+            self.control.load("wrote"), self._durable("dispatched"), self.log.file_size
+        )
+        if not at_once:  # messages that wait for their time hold the log, but not a full disk
+            removable = min(removable, self.control.load("schedule_floor"))
         due = expired(
             removing.log_ages(self.folders.commit_log),
             file_size=self.log.file_size,
-            removable=removable_below(
-                self.control.load("wrote"), self._durable("dispatched"), self.log.file_size
-            ),
+            removable=removable,
             now_ms=int(time.time() * 1000),
             reserved_ms=settings.file_reserved_time_h * HOUR_MS,
             at_once=at_once and settings.clean_file_forcibly_enable,

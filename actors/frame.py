@@ -34,6 +34,10 @@ TICK_S = 1.0
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 # The exit status of a process that found no disk space, also of the whole store.
 STORAGE_FULL = 6
+# The number of the session through which delayed messages are delivered; clients' are clock times.
+SCHEDULE_SESSION = 1
+# Sessions beside the clients': their indexes come behind those of `max_sessions`.
+OWN_SESSIONS = 1
 _PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -42,7 +46,8 @@ _libc = ctypes.CDLL(None, use_errno=True)
 class Session:
     """A client's session as the supervisor holds it: descriptors that outlive any actor.
 
-    `ring` and `bell` are -1 for a session that only reads. `closing` says that the client is gone.
+    `ring` and `bell` are -1 for a session that only reads, `connection` for the store's own one.
+    `closing` says that the client is gone.
     """
 
     number: int

@@ -194,6 +194,14 @@ class Registry(Actor):
                 return self._hello(connection, request)
             case "open":
                 return self._open(connection, str(request["topic"]), write=bool(request["write"]))
+            case "open_delayed":
+                name, session = str(request["topic"]), self._index_of(connection)
+                timer = bool(request["timer"])
+                return self.topics.open_delayed(name, timer=timer, session=session), ()
+            case "open_retry":
+                name, session = str(request["group"]), self._index_of(connection)
+                dead = bool(request["dead"])
+                return self.topics.open_retry(name, dead=dead, session=session), ()
             case "watch":
                 return self._watch([int(slot) for slot in request["slots"]]), ()
             case "lease":
@@ -215,9 +223,12 @@ class Registry(Actor):
         self, connection: socket.socket, name: str, *, write: bool
     ) -> tuple[dict[str, Any], tuple[int, ...]]:
         """Who writes through this connection's session is granted the topic."""
+        return self.topics.open(name, write=write, session=self._index_of(connection)), ()
+
+    def _index_of(self, connection: socket.socket) -> int | None:
+        """The index of the connection's session; None before its hello."""
         number = self.by_connection.get(connection.fileno())
-        session = None if number is None else self.sessions[number].index
-        return self.topics.open(name, write=write, session=session), ()
+        return None if number is None else self.sessions[number].index
 
     def _watch(self, slots: list[int]) -> dict[str, Any]:
         """The client will sleep until one of these queues grows."""
@@ -343,6 +354,7 @@ class Registry(Actor):
             self.table.revoke_all(session.index)
             if all(other.ring >= 0 for other in self.sessions.values()):
                 self.control.watch_none()  # who reads has a session without a ring
+                self.topics.watch_delayed()
             mail.close_all([fd for fd in (session.ring, session.bell) if fd >= 0])
             for fd, owner in list(self.by_connection.items()):
                 if owner == number:

@@ -10,7 +10,16 @@ import time
 from typing import Any
 
 from ..store import topics_json
-from ..store.names import validate_topic
+from ..store.delays import LEVELS
+from ..store.names import (
+    SCHEDULE_TOPIC,
+    TIMER_TOPIC,
+    UNSENDABLE_TOPICS,
+    dead_letter_topic,
+    retry_topic,
+    validate_group,
+    validate_topic,
+)
 from ..store.paths import TOPICS
 from ..store.status import PutMessageStatus
 from ..store.table import Topic
@@ -20,6 +29,8 @@ from .frame import TICK_S, World
 _SAVE_DELAY_S = 0.1
 _PAGE_TOPICS = 200
 _WRITE, _READ = 2, 4
+# The topics in which messages wait for their time, and how many queues they have.
+_DELAYED = {SCHEDULE_TOPIC: LEVELS, TIMER_TOPIC: 1}
 
 
 class Refused(Exception):
@@ -44,6 +55,7 @@ class Topics:
         self.settings = world.settings
         self.table = world.table
         self.logger = logger
+        self.control = world.control
         self.count_word = world.control.own("topics")
         self.path = f"{world.folders.config.path}/{TOPICS}"
         saved, _ = topics_json.load(self.path)
@@ -58,12 +70,51 @@ class Topics:
                 )
                 self.unsaved_since = time.monotonic()
         self.count_word.store(self.table.topic_count)
+        self.watch_delayed()
+
+    def watch_delayed(self) -> None:
+        """The schedule process sleeps on the arrival words of the delayed messages' queues."""
+        for name in _DELAYED:
+            topic = self.table.find(name)
+            for slot in topic.slots if topic is not None else ():
+                self.control.watch(slot)
+
+    def open_delayed(self, name: str, *, timer: bool, session: int | None) -> dict[str, Any]:
+        """As `open` for writing, and grants the session the topic in which messages for topic
+        `name` wait: that of the delay levels, or of the timers. Its queues are the answer's
+        `delayed`.
+
+        What lies there is no more than a wish: schedule looks at it again before it delivers.
+        """
+        answer = self.open(name, write=True, session=session)
+        system = TIMER_TOPIC if timer else SCHEDULE_TOPIC
+        nums = _DELAYED[system]
+        topic = self.table.find(system)
+        if topic is None:
+            topic = self._add(TopicConfig(system, nums, nums))
+        if session is not None:
+            self.table.grant(session, topic.index)
+        return {**answer, "delayed": topic.slots[:nums]}
+
+    def open_retry(self, group: str, *, dead: bool, session: int | None) -> dict[str, Any]:
+        """Opens the topic of messages that come back to a group, or that it has given up, for
+        writing; makes it with one queue (RocketMQ: retryQueueNums, DLQ_NUMS_PER_GROUP).
+        """
+        validate_group(group)
+        name = dead_letter_topic(group) if dead else retry_topic(group)
+        validate_topic(name)
+        if self.table.find(name) is None:
+            self._add(TopicConfig(name, 1, 1))
+        return self.open(name, write=True, session=session)
 
     def open(self, name: str, *, write: bool, session: int | None) -> dict[str, Any]:
         """The queues of a topic, which is made if it does not exist and the settings allow it;
         grants writing to the session with the index `session`.
         """
         validate_topic(name)
+        if write and (name in UNSENDABLE_TOPICS or name in _DELAYED):
+            why = f"topic {name} is the store's own: use delay_level=, deliver_at= or another topic"
+            raise Refused(PutMessageStatus.MESSAGE_ILLEGAL, why)
         topic = self.table.find(name)
         if topic is None:
             if not (write and self.settings.auto_create_topic_enable):
@@ -111,7 +162,10 @@ class Topics:
         )
         self.configs[config.topic_name] = config
         self.unsaved_since = self.unsaved_since or time.monotonic()
+        if config.topic_name in _DELAYED:
+            self.watch_delayed()
         self.count_word.store(self.table.topic_count)
+        self.count_word.wake()
         return topic
 
     def page(self, after: int) -> dict[str, Any]:

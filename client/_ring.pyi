@@ -2,10 +2,11 @@ from typing_extensions import Buffer
 
 from ._future import SendFuture
 from ._message import Route
+from .outgoing import Delayed
 from .session import StoreConfig
 
 class RingProducer:
-    routes: dict[str, Route]
+    routes: dict[str | Delayed, Route]
     send_timeout_s: float
     waiting: int
     stalled: bool

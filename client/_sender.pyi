@@ -4,6 +4,7 @@ from typing import TypeAlias
 from ._future import SendFuture
 from ._message import Message
 from ._ring import RingProducer
+from .outgoing import Delayed
 from .result import SendResult
 
 Body: TypeAlias = bytes | bytearray | memoryview | str
@@ -24,6 +25,9 @@ class Sender(RingProducer):
         born_timestamp: int | None = None,
         wait_store: bool = True,
         timeout: float | None = None,
+        delay_level: int = 0,
+        deliver_at: int | None = None,
+        delay_ms: int | None = None,
     ) -> SendResult: ...
     def send_async(
         self,
@@ -40,6 +44,9 @@ class Sender(RingProducer):
         wait_store: bool = True,
         callback: Callable[[SendFuture], object] | None = None,
         timeout: float | None = None,
+        delay_level: int = 0,
+        deliver_at: int | None = None,
+        delay_ms: int | None = None,
     ) -> SendFuture: ...
     def send_oneway(
         self,
@@ -54,7 +61,19 @@ class Sender(RingProducer):
         shard_key: str | None = None,
         born_timestamp: int | None = None,
         timeout: float | None = None,
+        delay_level: int = 0,
+        deliver_at: int | None = None,
+        delay_ms: int | None = None,
     ) -> None: ...
+    def send_encoded(
+        self,
+        topic: str | Delayed,
+        queue_id: int,
+        record: bytes,
+        *,
+        unique_key: str | None = None,
+        timeout: float | None = None,
+    ) -> SendResult: ...
     def send_batch(
         self,
         topic: str,

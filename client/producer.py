@@ -11,12 +11,15 @@ from typing import Literal, Self
 
 from ..shm.ring import RingClosed
 from ..store.errors import StoreError
+from ..store.names import SCHEDULE_TOPIC, TIMER_TOPIC, dead_letter_topic, retry_topic
+from ..store.properties import REAL_TOPIC
 from ..store.record import decode_record
 from . import refusals
 from ._message import Route
 from ._sender import Sender
 from .errors import SessionLost, StoreClosed
-from .session import Connection
+from .outgoing import Delayed
+from .session import Connection, StoreConfig
 
 _producers: weakref.WeakSet[Producer] = weakref.WeakSet()
 
@@ -76,16 +79,36 @@ class Producer(Sender):
     ) -> None:
         self.close()
 
-    def open_topic(self, topic: str) -> Route:
-        """Asks for the right to write to a topic; the store makes it if it may. Called once a topic
-        by `send`.
+    def open_topic(self, topic: str | Delayed) -> Route:
+        """Asks for the right to write to a topic, or to delay messages for it; the store makes it
+        if it may. Called once a topic by `send`.
         """
-        if not isinstance(topic, str):
+        if isinstance(topic, Delayed):
+            timer = topic.system == TIMER_TOPIC
+            request = {"do": "open_delayed", "topic": topic.topic, "timer": timer}
+            route = Route(topic.system, tuple(self._connection.request(request)["delayed"]))
+        elif isinstance(topic, str):
+            answer = self._connection.request({"do": "open", "topic": topic, "write": True})
+            route = Route(topic, tuple(answer["slots"]))
+        else:
             raise TypeError(f"topic must be str, not {type(topic).__name__}")
-        answer = self._connection.request({"do": "open", "topic": topic, "write": True})
-        route = Route(topic, tuple(answer["slots"]))
         self.routes[topic] = route
         return route
+
+    def open_retry(self, group: str, *, dead: bool) -> str:
+        """Opens the retry topic of a consumer group, or its dead-letter topic, and makes it if it
+        is not there: its name.
+        """
+        name = dead_letter_topic(group) if dead else retry_topic(group)
+        if name not in self.routes:
+            request = {"do": "open_retry", "group": group, "dead": dead}
+            self.routes[name] = Route(name, tuple(self._connection.request(request)["slots"]))
+        return name
+
+    @property
+    def config(self) -> StoreConfig:
+        """What the store has said of itself."""
+        return self._connection.config
 
     def flush(self, timeout: float | None = None) -> None:
         """Waits until everything sent so far was answered. Raises SendTimeout."""
@@ -188,7 +211,10 @@ class Producer(Sender):
             self._bind()
             for records, count, future in open_frames:
                 record = decode_record(records, check_crc=False)
-                slot = self.open_topic(record.topic).slots[record.queue_id]
+                topic: str | Delayed = record.topic
+                if topic in (SCHEDULE_TOPIC, TIMER_TOPIC):
+                    topic = Delayed(record.topic, record.properties[REAL_TOPIC])
+                slot = self.open_topic(topic).slots[record.queue_id]
                 self.resubmit(records, count, slot, future, self.reconnect_timeout)
 
 

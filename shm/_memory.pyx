@@ -20,7 +20,7 @@ cdef extern from "sys/mman.h" nogil:
     int c_mlock "mlock"(const void *addr, size_t length)
     int c_munlock "munlock"(const void *addr, size_t length)
     int c_msync "msync"(void *addr, size_t length, int flags)
-    int PROT_READ, PROT_WRITE, MAP_SHARED, MS_SYNC, MADV_RANDOM, MADV_DONTNEED
+    int PROT_READ, PROT_WRITE, MAP_SHARED, MS_SYNC, MADV_RANDOM, MADV_DONTNEED, MADV_WILLNEED
     void *MAP_FAILED
 
 cdef int MADV_POPULATE_WRITE = 23
@@ -109,6 +109,16 @@ cdef class Mapping:
         cdef size_t length = self.length - min(offset, self.length)
         cdef char *p = self._range(offset, &length)
         self._check(madvise(p, length, MADV_RANDOM), "madvise(MADV_RANDOM)")
+
+    def will_need(self, size_t offset, size_t length):
+        """MADV_WILLNEED: the kernel begins to read the range into the page cache."""
+        cdef char *p = self._range(offset, &length)
+        cdef int r
+        if length == 0:
+            return
+        with nogil:
+            r = madvise(p, length, MADV_WILLNEED)
+        self._check(r, "madvise(MADV_WILLNEED)")
 
     def lock(self, size_t offset, size_t length):
         """mlock; OSError with ENOMEM or EPERM where the limit (RLIMIT_MEMLOCK) does not allow

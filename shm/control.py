@@ -51,6 +51,7 @@ offset  size   type  field                meaning
 1536    8      u64   topics               registry: topics in the table. readers: cli
 1544    8      u64   manual_asked         registry: requests to clean now. readers: clean; S
 1664    128    u64   watched              registry: bit per arrival word that has sleepers; S
+1792    8      u64   schedule_floor       schedule: log offset from which waiting ones lie; S
 2048    1024   line  process              supervisor: 16 × 64 bytes: pid, starts, started_ms, state
 3072    1024   line  heartbeat            each actor its own 64 bytes: beat_ns (CLOCK_MONOTONIC)
 4096    8      u64   progress_generation  reput: the progress slot to believe is generation % 2; S
@@ -136,6 +137,7 @@ CONTROL: dict[str, tuple[int, int]] = {
     "topics": (1536, 8),
     "manual_asked": (1544, 8),
     "watched": (1664, 128),
+    "schedule_floor": (1792, 8),
     "process": (2048, 1024),
     "heartbeat": (3072, 1024),
     "progress_generation": (4096, 8),
@@ -163,7 +165,7 @@ LAYOUTS = {"control": CONTROL, "progress": PROGRESS}
 
 # The processes of a store, in the order in which they start: the index is the entry in the process
 # table.
-ACTORS = ("allocate", "append", "commit", "flush", "reput", "clean", "registry")
+ACTORS = ("allocate", "append", "commit", "flush", "reput", "clean", "registry", "schedule")
 SUPERVISOR = 15
 assert len(ACTORS) < SUPERVISOR
 

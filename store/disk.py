@@ -267,6 +267,13 @@ def shape_small(mapping: Mapping, offset: int = 0) -> None:
     mapping.advise_random(offset)
 
 
+def read_ahead(mapping: Mapping, offset: int, length: int) -> None:
+    """Asks for a range of a mapping that will be read soon; what lies behind its end is left out.
+    Faults alone read ahead by 128 KiB on most disks, and wait for each of them.
+    """
+    mapping.will_need(min(offset, mapping.length), length)
+
+
 def warm(mapping: Mapping, offset: int, length: int) -> bool:
     """Faults a range in for writing; False where the kernel cannot (before Linux 5.14). A full disk
     raises ENOSPC.

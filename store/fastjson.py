@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, Protocol, TypeA
 from .errors import Corrupt, StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
 T = TypeVar("T")
 #: What a JSON text holds; the keys of a dict are str, or int where they had no quotes.
@@ -125,6 +125,21 @@ def dumps(value: Json) -> str:
 def int_keys(table: dict[Any, T]) -> dict[int, T]:
     """A map whose keys are integers, in whichever dialect they were written; raises ValueError."""
     return {int(key): value for key, value in table.items()}
+
+
+def typed(value: object, kind: type[T], what: str) -> T:
+    """`value` of a parsed file, if it is a `kind`; raises ValueError naming `what` it was."""
+    if isinstance(value, kind):
+        return value
+    raise ValueError(f"{what} is {type(value).__name__}, not {kind.__name__}")
+
+
+def number(bean: Mapping[Any, Any], key: str, default: int, limit: int = 2**63 - 1) -> int:
+    """The integer of a parsed file's object under `key`; raises ValueError outside 0..`limit`."""
+    value = bean.get(key, default)
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= limit:
+        raise ValueError(f"{key} is {value!r}, not a number from 0 to {limit}")
+    return value
 
 
 def atomic_write(

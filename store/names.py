@@ -25,6 +25,8 @@ LMQ_PREFIX: Final = "%LMQ%"
 SYSTEM_PREFIX: Final = "rmq_sys_"
 
 SCHEDULE_TOPIC: Final = "SCHEDULE_TOPIC_XXXX"
+#: Where RocketMQ 5 keeps messages for an arbitrary time (`TimerMessageStore.TIMER_TOPIC`).
+TIMER_TOPIC: Final = "rmq_sys_wheel_timer"
 TRANS_HALF_TOPIC: Final = "RMQ_SYS_TRANS_HALF_TOPIC"
 TRANS_OP_HALF_TOPIC: Final = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
 TRANS_CHECK_MAX_TIME_TOPIC: Final = "TRANS_CHECK_MAX_TIME_TOPIC"
@@ -80,6 +82,11 @@ def validate_group(name: str) -> bytes:
 def retry_topic(group: str) -> str:
     """The topic where messages that `group` failed to consume come back (`MixAll`)."""
     return RETRY_PREFIX + group
+
+
+def dead_letter_topic(group: str) -> str:
+    """The topic of messages that `group` has given up (`MixAll.getDLQTopic`)."""
+    return DLQ_PREFIX + group
 
 
 def is_system_topic(name: str) -> bool:

@@ -19,14 +19,32 @@ _LOG_FILES = 8
 
 
 class LogReader:
-    """Records of the commit log below `folder`, files of `file_size` bytes, the last few kept
-    mapped.
-    """
+    """The commit log below `folder`, files of `file_size` bytes, the last few kept mapped."""
 
     def __init__(self, folder: Folder, file_size: int) -> None:
         self._folder = folder
         self.file_size = file_size
-        self._views: OrderedDict[int, memoryview] = OrderedDict()
+        self._files: OrderedDict[int, Mapping] = OrderedDict()
+
+    def path(self, base: int) -> str:
+        """The file that begins at offset `base`, for errors."""
+        return f"{self._folder.path}/{file_name(max(0, base))}"
+
+    def file(self, base: int) -> Mapping:
+        """The file that begins at offset `base`. Raises FileNotFoundError when it is gone."""
+        mapping = self._files.get(base)
+        if mapping is None:
+            with self._folder.file(file_name(base)) as fd:
+                mapping = disk.map_file(fd, 0, self.file_size, writable=False)
+            if len(self._files) >= _LOG_FILES:
+                self._files.popitem(last=False)
+            self._files[base] = mapping
+        return mapping
+
+    def forget(self, below: int) -> None:
+        """Lets go of the files that begin below an offset: mapped files keep their disk space."""
+        for base in [base for base in self._files if base < below]:
+            del self._files[base]
 
     def record(self, offset: int, size: int) -> bytes:
         """The `size` bytes at commit-log offset `offset`, copied. Raises FileNotFoundError when the
@@ -34,25 +52,18 @@ class LogReader:
         """
         base = offset - offset % self.file_size
         if offset < 0 or not 0 < size <= base + self.file_size - offset:
-            raise Corrupt(
-                f"{self._folder.path}/{file_name(max(0, base))}",
-                offset,
-                f"a queue entry leads to {size} bytes here, which no file of {self.file_size} "
-                "bytes holds: the consume queue is damaged, rebuild it",
-            )
-        view = self._views.get(base)
-        if view is None:
-            view = self._map(base)
+            raise self.bad_entry(offset, size)
         at = offset - base
-        return bytes(view[at : at + size])
+        return bytes(memoryview(self.file(base))[at : at + size])
 
-    def _map(self, base: int) -> memoryview:
-        with self._folder.file(file_name(base)) as fd:
-            mapping = disk.map_file(fd, 0, self.file_size, writable=False)
-        if len(self._views) >= _LOG_FILES:
-            self._views.popitem(last=False)
-        self._views[base] = memoryview(mapping)
-        return self._views[base]
+    def bad_entry(self, offset: int, size: int) -> Corrupt:
+        """What to raise for a queue entry that leads to where no record can be."""
+        return Corrupt(
+            self.path(offset - offset % self.file_size),
+            offset,
+            f"a queue entry leads to {size} bytes here, which no file of {self.file_size} "
+            "bytes holds: the consume queue is damaged, rebuild it",
+        )
 
 
 class QueueReader:
@@ -66,10 +77,14 @@ class QueueReader:
         self._mapping: Mapping | None = None
 
     def entries(self, first: int, count: int) -> list[tuple[int, int, int]]:
-        """Up to `count` entries from queue offset `first` on, all of one file: (offset, size, tags
-        code).
+        """As `view`, taken apart: (offset, size, tags code) of each entry."""
+        return list(ENTRY.iter_unpack(self.view(first, count)))
 
-        The caller knows from the topic table that they exist.
+    def view(self, first: int, count: int) -> memoryview:
+        """The bytes of up to `count` entries from queue offset `first` on, all of one file.
+
+        The caller knows from the topic table that they exist. Raises FileNotFoundError when their
+        file is gone.
         """
         position = first * ENTRY_SIZE
         base = position - position % self._file_size
@@ -80,4 +95,4 @@ class QueueReader:
             self._base = base
         start = position - base
         stop = min(start + count * ENTRY_SIZE, self._file_size)
-        return list(ENTRY.iter_unpack(self._view[start:stop]))
+        return self._view[start:stop]

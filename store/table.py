@@ -348,6 +348,11 @@ class TopicTable:
         at = self._grant_range(session)[0] + topic // 8
         self.view[at] |= 1 << (topic % 8)
 
+    def grant_all(self, session: int) -> None:
+        """Lets a session of the store itself write to every topic, also those that come later."""
+        at, end = self._grant_range(session)
+        self.view[at:end] = b"\xff" * (end - at)
+
     def revoke_all(self, session: int) -> None:
         """Takes back what the session was granted, and its lease."""
         at, end = self._grant_range(session)

@@ -10,16 +10,24 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 from .errors import IllegalMessage
-from .fastjson import OS_CALLS, FileCalls, LoadReport, atomic_write, dumps, load_file, loads
+from .fastjson import (
+    OS_CALLS,
+    FileCalls,
+    LoadReport,
+    atomic_write,
+    dumps,
+    load_file,
+    loads,
+    number,
+    typed,
+)
 from .names import validate_topic
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-T = TypeVar("T")
 
 FILE_NAME: Final = "topics.json"
 MAX_QUEUES: Final = 0x7FFF_FFFF
@@ -68,6 +76,24 @@ class DataVersion:
     def next(self, now_ms: int) -> DataVersion:
         """The version after one more change."""
         return replace(self, counter=self.counter + 1, timestamp=now_ms)
+
+    @classmethod
+    def of(cls, root: Mapping[Any, Any]) -> DataVersion:
+        """The version that a parsed file carries, zeros if it has none. Raises ValueError."""
+        version = typed(root.get("dataVersion") or {}, dict, "dataVersion")
+        return cls(
+            number(version, "counter", 0),
+            number(version, "stateVersion", 0),
+            number(version, "timestamp", 0),
+        )
+
+    def bean(self) -> dict[str, Any]:
+        """As it stands in a file."""
+        return {
+            "counter": self.counter,
+            "stateVersion": self.state_version,
+            "timestamp": self.timestamp,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,14 +150,9 @@ def save(
 
 def render(table: TopicTable) -> str:
     """The text of the file, topics sorted by name (RocketMQ's order is that of a hash table)."""
-    version = table.data_version
     return dumps(
         {
-            "dataVersion": {
-                "counter": version.counter,
-                "stateVersion": version.state_version,
-                "timestamp": version.timestamp,
-            },
+            "dataVersion": table.data_version.bean(),
             "topicConfigTable": {name: _bean(table.topics[name]) for name in sorted(table.topics)},
         }
     )
@@ -139,29 +160,18 @@ def render(table: TopicTable) -> str:
 
 def parse(text: str) -> tuple[TopicTable, list[str]]:
     """The table in a file's text, and why which entries were left out. Raises ValueError."""
-    root = _typed(loads(text), dict, "the file")
-    version = _typed(root.get("dataVersion") or {}, dict, "dataVersion")
+    root = typed(loads(text), dict, "the file")
     topics: dict[str, TopicConfig] = {}
     skipped: list[str] = []
-    for key, bean in _typed(root.get("topicConfigTable") or {}, dict, "topicConfigTable").items():
+    for key, bean in typed(root.get("topicConfigTable") or {}, dict, "topicConfigTable").items():
         name = str(key)
         try:
             validate_topic(name)
         except IllegalMessage as e:
             skipped.append(e.why)
             continue
-        topics[name] = _config(name, _typed(bean, dict, f"topic {name}"))
-    return (
-        TopicTable(
-            topics,
-            DataVersion(
-                _number(version, "counter", 0),
-                _number(version, "stateVersion", 0),
-                _number(version, "timestamp", 0),
-            ),
-        ),
-        skipped,
-    )
+        topics[name] = _config(name, typed(bean, dict, f"topic {name}"))
+    return TopicTable(topics, DataVersion.of(root)), skipped
 
 
 def _bean(config: TopicConfig) -> dict[str, Any]:
@@ -186,27 +196,14 @@ def _config(name: str, bean: dict[Any, Any]) -> TopicConfig:
         raise ValueError(
             f"topic {name}: topicFilterType {filter_type!r}, not one of {FILTER_TYPES}"
         )
-    attributes = _typed(bean.get("attributes") or {}, dict, f"attributes of topic {name}")
+    attributes = typed(bean.get("attributes") or {}, dict, f"attributes of topic {name}")
     return TopicConfig(
         topic_name=name,
-        read_queue_nums=_number(bean, "readQueueNums", DEFAULT_QUEUES, MAX_QUEUES),
-        write_queue_nums=_number(bean, "writeQueueNums", DEFAULT_QUEUES, MAX_QUEUES),
-        perm=_number(bean, "perm", DEFAULT_PERM, MAX_QUEUES),
-        order=_typed(bean.get("order", False), bool, f"order of topic {name}"),
+        read_queue_nums=number(bean, "readQueueNums", DEFAULT_QUEUES, MAX_QUEUES),
+        write_queue_nums=number(bean, "writeQueueNums", DEFAULT_QUEUES, MAX_QUEUES),
+        perm=number(bean, "perm", DEFAULT_PERM, MAX_QUEUES),
+        order=typed(bean.get("order", False), bool, f"order of topic {name}"),
         topic_filter_type=filter_type,
-        topic_sys_flag=_number(bean, "topicSysFlag", 0, MAX_QUEUES),
-        attributes={str(k): _typed(v, str, f"attribute {k}") for k, v in attributes.items()},
+        topic_sys_flag=number(bean, "topicSysFlag", 0, MAX_QUEUES),
+        attributes={str(k): typed(v, str, f"attribute {k}") for k, v in attributes.items()},
     )
-
-
-def _number(bean: dict[Any, Any], key: str, default: int, limit: int = 2**63 - 1) -> int:
-    value = bean.get(key, default)
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= limit:
-        raise ValueError(f"{key} is {value!r}, not a number from 0 to {limit}")
-    return value
-
-
-def _typed(value: object, kind: type[T], what: str) -> T:
-    if isinstance(value, kind):
-        return value
-    raise ValueError(f"{what} is {type(value).__name__}, not {kind.__name__}")

@@ -12,7 +12,7 @@ import socket
 from collections import deque
 from typing import Any
 
-from ..actors.frame import Session, World
+from ..actors.frame import SCHEDULE_SESSION, Session, World
 from ..shm import mail
 
 
@@ -50,7 +50,7 @@ class Broker:
             message["session"], message["index"], ring, message["capacity"], bell, connection
         )
         self.world.sessions[session.number] = session
-        self.session_count.store(len(self.world.sessions))
+        self._count()
         if ring >= 0:
             self._tell_append(
                 {
@@ -80,9 +80,14 @@ class Broker:
         if session is None:
             return
         mail.close_all([fd for fd in (session.ring, session.bell, session.connection) if fd >= 0])
-        self.session_count.store(len(self.world.sessions))
+        self._count()
         self.to_registry.append({"do": "gone", "session": number})
         self.send_waiting()
+
+    def _count(self) -> None:
+        """Publishes how many clients there are."""
+        clients = [s for s in self.world.sessions.values() if s.number != SCHEDULE_SESSION]
+        self.session_count.store(len(clients))
 
     def _tell_append(self, message: dict[str, Any], fds: list[int]) -> None:
         self.to_append.append((message, fds))

@@ -20,9 +20,10 @@ from ..actors.append import Append
 from ..actors.clean import Clean
 from ..actors.commit import Commit
 from ..actors.flush import Flush
-from ..actors.frame import STOP_SIGNALS, STORAGE_FULL, Actor
+from ..actors.frame import SCHEDULE_SESSION, STOP_SIGNALS, STORAGE_FULL, Actor
 from ..actors.registry import Registry
 from ..actors.reput import Reput
+from ..actors.schedule import Schedule
 from ..conf.logging import configure, get_logger
 from ..conf.settings import Settings
 from ..shm import mail, segments
@@ -34,11 +35,12 @@ from .prepare import prepare
 from .restarts import RestartPolicy
 
 CLASSES: dict[str, type[Actor]] = {
-    actor.name: actor for actor in (Allocate, Append, Commit, Flush, Reput, Clean, Registry)
+    actor.name: actor
+    for actor in (Allocate, Append, Commit, Flush, Reput, Clean, Registry, Schedule)
 }
-# Nobody may come in, then nothing is appended, dispatched, flushed any more; who serves the others
-# goes last.
-STOP_ORDER = ("registry", "append", "commit", "reput", "flush", "clean", "allocate")
+# Nobody may come in, nothing is delivered, then nothing is appended, dispatched, flushed any more;
+# who serves the others goes last.
+STOP_ORDER = ("registry", "schedule", "append", "commit", "reput", "flush", "clean", "allocate")
 _BOOT_TIMEOUT_S = 60.0
 _TICK_S = 1.0
 # A process that waits for the disk cannot beat and must not be killed for it.
@@ -183,9 +185,10 @@ class Supervisor:
         for session in self.world.sessions.values():
             if name != "registry":
                 mail.close_all([session.connection])
-            if name not in ("registry", "append"):
+            mine = name == "schedule" and session.number == SCHEDULE_SESSION
+            if name not in ("registry", "append") and not mine:
                 mail.close_all([fd for fd in (session.ring, session.bell) if fd >= 0])
-        if name not in ("registry", "append"):
+        if name not in ("registry", "append", "schedule"):
             self.world.sessions.clear()
 
     def _note(self, name: str, pid: int, state: ActorState) -> None:

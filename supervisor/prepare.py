@@ -17,9 +17,9 @@ import time
 import posix_ipc
 import psutil
 
-from ..actors.frame import World
+from ..actors.frame import OWN_SESSIONS, SCHEDULE_SESSION, Session, World
 from ..conf.settings import Settings
-from ..shm import mail, pool, segments
+from ..shm import mail, pool, ring, segments
 from ..shm._memory import Mapping
 from ..shm.control import ACTORS, SIZE, SUPERVISOR, Control, LayoutError
 from ..store import disk
@@ -30,6 +30,8 @@ from ..store.table import Plan, TopicTable
 from .salvage import salvage
 
 _OLD_ACTORS_S = 10.0
+# What a record takes beside its body, generously: header, topic, properties.
+_RECORD_ROOM = 65536
 
 
 class AlreadyRunning(StoreError):
@@ -150,7 +152,7 @@ def listen(folders: StoreFolders, group: str) -> socket.socket:
 
 def make_memory(settings: Settings, store_id: int) -> tuple[Mapping, Mapping]:
     """Fresh control block and topic table."""
-    plan = Plan(settings.max_topics, settings.max_queues, settings.max_sessions)
+    plan = Plan(settings.max_topics, settings.max_queues, settings.max_sessions + OWN_SESSIONS)
     control = segments.create_segment(store_id, "control", SIZE)
     table = segments.create_segment(store_id, "table", plan.size)
     Control(control).create(store_id)
@@ -197,6 +199,24 @@ def recover(
         return control, table, report.as_dict()
 
 
+def own_session(world: World) -> Session:
+    """The session through which delayed messages are delivered. Its ring takes the longest record,
+    and it may write to every topic: what it writes was checked when it was sent.
+    """
+    settings = world.settings
+    capacity = 2 * (settings.max_message_size + _RECORD_ROOM + ring.FRAME_HEADER)
+    capacity = -(-capacity // 4096) * 4096
+    world.table.grant_all(settings.max_sessions)
+    return Session(
+        SCHEDULE_SESSION,
+        settings.max_sessions,
+        ring.create(capacity, SCHEDULE_SESSION),
+        capacity,
+        os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC),
+        connection=-1,
+    )
+
+
 def prepare(settings: Settings) -> tuple[World, int]:
     """Everything up to the first fork: (world, descriptor of the held lock).
 
@@ -237,6 +257,7 @@ def prepare(settings: Settings) -> tuple[World, int]:
             registry_mail=mail.pair(),
             report=report,
         )
+        world.sessions[SCHEDULE_SESSION] = own_session(world)
     except BaseException:
         segments.remove_all(store_id)
         os.close(lock)

@@ -155,7 +155,7 @@ def _check_queues(views: list[MessageView]) -> None:
     for view in views:
         queues[view.topic, view.queue_id].append(view)
     for queue, messages in queues.items():
-        offsets = [int.from_bytes(view._record[20:28], "big") for view in messages]
+        offsets = [int.from_bytes(view.record[20:28], "big") for view in messages]
         assert [view.queue_offset for view in messages] == offsets == list(range(len(messages)))
         places = [view.physical_offset for view in messages]
         assert places == sorted(places), f"{queue} is not in the order of the log"

@@ -211,6 +211,6 @@ def check_consumed(store: StoreProcess, known: Sequence[Known], *, start: int = 
                 k.topic, k.queue, k.queue_offset, k.msg_id, k.stored_ms, k.sha, k.properties,
                 k.flag, k.reconsumed, k.store_host,
             )  # fmt: skip
-            assert int.from_bytes(view._record[20:28], "big") == k.queue_offset
+            assert int.from_bytes(view.record[20:28], "big") == k.queue_offset
             _check_birth(k, view.born_timestamp, str(view.born_host))
     assert not by_place, f"our consumers do not find {len(by_place)} messages"

@@ -1,0 +1,254 @@
+"""What a consumer reads from: the store's queues and log, mapped read-only; a `Cursor` a queue."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from typing import TYPE_CHECKING
+
+from ..store import disk
+from ..store.consumequeue import ENTRY, ENTRY_SIZE
+from ..store.disk import Folder
+from ..store.errors import Corrupt
+from ..store.paths import COMMIT_LOG, CONSUME_QUEUE
+from ..store.reading import LogReader, QueueReader
+from ._received import ALL, BAD_ENTRY, Memory, MessageView, take
+from .errors import StoreClosed
+from .session import Connection
+
+if TYPE_CHECKING:
+    from ..shm._memory import Mapping
+
+_NO_FILE = 2**63
+_AHEAD = 16 << 20
+
+
+class Source:
+    """Reads queues of the store behind `link`, without asking any process for a message.
+
+    A reader of an old commit-log file says so to the store (a lease), which then keeps the file for
+    a while when its time has come. Belongs to one thread. Closing the link is its owner's.
+
+    With `check_crc` every message is checked before it is handed out (`MessageView.check`).
+    """
+
+    def __init__(self, link: Connection, *, check_crc: bool = False) -> None:
+        self.check_crc = check_crc
+        self.link = link
+        self._leased = -1
+        self._active_end = 0
+        self._cursors: list[Cursor] = []
+        with contextlib.ExitStack() as opened:
+            root = opened.enter_context(Folder.open(link.path))
+            self.queues = opened.enter_context(root.folder(CONSUME_QUEUE))
+            log = opened.enter_context(root.folder(COMMIT_LOG))
+            self.log = LogReader(log, link.config.file_size_commit_log)
+            self._wrote = link.control.word("wrote")
+            self._folders = opened.pop_all()
+
+    def cursor(self, topic: str, queue_id: int, slot: int, next_offset: int) -> Cursor:
+        """A place in a queue of `topic`, the table's `slot`: at queue offset `next_offset`."""
+        cursor = Cursor(self, topic, queue_id, slot, next_offset)
+        self._cursors.append(cursor)
+        return cursor
+
+    def drop(self, cursor: Cursor) -> None:
+        """This queue is no longer read here: closes its folder, and gives up the lease for it."""
+        self._cursors.remove(cursor)
+        was_leased = 0 <= self._leased == cursor.file
+        cursor.close()
+        if was_leased:
+            self.renew()
+
+    def relax(self) -> None:
+        """The reader is about to sleep: gives the lease back, and old files with it."""
+        if self._leased < 0 and self.is_active():
+            return
+        if self._leased >= 0:
+            self._lease(-1)
+        active = self._find_active()
+        for cursor in self._cursors:
+            if cursor.file < active:
+                cursor.leave()
+        self.log.forget(active)
+
+    def close(self) -> None:
+        """Closes all folders. Messages that were read stay readable."""
+        while self._cursors:
+            self._cursors.pop().close()
+        self._folders.close()
+
+    def is_active(self) -> bool:
+        """Whether the commit log is still in the file that was last known as the one written."""
+        return self._wrote.load() <= self._active_end
+
+    def enter(self, base: int) -> Mapping:
+        """The commit-log file at `base`, into which a cursor goes on."""
+        self.renew()
+        return self.log.file(base)
+
+    def renew(self) -> None:
+        """Leases the oldest file that a cursor is in. The one that is written needs no lease: it
+        never goes.
+        """
+        active = self._find_active()
+        files = [c.file for c in self._cursors if c.file < active and c.next < c.end.load()]
+        lowest = min(files, default=-1)
+        if lowest != self._leased:
+            self._lease(lowest)
+
+    def is_old(self, base: int) -> bool:
+        """Whether the file at `base` was full when last looked."""
+        return base + self.log.file_size < self._active_end
+
+    def _find_active(self) -> int:
+        size = self.log.file_size
+        active = max(0, self._wrote.load() - 1) // size * size
+        self._active_end = active + size
+        return active
+
+    def _lease(self, offset: int) -> None:
+        """Tells the store which commit-log file is the oldest that is being read; -1: none."""
+        self._leased = offset
+        with contextlib.suppress(StoreClosed):  # then nobody cleans, and what is left can be read
+            self.link.request({"do": "lease", "offset": None if offset < 0 else offset})
+
+
+class Cursor:
+    """Where a reader is in one queue; made by `Source.cursor`.
+
+    `next` is the queue offset of the next message and may be set. `missed` counts messages that the
+    store removed before they were read. `start`, `end` and `arrival` are the queue's words: its
+    least offset, the offset behind its last message, and what changes when messages arrive.
+    """
+
+    def __init__(
+        self, source: Source, topic: str, queue_id: int, slot: int, next_offset: int
+    ) -> None:
+        self.topic = topic
+        self.queue_id = queue_id
+        self.slot = slot
+        self.next = next_offset
+        self.missed = 0
+        self.start = source.link.table.queue_word(slot, "min_offset")
+        self.end = source.link.table.queue_word(slot, "max_offset")
+        self.arrival = source.link.control.arrival(slot)
+        self.file = _NO_FILE  # the commit-log file it was last read from, by offset
+        self._source = source
+        self._memory: Memory | None = None  # that file
+        self._is_old = False
+        self._asked = 0  # how far the disk was asked to read ahead, an offset
+        self._folder: Folder | None = None
+        self._reader: QueueReader | None = None
+
+    def read(
+        self, limit: int, codes: frozenset[int] | None = None, max_bytes: int = sys.maxsize
+    ) -> list[MessageView]:
+        """Up to `limit` messages, fewer if their records would exceed `max_bytes` bytes (but always
+        one); moves `next` behind what was examined. None: the queue's end was reached.
+
+        Of all messages, or those whose tags code (the entry's low 32 bits, signed) is in `codes`;
+        the rest is passed over without a look at the log. Raises Corrupt at a damaged message, when
+        those before it were handed out; `next` is its offset then.
+        """
+        while limit > 0 and max_bytes > 0:
+            least = self.start.load()  # SYNC: queue-min observe
+            if least > self.next:
+                self.missed += least - self.next
+                self.next = least
+            count = self.end.load() - self.next  # SYNC: queue-max observe
+            if count <= 0:
+                break
+            before = self.next
+            try:
+                found = self._read_files(count, limit, codes, max_bytes)
+            except FileNotFoundError:
+                # The minima move before the files go: look at them again.
+                if self.start.load() <= self.next:
+                    raise
+            else:
+                if found:
+                    return found
+                assert self.next > before, "an examined entry is either taken or passed over"
+        return []
+
+    def _read_files(
+        self, count: int, limit: int, codes: frozenset[int] | None, max_bytes: int
+    ) -> list[MessageView]:
+        """Messages of one commit-log file. Raises FileNotFoundError when it is gone, or the file of
+        the queue.
+        """
+        if not self._source.is_active():
+            self._source.renew()
+        first, examined = self.next, 0
+        entries = self._entries(first, count)
+        while True:
+            rest = entries[examined * ENTRY_SIZE :]
+            found, passed, why = take(self._memory, rest, first + examined, limit, codes, max_bytes)
+            examined += passed
+            self.next = first + examined
+            if found or why == ALL:
+                break
+            at, size, _ = ENTRY.unpack_from(entries, examined * ENTRY_SIZE)
+            if why == BAD_ENTRY:
+                raise self._source.log.bad_entry(at, size)
+            self._enter(at)
+        if found and self._is_old:
+            self._read_ahead(ENTRY.unpack_from(entries, (examined - 1) * ENTRY_SIZE)[0])
+        return self._checked(found) if self._source.check_crc else found
+
+    def _enter(self, at: int) -> None:
+        """Goes on in the commit-log file that holds offset `at`."""
+        self.leave()
+        base = at - at % self._source.log.file_size
+        self.file = base
+        mapping = self._source.enter(base)
+        self._memory = Memory(mapping, base, self._source.log.path(base))
+        self._is_old = self._source.is_old(base)
+        self._asked = at
+        if self._is_old:
+            self._read_ahead(at)
+
+    def _read_ahead(self, at: int) -> None:
+        """Has what follows `at` read from the disk before it is asked for."""
+        assert self._memory is not None
+        if at + _AHEAD // 2 >= self._asked:
+            start = max(at, self._asked)
+            disk.read_ahead(self._memory.source, start - self.file, _AHEAD)
+            self._asked = start + _AHEAD
+
+    def _checked(self, found: list[MessageView]) -> list[MessageView]:
+        """Those before the first that is damaged, to which `next` is set; raises Corrupt if that is
+        the first of all.
+        """
+        for i, view in enumerate(found):
+            try:
+                view.check()
+            except Corrupt as error:
+                self.next = view.queue_offset
+                if i == 0:
+                    where = f"{self._source.link.path}/{COMMIT_LOG}"
+                    raise Corrupt(where, view.place, error.why) from error
+                return found[:i]
+        return found
+
+    def _entries(self, first: int, count: int) -> memoryview:
+        if self._reader is None:
+            with self._source.queues.folder(self.topic) as parent:
+                self._folder = parent.folder(str(self.queue_id))
+            self._reader = QueueReader(
+                self._folder, self._source.link.config.file_size_consume_queue
+            )
+        return self._reader.view(first, count)
+
+    def leave(self) -> None:
+        """Lets go of the commit-log file; what was read of it stays readable."""
+        self.file = _NO_FILE
+        self._memory = None
+
+    def close(self) -> None:
+        """Closes what is open of the queue; made by `Source.drop`."""
+        self.leave()
+        if self._folder is not None:
+            self._folder.close()
+        self._folder = self._reader = None

@@ -1,0 +1,90 @@
+"""The producer's side of a ring in plain Python, for a process of the store that sends.
+
+Frames are the layout of `shm/ring.py`, and append treats the ring as any client's. Unlike a
+client's, this ring outlives its writer: the supervisor holds it, and a successor goes on where
+`head` is.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+
+import crc32c
+
+from ._memory import Mapping
+from ._words import OwnedWord, Word
+from .ring import ALIGNMENT, DATA, FRAME_HEADER, KIND_PAD, KIND_RECORDS, RING, largest_frame
+
+_CHECKED = struct.Struct("<IIIII")
+_HEADER = struct.Struct("<III")
+_RESULT = struct.Struct("<qqqq")
+_NO_RESULT = _RESULT.pack(-1, -1, -1, -1)
+
+
+class RingWriter:
+    """Writes frames of one record into the ring in `memory`, and reads their results.
+
+    `bell` is the session's eventfd, `append_asleep` the control block's word.
+    """
+
+    def __init__(self, memory: Mapping, capacity: int, bell: int, append_asleep: Word) -> None:
+        self._view = memoryview(memory)
+        self._capacity = capacity
+        self._bell = bell
+        self._append_asleep = append_asleep
+        self._head = OwnedWord(memory, RING["head"][0])
+        self.tail = Word(memory, RING["tail"][0])
+        self.closed = Word(memory, RING["closed"][0])
+        self.head = self._head.load()
+        #: Frames below it may be written over: the caller moves it when it has their results.
+        self.reaped = self.tail.load()
+        # For ever: append then wakes who waits for `tail`, one call for each batch of this ring.
+        OwnedWord(memory, RING["producer_asleep"][0]).store(1)
+
+    @property
+    def largest_record(self) -> int:
+        """Bytes of the longest record that always fits into the empty ring."""
+        return largest_frame(self._capacity) - FRAME_HEADER
+
+    def put(self, record: bytes, body: tuple[int, int], slot: int) -> tuple[int, int] | None:
+        """Publishes a record for the queue in `slot`; None while there is no room.
+
+        `body` is where the record's body begins and ends. Returns the frame's position in the ring
+        and its end as a counter: it is answered when `tail` has reached that.
+        """
+        length = -(-(FRAME_HEADER + len(record)) // ALIGNMENT) * ALIGNMENT
+        at = self.head % self._capacity
+        rest = self._capacity - at
+        need = length if rest >= length else rest + length
+        if self._capacity - (self.head - self.reaped) < need:
+            return None
+        view = self._view
+        if rest < length:
+            start = DATA + at
+            view[start : start + FRAME_HEADER] = bytes(FRAME_HEADER)
+            view[start : start + 8] = struct.pack("<II", rest, KIND_PAD)
+            self.head += rest
+            at = 0
+        start = DATA + at
+        checked = _CHECKED.pack(len(record), 1, slot, 0, 0)
+        crc = crc32c.crc32c(checked)
+        crc = crc32c.crc32c(record[: body[0]], crc)
+        crc = crc32c.crc32c(record[body[1] :], crc)
+        header = _HEADER.pack(length, KIND_RECORDS, crc) + checked + _NO_RESULT
+        view[start : start + FRAME_HEADER] = header
+        view[start + FRAME_HEADER : start + FRAME_HEADER + len(record)] = record
+        self.head += length
+        self._head.publish(self.head, self._append_asleep)  # SYNC: ring-head publish
+        self.ring_bell()
+        return at, self.head
+
+    def ring_bell(self) -> None:
+        """Wakes append if it sleeps."""
+        if self._append_asleep.load():  # SYNC: append-asleep observe
+            os.eventfd_write(self._bell, 1)
+
+    def result(self, at: int) -> tuple[int, int]:
+        """(status, physical offset) of the answered frame at position `at` of the ring."""
+        status, offset, _, _ = _RESULT.unpack_from(self._view, DATA + at + FRAME_HEADER - 32)
+        return status, offset

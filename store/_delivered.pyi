@@ -1,0 +1,3 @@
+from typing_extensions import Buffer
+
+def delivered(memory: Buffer, position: int, end: int) -> tuple[list[int], int]: ...

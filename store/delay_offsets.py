@@ -1,0 +1,42 @@
+"""`config/delayOffset.json`: how far each delay level is delivered, as RocketMQ's
+`ScheduleMessageService` writes and reads it.
+"""
+
+from __future__ import annotations
+
+import os
+
+from .fastjson import LoadReport, atomic_write, dumps, int_keys, load_file, loads
+
+FILE_NAME = "delayOffset.json"
+
+
+def load(path: str | os.PathLike[str]) -> tuple[dict[int, int], LoadReport]:
+    """Level (from 1 on) -> queue offset of the next message; empty without a file. A file that is
+    not readable falls back to its `.bak`, which the report says. Raises Corrupt if neither is.
+    """
+    found, report = load_file(os.fspath(path), parse)
+    return found or {}, report
+
+
+def parse(text: str) -> dict[int, int]:
+    """The table in a file's text. Raises ValueError."""
+    match loads(text):
+        case {"offsetTable": dict() as table}:
+            found = int_keys(table)
+        case _:
+            raise ValueError("there is no offsetTable")
+    offsets: dict[int, int] = {}
+    for level, offset in found.items():
+        if type(offset) is not int or not 0 <= offset < 2**63:
+            raise ValueError(f"the offset of level {level} is {offset!r}")
+        offsets[level] = offset
+    return offsets
+
+
+def save(path: str | os.PathLike[str], offsets: list[int], now_ms: int, counter: int) -> None:
+    """Replaces the file durably; `offsets` are those of level 1, 2, ... Raises OSError."""
+    version = {"counter": counter, "stateVersion": 0, "timestamp": now_ms}
+    table = {level + 1: offset for level, offset in enumerate(offsets)}
+    text = dumps({"dataVersion": version, "offsetTable": table})
+    atomic_write(os.fspath(path), text.encode())
