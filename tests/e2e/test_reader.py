@@ -23,6 +23,7 @@ from silomq import (
     StoreClosed,
     StoreReader,
 )
+from silomq.store.filters import sql_filter, tag_filter
 from silomq.store.javahash import tags_code
 
 if TYPE_CHECKING:
@@ -116,6 +117,10 @@ def test_filters(reader: StoreReader) -> None:
     # "BB" has the hash of "Aa": the queue lets it through, the message does not.
     result = reader.get_message("orders", 0, 0, filter=Tag("BB"))
     assert (result.status.name, result.next_begin_offset) == ("NO_MATCHED_MESSAGE", 100)
+    result = reader.get_message("orders", 1, 0, 3, filter=tag_filter("cc || BB"))
+    assert [view.tags for view in result.messages] == ["BB"] * 3
+    result = reader.get_message("orders", 0, 0, 3, filter=sql_filter("TAGS = 'Aa'"))
+    assert [view.queue_offset for view in result.messages] == [0, 1, 2]
     # 800 entries are looked at in one read, or as many as messages are asked for.
     result = reader.get_message("many", 0, 0, filter=Tag("late"))
     assert (result.status.name, result.next_begin_offset) == ("NO_MATCHED_MESSAGE", 800)
