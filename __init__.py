@@ -10,10 +10,14 @@ from .client._message import Message
 from .client.admin import Admin, TopicInfo
 from .client.consumer import Consumer
 from .client.errors import SendTimeout, SessionLost, StoreClosed
+from .client.group import GroupConsumer
+from .client.group_admin import GroupInfo, GroupState, MemberInfo, QueueProgress
+from .client.listening import Listener
 from .client.producer import Producer
 from .client.reader import GetMessageResult, MessageFilter, StoreReader
 from .client.received import MessageView
 from .client.result import SendResult
+from .client.subscription import Sql
 from .store.errors import (
     Corrupt,
     CorruptRange,
@@ -31,18 +35,25 @@ __all__ = [
     "CorruptRange",
     "GetMessageResult",
     "GetMessageStatus",
+    "GroupConsumer",
+    "GroupInfo",
+    "GroupState",
     "IllegalMessage",
     "IllegalQuery",
+    "Listener",
+    "MemberInfo",
     "Message",
     "MessageFilter",
     "MessageNotFound",
     "MessageView",
     "Producer",
     "PutMessageStatus",
+    "QueueProgress",
     "SendFuture",
     "SendResult",
     "SendTimeout",
     "SessionLost",
+    "Sql",
     "StoreClosed",
     "StoreError",
     "StoreReader",

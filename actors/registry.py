@@ -27,6 +27,7 @@ from ..store.ids import Host
 from ..store.status import AckLevel, PutMessageStatus
 from ..store.table import TableFull
 from .frame import TICK_S, Actor, Session
+from .groups import Groups
 from .topics import Refused, Topics
 
 PROTOCOL = 1
@@ -51,6 +52,7 @@ class Registry(Actor):
         self.sessions = dict(self.world.sessions)
         self.by_connection: dict[int, int] = {}
         self.connections: dict[int, socket.socket] = {}
+        self.groups = Groups(self.world, self.logger, self.topics, self._expel)
         self.selector = selectors.DefaultSelector()
         for fd in (self.world.listener, self.inbox, self.signal_fd):
             self.selector.register(fd, selectors.EVENT_READ)
@@ -70,14 +72,19 @@ class Registry(Actor):
                     self._serve(key.fileobj)
             if self.topics.unsaved_since and self.topics.due_in() <= 0.0:
                 self.topics.save()
+            self.groups.tick()
 
     def teardown(self) -> None:
         topics: Topics | None = getattr(self, "topics", None)  # `setup` may have failed before
         if topics is not None and topics.unsaved_since:
             topics.save()
+        groups: Groups | None = getattr(self, "groups", None)
+        if groups is not None:
+            groups.stop()
 
     def _patience(self) -> float:
-        return max(0.0, self.topics.due_in()) if self.topics.unsaved_since else TICK_S
+        due = max(0.0, self.topics.due_in()) if self.topics.unsaved_since else TICK_S
+        return min(due, self.groups.patience())
 
     # -- connections
 
@@ -150,6 +157,7 @@ class Registry(Actor):
         connection.close()
         if number is not None:
             self.sessions[number].closing = True
+            self.groups.leave(number)
             self.table.lease(self.sessions[number].index, None)
             mail.post(self.inbox, {"do": "closing", "session": number})
 
@@ -185,6 +193,8 @@ class Registry(Actor):
             why = f"malformed request: {type(error).__name__} {error}"
             answer = {"ok": False, "status": "UNKNOWN_ERROR", "why": why}
         self._answer(connection, {"id": request.get("id"), **answer}, out)
+        if request.get("do") == "sync":
+            mail.close_all(list(out))
 
     def _do(
         self, connection: socket.socket, request: dict[str, Any]
@@ -214,6 +224,8 @@ class Registry(Actor):
                 return self.topics.create(str(request["topic"]), int(request["queues"])), ()
             case "topics":
                 return self.topics.page(int(request["after"])), ()
+            case "join" | "sync" | "leave" | "groups" | "group" | "reset" | "delete group":
+                return self._serve_groups(connection, request)
             case "report":
                 return {"ok": True, "report": self.world.report}, ()
             case other:
@@ -248,6 +260,19 @@ class Registry(Actor):
         self.table.lease(self.sessions[number].index, offset)
         return {"ok": True}
 
+    def _serve_groups(
+        self, connection: socket.socket, request: dict[str, Any]
+    ) -> tuple[dict[str, Any], tuple[int, ...]]:
+        number = self.by_connection[connection.fileno()]
+        answer, fd = self.groups.serve(number, self.sessions[number].index, request)
+        return answer, () if fd < 0 else (fd,)
+
+    def _expel(self, number: int) -> None:
+        """Hangs up on a session."""
+        for fd, owner in list(self.by_connection.items()):
+            if owner == number:
+                self._hang_up(self.connections[fd])
+
     # -- sessions
 
     def _hello(
@@ -269,6 +294,7 @@ class Registry(Actor):
         answer = {
             "ok": True,
             "session": number,
+            "index": session.index,
             "capacity": session.capacity,
             "store": self.world.folders.root.path,
             "store_host": Host.parse(f"{settings.store_host}:{settings.store_port}").packed().hex(),

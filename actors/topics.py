@@ -134,6 +134,10 @@ class Topics:
         nums = topic.write_queue_nums if write else topic.read_queue_nums
         return {"ok": True, "index": topic.index, "slots": topic.slots[:nums]}
 
+    def open_system(self, name: str, queues: int) -> Topic:
+        """A topic that the store needs itself, made if it is not there."""
+        return self.table.find(name) or self._add(TopicConfig(name, queues, queues))
+
     def create(self, name: str, queues: int) -> dict[str, Any]:
         """Makes a topic with `queues` queues (0: as many as the settings say) and saves it."""
         validate_topic(name)

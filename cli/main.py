@@ -12,6 +12,7 @@ from .. import __version__
 from .clean import clean
 from .common import say
 from .dump import dump
+from .groups import delete_group, groups, reset_offset
 from .look import status, topics
 from .outcome import Exit, explain
 from .query import query
@@ -50,7 +51,10 @@ def silo(context: click.Context) -> None:
         click.echo(context.get_help())
 
 
-for _command in (serve, send, tail, query, status, topics, clean, config, dump, verify, repair):
+for _command in (
+    *(serve, send, tail, query, status, topics, groups, reset_offset, delete_group),
+    *(clean, config, dump, verify, repair),
+):
     silo.add_command(_command)
 
 

@@ -10,6 +10,7 @@ from typing import Any, Self
 from ..shm.control import ACTORS, ActorState, Control, StoreState
 from ..store.cleaning import DiskFlag
 from ..store.status import AckLevel
+from .group_admin import GroupAdmin
 from .session import Connection
 
 _WORDS = (
@@ -52,7 +53,7 @@ class TopicInfo:
     messages: int
 
 
-class Admin:
+class Admin(GroupAdmin):
     """A session with the store in folder `store` that neither sends nor consumes."""
 
     def __init__(self, store: str | os.PathLike[str]) -> None:

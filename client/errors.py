@@ -16,4 +16,6 @@ class StoreClosed(StoreError, ConnectionError):
 
 
 class SessionLost(StoreClosed):
-    """The store closed this session alone, because its ring made no sense."""
+    """The store closed this session alone: its ring made no sense, or a consumer kept a queue that
+    it was to give back.
+    """

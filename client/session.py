@@ -86,6 +86,7 @@ class Connection:
             self.ring_fd, self.bell = fds[2], fds[3]
         mail.close_all(fds[:2])
         self.session: int = answer["session"]
+        self.notice = self.table.notice(answer["index"])
         self.config = StoreConfig(
             store=answer["store"],
             store_host=bytes.fromhex(answer["store_host"]),
@@ -112,7 +113,7 @@ class Connection:
         while True:
             self._socket = self._connect(max(0.1, deadline - time.monotonic()))
             try:
-                return self._ask({"do": "hello", "protocol": PROTOCOL, "ring_size": ring_size})
+                return self.ask({"do": "hello", "protocol": PROTOCOL, "ring_size": ring_size})
             except HungUp:
                 self._socket.close()
                 if time.monotonic() > deadline:
@@ -156,12 +157,15 @@ class Connection:
         """Asks the registry; its answer. Raises IllegalMessage as it refuses, StoreClosed when the
         store is gone.
         """
-        answer, fds = self._ask(message)
+        answer, fds = self.ask(message)
         mail.close_all(fds)
         return answer
 
-    def _ask(self, message: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
-        """Sends until answered: a registry that was replaced says so, and is asked again."""
+    def ask(self, message: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
+        """`request` for an answer that comes with descriptors, which are the caller's.
+
+        Sends until answered: a registry that was replaced says so, and is asked again.
+        """
         with self._lock:
             self._next_id += 1
             request = {"id": self._next_id, **message}

@@ -316,6 +316,26 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             "flushCommitLogThoroughInterval",
         ),
     ] = 10_000
+    flush_consumer_offset_interval_ms: Annotated[
+        int,
+        Duration(
+            "ms",
+            100,
+            600_000,
+            "RocketMQ's. The file is only a copy here: acknowledgements are kept at once.",
+            "flushConsumerOffsetInterval",
+        ),
+    ] = 5000
+    consumer_release_timeout_ms: Annotated[
+        int,
+        Duration(
+            "ms",
+            100,
+            3_600_000,
+            "As long as RocketMQ's lock on a queue (rebalanceLockMaxLiveTime). A consumer that "
+            "does not give back a queue within it is put out of its group.",
+        ),
+    ] = 60_000
     flush_interval_consume_queue_ms: Annotated[
         int,
         Duration(

@@ -4,6 +4,7 @@ may write what.
 One shared segment a store. The registry writes topics, queues and grants; append each queue's next
 offset; reput each queue's greatest offset; clean the least. Everybody maps it, clients read-only.
 The leases, a word for each session, are the registry's too: where in the commit log a reader is.
+So are the notices: a consumer sleeps on its own, besides its queues, to hear of a new assignment.
 Entries are never moved or reused while a store lives, so a slot number is a queue's name for all
 processes.
 
@@ -26,6 +27,7 @@ offset  size  type  field         meaning
 88      8     u64   grant_stride  bytes of one bitmap
 96      8     u64   max_sessions  bitmaps
 104     8     u64   leases_at     position of the leases (u64 each: commit-log offset + 1, 0 = none)
+112     8     u64   notices_at    position of the notices (a line each: moves at news)
 ======  ====  ====  ============  =======
 
 Layout topic:
@@ -78,6 +80,7 @@ VERSION = 1
 TOPIC_SIZE = 320
 QUEUE_SIZE = 256
 NO_MARK = 2**64 - 1
+_NOTICE_SIZE = 64  # a cache line each: thousands may sleep
 
 HEADER: dict[str, tuple[int, int]] = {
     name: (8 * i, 8)
@@ -97,6 +100,7 @@ HEADER: dict[str, tuple[int, int]] = {
             "grant_stride",
             "max_sessions",
             "leases_at",
+            "notices_at",
         )
     )
 }
@@ -168,8 +172,12 @@ class Plan:
         return _page(self.grants_at + self.grant_stride * self.max_sessions)
 
     @property
-    def size(self) -> int:
+    def notices_at(self) -> int:
         return _page(self.leases_at + 8 * self.max_sessions)
+
+    @property
+    def size(self) -> int:
+        return _page(self.notices_at + _NOTICE_SIZE * self.max_sessions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +217,7 @@ class TopicTable:
         self._grants_at = header["grants_at"]
         self._grant_stride = header["grant_stride"]
         self._leases_at = header["leases_at"]
+        self._notices_at = header["notices_at"]
         self._by_name: dict[str, int] = {}
 
     @classmethod
@@ -226,6 +235,7 @@ class TopicTable:
             "grant_stride": plan.grant_stride,
             "max_sessions": plan.max_sessions,
             "leases_at": plan.leases_at,
+            "notices_at": plan.notices_at,
         }
         for name, value in values.items():
             OwnedWord(memory, HEADER[name][0]).store(value)
@@ -368,3 +378,13 @@ class TopicTable:
         """Commit-log offsets in files that readers hold."""
         words = self.view[self._leases_at : self._leases_at + 8 * self.max_sessions].cast("Q")
         return [value - 1 for value in words.tolist() if value]
+
+    def notice(self, session: int) -> Word:
+        """The word on which the session hears of news."""
+        return Word(self.memory, self._notices_at + _NOTICE_SIZE * session)
+
+    def notify(self, session: int) -> None:
+        """There is news for the session: its assignment, or the end of the store."""
+        word = OwnedWord(self.memory, self._notices_at + _NOTICE_SIZE * session)
+        word.add(1)  # SYNC: notice publish
+        word.wake()

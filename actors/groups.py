@@ -1,0 +1,390 @@
+"""Consumer groups: who is in one, and who reads which queue. A part of the registry.
+
+Queues are given out by RocketMQ's averaging, here by the store and not by each client. A queue that
+moves goes in two steps: its member hears of it (by a word it sleeps on), stops, and says so; only
+then the next one gets it. So no two members ever have the same queue at the same time. A member
+that dies is noticed by its socket, and its queues are free at once; one that does not answer in
+time is put out. Each assignment is an ack file of its own (`store/acks.py`), made before the member
+hears of it: what a registry knows of its members its successor finds there.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..store import offsets_json
+from ..store.acks import About, Queue
+from ..store.assignment import average
+from ..store.commitlog import disk_full
+from ..store.names import retry_topic, validate_group
+from ..store.offsets_json import GroupConfig
+from ..store.status import PutMessageStatus
+from .frame import World
+from .progress import GroupProgress, broadcast_key
+from .topics import Refused, Topics
+
+CLUSTERING, BROADCASTING = "clustering", "broadcasting"
+# Members often come many at once: one division of the queues serves all.
+_REBALANCE_DELAY_S = 0.02
+_REVOKE_AT_ONCE = 500  # queues named in one packet
+_PAGE = 200
+
+
+@dataclass
+class Member:
+    """A session that reads as part of a group. `number` is its ack file's."""
+
+    session: int
+    index: int
+    about: About
+    number: int
+    owned: set[Queue] = field(default_factory=set)
+    target: set[Queue] = field(default_factory=set)
+    asked_at: float = 0.0  # monotonic seconds; 0 = nothing is asked back
+
+    @property
+    def exclusive(self) -> bool:
+        return self.about.model == CLUSTERING
+
+
+def _refuse(why: str) -> Refused:
+    return Refused(PutMessageStatus.MESSAGE_ILLEGAL, why)
+
+
+class Groups:
+    """All groups of the store. `expel` closes the connection of a session."""
+
+    def __init__(
+        self, world: World, logger: Any, topics: Topics, expel: Callable[[int], None]
+    ) -> None:
+        self.table = world.table
+        self.control = world.control
+        self.settings = world.settings
+        self.logger = logger
+        self.topics = topics
+        self.expel = expel
+        self.progress = GroupProgress(world, logger)
+        self.config_path = os.path.join(world.folders.config.path, offsets_json.GROUPS_FILE)
+        self.configs, problems = offsets_json.load_groups(self.config_path)
+        for problem in problems:
+            logger.error("consumer groups", problem=problem)
+        self.members: dict[int, Member] = {}
+        self.due: dict[str, float] = {}  # group -> when to divide its queues anew
+        self.save_at = time.monotonic()
+        indexes = {s.number: s.index for s in world.sessions.values() if not s.closing}
+        for reader in self.progress.take_over(indexes):
+            about = reader.about
+            member = Member(about.session, indexes[about.session], about, reader.number)
+            member.owned = set(about.queues)
+            self.members[about.session] = member
+            self._divide_soon(about.group)
+
+    # -- what clients ask
+
+    def serve(
+        self, session: int, index: int, request: dict[str, Any]
+    ) -> tuple[dict[str, Any], int]:
+        """Answers a request: (answer, descriptor for the client or -1). Raises Refused,
+        IllegalMessage.
+        """
+        match request["do"]:
+            case "join":
+                return self.join(session, index, request), -1
+            case "sync":
+                return self.sync(session, request)
+            case "leave":
+                self.leave(session)
+                return {"ok": True}, -1
+            case "groups":
+                return self.page(str(request["after"])), -1
+            case "group":
+                return self.show(str(request["group"]), int(request["after"])), -1
+            case "reset":
+                offsets = {int(queue): int(at) for queue, at in request["offsets"].items()}
+                return self.reset(str(request["group"]), str(request["topic"]), offsets), -1
+            case other:
+                assert other == "delete group"
+                return self.delete(str(request["group"])), -1
+
+    def join(self, session: int, index: int, request: dict[str, Any]) -> dict[str, Any]:
+        """Makes the session a member. `start` is where a group begins that is new to a topic."""
+        group, model = str(request["group"]), str(request["model"])
+        instance = str(request.get("instance", ""))
+        validate_group(group)
+        if model not in (CLUSTERING, BROADCASTING):
+            raise _refuse(f"model {model!r}: {CLUSTERING} or {BROADCASTING}")
+        filters = {str(t): (str(f[0]), str(f[1])) for t, f in request["filters"].items()}
+        if session in self.members:
+            return {"ok": True}
+        config = self.config(group)
+        if not config.consume_enable:
+            raise _refuse(f"group {group} may not consume (consumeEnable is false)")
+        if model == BROADCASTING and not config.consume_broadcast_enable:
+            raise _refuse(f"group {group} may not broadcast (consumeBroadcastEnable is false)")
+        self._check_alike(group, model, filters)
+        if model == CLUSTERING:
+            self.topics.open_system(retry_topic(group), config.retry_queue_nums)
+            filters[retry_topic(group)] = ("TAG", "*")
+        key = group if model == CLUSTERING else broadcast_key(group, instance)
+        if model == BROADCASTING and instance:
+            validate_group(instance)
+            if any(m.about.group == key for m in self.members.values()):
+                raise _refuse(f"group {group} has a broadcasting member {instance} already")
+        for topic in filters:
+            self._begin(key, topic, request["start"])
+        about = About(key, session, model, instance, filters, [])
+        number = self.progress.assign(about, None)
+        self.members[session] = Member(session, index, about, number)
+        self._divide_soon(key)
+        return {"ok": True, "retry_max_times": config.retry_max_times}
+
+    def _check_alike(self, group: str, model: str, filters: dict[str, tuple[str, str]]) -> None:
+        """RocketMQ lets the last one win, and loses messages between members that differ."""
+        for member in self.members.values():
+            if member.about.group != group:
+                continue
+            theirs = {t: f for t, f in member.about.filters.items() if t != retry_topic(group)}
+            if member.about.model != model or theirs != filters:
+                raise _refuse(
+                    f"group {group} has members that read {theirs} ({member.about.model}), not "
+                    f"{filters} ({model}): stop them first, or use a group of another name"
+                )
+
+    def _begin(self, key: str, topic: str, start: dict[str, Any]) -> None:
+        """A group that knows the topic starts new queues at their beginning: nothing is missed."""
+        found = self.table.find(topic)
+        if found is None:
+            raise _refuse(f"topic {topic} does not exist: create it (silo topics create)")
+        if not found.perm & 4:
+            raise _refuse(f"topic {topic} may not be read (perm {found.perm})")
+        last = start["from"] == "last" and not self.progress.has_topic(key, topic)
+        offsets = start.get("offsets", {}).get(topic, {})
+        for queue_id, slot in enumerate(found.slots[: found.read_queue_nums]):
+            word = self.table.queue_word(slot, "max_offset" if last else "min_offset")
+            at = int(offsets.get(str(queue_id), word.load()))
+            self.progress.begin(key, (topic, queue_id), max(0, at))
+
+    def sync(self, session: int, request: dict[str, Any]) -> tuple[dict[str, Any], int]:
+        """What a member has to do: give back the queues named in `revoke`, or take the assignment
+        whose ack file's descriptor comes with the answer (-1: it has the newest).
+        """
+        member = self._member(session)
+        if request["have"] == member.number:
+            released = {(str(t), int(q)) for t, q in request.get("released", ())}
+            lost = (member.owned - member.target) - released
+            if lost:
+                return {"ok": True, "revoke": sorted(lost)[:_REVOKE_AT_ONCE]}, -1
+            self._assign(member, member.owned - released)
+        if request["have"] == member.number:
+            return {"ok": True, "number": member.number}, -1
+        with self.progress.folder.file(f"{member.number:020d}", write=True) as fd:
+            return {"ok": True, "number": member.number}, os.dup(fd)
+
+    def _member(self, session: int) -> Member:
+        member = self.members.get(session)
+        if member is None:
+            raise _refuse("this session is in no consumer group")
+        return member
+
+    def _assign(self, member: Member, kept: set[Queue]) -> None:
+        """Gives the member what is free of what it is to have; whom else that concerns hears of
+        it.
+        """
+        taken: set[Queue] = set()
+        if member.exclusive:
+            for other in self._of(member.about.group):
+                if other is not member:
+                    taken |= other.owned
+        owned = kept | (member.target - taken)
+        member.asked_at = 0.0
+        if owned == member.owned:
+            return
+        freed = member.owned - owned
+        queues = sorted(owned)
+        for topic, queue_id in queues:
+            self.progress.begin(member.about.group, (topic, queue_id), 0)
+            found = self.table.find(topic)
+            assert found is not None
+            self.control.watch(found.slots[queue_id])
+        old = member.about
+        about = About(old.group, old.session, old.model, old.instance, old.filters, queues)
+        member.number = self.progress.assign(about, member.number)
+        member.about, member.owned = about, owned
+        for other in self._of(about.group):
+            if freed & other.target:
+                self.table.notify(other.index)
+
+    def leave(self, session: int) -> None:
+        """The session is over, however it ended."""
+        member = self.members.pop(session, None)
+        if member is None:
+            return
+        self.progress.retire(member.number)
+        if member.about.model == BROADCASTING and not member.about.instance:
+            self.progress.forget(member.about.group)  # nobody can ask for it again
+        else:
+            self._divide_soon(member.about.group)
+
+    def _of(self, group: str) -> list[Member]:
+        """The members of a group in the order in which they joined."""
+        found = [m for m in self.members.values() if m.about.group == group]
+        return sorted(found, key=lambda m: m.session)
+
+    # -- dividing
+
+    def _divide_soon(self, group: str) -> None:
+        self.due.setdefault(group, time.monotonic() + _REBALANCE_DELAY_S)
+
+    def topics_changed(self, topic: str) -> None:
+        """A topic has other queues than before, or is gone."""
+        for member in self.members.values():
+            if topic in member.about.filters:
+                self._divide_soon(member.about.group)
+
+    def _divide(self, group: str) -> None:
+        members = self._of(group)
+        targets: dict[int, set[Queue]] = {m.session: set() for m in members}
+        for topic in sorted({t for m in members for t in m.about.filters}):
+            found = self.table.find(topic)
+            if found is None or not found.perm & 4:
+                continue
+            readers = [m for m in members if topic in m.about.filters]
+            if readers[0].exclusive:
+                for session, ids in average(
+                    found.read_queue_nums, [m.session for m in readers]
+                ).items():
+                    targets[session] |= {(topic, i) for i in ids}
+            else:
+                for reader in readers:
+                    targets[reader.session] |= {(topic, i) for i in range(found.read_queue_nums)}
+        for member in members:
+            member.target = targets[member.session]
+            if member.owned - member.target and not member.asked_at:
+                member.asked_at = time.monotonic()
+            if member.owned != member.target:
+                self.table.notify(member.index)
+
+    def tick(self) -> None:
+        """Whatever is due: dividing queues, putting out who does not answer, saving."""
+        now = time.monotonic()
+        for group in [g for g, at in self.due.items() if at <= now]:
+            del self.due[group]
+            self._divide(group)
+        patience = self.settings.consumer_release_timeout_ms / 1000
+        for member in list(self.members.values()):
+            if member.asked_at and now - member.asked_at > patience:
+                self.logger.warning(
+                    "a consumer did not give back its queues in time: it is put out",
+                    group=member.about.group,
+                    session=member.session,
+                )
+                self.expel(member.session)
+        if now >= self.save_at:
+            self.save()
+
+    def patience(self) -> float:
+        """Seconds until something may be due."""
+        return max(0.0, min([*self.due.values(), self.save_at]) - time.monotonic())
+
+    def save(self) -> None:
+        every = self.settings.flush_consumer_offset_interval_ms / 1000
+        self.save_at = time.monotonic() + every
+        try:
+            self.progress.save()
+        except OSError as error:
+            if not disk_full(error):
+                raise
+            self.logger.error("cannot save consumer offsets; trying again", error=str(error))
+
+    def stop(self) -> None:
+        """The registry stops, and with it the store, or only this process: files say the rest."""
+        self.save()
+        for member in self.members.values():
+            self.table.notify(member.index)
+
+    # -- administration
+
+    def config(self, group: str) -> GroupConfig:
+        """How a group consumes; RocketMQ's defaults are noted for one that is new."""
+        found = self.configs.get(group)
+        if found is None:
+            found = self.configs[group] = GroupConfig(group)
+            self._save_configs()
+        return found
+
+    def _save_configs(self) -> None:
+        self.configs.data_version = self.configs.data_version.next(int(time.time() * 1000))
+        offsets_json.save_groups(self.config_path, self.configs)
+
+    def page(self, after: str) -> dict[str, Any]:
+        """Names of up to 200 groups behind `after`, in order, with how many members each has."""
+        counts = dict.fromkeys((*self.configs, *(k[0] for k in self.progress.known)), 0)
+        for member in self.members.values():
+            counts[member.about.group] = counts.get(member.about.group, 0) + 1
+        names = sorted(name for name in counts if name > after)
+        page = names[:_PAGE]
+        return {"ok": True, "groups": {n: counts[n] for n in page}, "more": len(names) > _PAGE}
+
+    def show(self, group: str, after: int) -> dict[str, Any]:
+        """A group's progress: 200 queues from number `after` on, by topic and queue id; who reads
+        them.
+        """
+        offsets = self.progress.now(group)
+        members = self._of(group)
+        if not offsets and not members and group not in self.configs:
+            raise _refuse(f"there is no consumer group {group}")
+        owner = {queue: m.session for m in members for queue in m.owned}
+        rows = []
+        for topic, queue_id in sorted(offsets)[after : after + _PAGE]:
+            found = self.table.find(topic)
+            slot = found.slots[queue_id] if found and queue_id < len(found.slots) else -1
+            most = self.table.queue_word(slot, "max_offset").load() if slot >= 0 else 0
+            row = [topic, queue_id, offsets[topic, queue_id], most, owner.get((topic, queue_id), 0)]
+            rows.append(row)
+        more = len(offsets) > after + _PAGE
+        who = [[m.session, m.about.model, m.about.instance, len(m.owned)] for m in members[:_PAGE]]
+        return {"ok": True, "queues": rows, "members": who, "more": more}
+
+    def reset(self, group: str, topic: str, offsets: dict[int, int]) -> dict[str, Any]:
+        """Puts a group elsewhere in a topic. Members give the queues back first: until they have,
+        the answer says `wait`, and the request is to be repeated.
+        """
+        queues = {(topic, queue_id) for queue_id in offsets}
+        found = self.table.find(topic)
+        if found is None or max(offsets) >= len(found.slots) or min(offsets) < 0:
+            raise _refuse(f"topic {topic} has no queue {max(offsets)}")
+        for queue_id, offset in offsets.items():
+            slot = found.slots[queue_id]
+            low = self.table.queue_word(slot, "min_offset").load()
+            high = self.table.queue_word(slot, "max_offset").load()
+            if not low <= offset <= high:
+                raise _refuse(
+                    f"queue {queue_id} of {topic}: offset {offset}, it has {low} to {high}"
+                )
+        busy = False
+        for member in self._of(group):
+            if member.owned & queues:
+                member.target = member.target - queues
+                member.asked_at = member.asked_at or time.monotonic()
+                self.table.notify(member.index)
+                busy = True
+        if busy:
+            self.due[group] = time.monotonic() + 1.0  # in case the asker does not come again
+            return {"ok": True, "wait": True}
+        self.progress.reset(group, topic, offsets)
+        self._divide_soon(group)
+        return {"ok": True, "wait": False}
+
+    def delete(self, group: str) -> dict[str, Any]:
+        """Forgets a group without members: its offsets and how it consumes."""
+        if self._of(group):
+            raise _refuse(f"group {group} has members: stop them first")
+        self.progress.forget(group)
+        if self.configs.pop(group, None) is not None:
+            self._save_configs()
+        self.save()
+        return {"ok": True}

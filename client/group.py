@@ -1,0 +1,353 @@
+"""`GroupConsumer`: reads topics as a member of a consumer group."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from types import TracebackType
+from typing import Any, Literal, Self
+
+from ..shm._words import Word, wait_any
+from ..shm.control import StoreState
+from ..store.acks import Queue
+from ..store.names import retry_topic
+from .errors import SessionLost, StoreClosed
+from .held import Held
+from .listening import Listener
+from .membership import Membership
+from .producer import Producer
+from .received import MessageView
+from .retry import send_back
+from .session import Connection, HungUp
+from .source import Source
+from .subscription import Selection, Subscription, expressions, start_request
+
+# Asleep, a member looks this often whether a store that was killed still lives.
+_TICK_S = 5.0
+_AT_ONCE = 256
+
+
+class GroupConsumer:
+    """A member of the consumer group `group` of the store in folder `store`.
+
+    `subscribe` is a topic, several, or a mapping from topic to filter: a tag expression
+    (`"a || b"`, `"*"`) or `Sql("price > 10")`. All members of a group subscribe to the same. With
+    the model `"clustering"` each queue is with one member; `"broadcasting"` gives every queue to
+    every member, and keeps a member's progress under its `instance` (without one, nowhere).
+    `start` says where a group begins that is new to a topic: `"first"`, `"last"`, or a time (epoch
+    ms).
+
+    Messages are acknowledged one by one (`ack`), in any order, or with `auto_ack` by the next call
+    of `poll`. What is acknowledged survives whatever is killed, and never comes again; what a
+    member had and did not acknowledge goes to whoever has the queue next. `nack` sends a message
+    back: it comes again later, and after `max_reconsume_times` goes to the group's dead letters
+    (`%DLQ%group`).
+
+    May be used by several threads; `poll` by one at a time. Raises StoreClosed when no store runs
+    there, IllegalMessage when the group or a topic is refused, FilterError for a bad filter.
+    """
+
+    def __init__(
+        self,
+        store: str | os.PathLike[str],
+        group: str,
+        subscribe: Subscription,
+        *,
+        model: Literal["clustering", "broadcasting"] = "clustering",
+        instance: str = "",
+        start: Literal["first", "last"] | int = "last",
+        auto_ack: bool = True,
+        max_reconsume_times: int | None = None,
+        check_crc: bool = False,
+    ) -> None:
+        self.store = os.fspath(store)
+        self.group = group
+        self.auto_ack = auto_ack
+        self._wanted = expressions(subscribe)
+        self._selections = {topic: Selection(*wanted) for topic, wanted in self._wanted.items()}
+        self._selections[retry_topic(group)] = Selection("TAG", "*")
+        self.lock = threading.RLock()
+        self.order: list[Held] = []
+        self._turn = 0
+        self._read: list[Held] = []  # by the last poll, acknowledged by the next
+        self._producer: Producer | None = None
+        self._listener: Listener | None = None
+        self._closed = False
+        self._link = Connection(store)
+        self._source = Source(self._link, check_crc=check_crc)
+        try:
+            answer = self._join(model, instance, start)
+            self.max_reconsume_times: int = (
+                answer["retry_max_times"] if max_reconsume_times is None else max_reconsume_times
+            )
+            self._member = Membership(self._link, self._source)
+        except BaseException:
+            self.close()
+            raise
+
+    def _join(self, model: str, instance: str, start: str | int) -> dict[str, Any]:
+        return self._link.request(
+            {
+                "do": "join",
+                "group": self.group,
+                "model": model,
+                "instance": instance,
+                "filters": self._wanted,
+                "start": start_request(start, self._wanted, self._link, self._source),
+            }
+        )
+
+    # -- the assignment
+
+    def has_news(self) -> bool:
+        """Whether the store has another assignment for this member."""
+        return self._member.has_news()
+
+    def keep_up(self) -> tuple[list[Word], list[int], bool]:
+        """Takes the assignment that the store has given meanwhile, if there is a new one: the words
+        to sleep on and what they said before anything is read; False if a callback is still at work
+        on a queue to be given back. For the lock. Raises StoreClosed, SessionLost.
+        """
+        member = self._member
+        try:
+            settled = member.keep_up(self._let_go)
+        except (HungUp, OSError):
+            self._check_alive()
+            raise
+        self.order = member.order
+        words = member.words
+        heard = member.heard if settled else words[0].load()
+        return words, [heard, *(word.load() for word in words[1:])], settled
+
+    def _let_go(self, queues: list[Queue]) -> bool:
+        if self._listener is not None and not self._listener.let_go(queues):
+            return False
+        self._read = [held for held in self._read if held.queue not in queues]
+        return True
+
+    @property
+    def assignment(self) -> list[Queue]:
+        """(topic, queue id) of the queues that this member has now."""
+        with self.lock:
+            return sorted(self._member.held)
+
+    @property
+    def missed(self) -> int:
+        """Messages that the store removed before this member came to them."""
+        return self._member.missed + sum(held.cursor.missed for held in self.order)
+
+    # -- reading
+
+    def poll(
+        self, max_messages: int = 32, timeout: float = 0.0, *, max_bytes: int = sys.maxsize
+    ) -> list[MessageView]:
+        """Up to `max_messages` messages, of the queues in turn, and up to `max_bytes` bytes of
+        records (but always one message); waits up to `timeout` seconds for the first.
+
+        Within a queue they come in order. Raises StoreClosed when the store stopped and all that
+        it had was read, SessionLost when the group has put this member out.
+        """
+        if max_messages < 1:
+            raise ValueError(f"max_messages={max_messages}: at least 1")
+        if self._listener is not None:
+            raise RuntimeError("this consumer listens: its messages go to the callback")
+        if self.auto_ack:
+            self.ack_polled()
+        return self._fetch(max_messages, timeout, max_bytes, hand_out=not self.auto_ack)
+
+    def _fetch(
+        self, limit: int, timeout: float, max_bytes: int = sys.maxsize, *, hand_out: bool
+    ) -> list[MessageView]:
+        deadline = time.monotonic() + timeout
+        while True:
+            with self.lock:
+                words, seen, settled = self.keep_up()
+                found = self._gather(limit, max_bytes, hand_out=hand_out)
+            left = deadline - time.monotonic()
+            if found or left <= 0:
+                return found
+            self.sleep(words, seen, left if settled else 0.01)
+
+    def sleep(self, words: list[Word], seen: list[int], timeout_s: float) -> None:
+        """Until a message may be there, there is news, or time is up. Raises StoreClosed,
+        SessionLost.
+        """
+        self._check_alive()
+        with self.lock:
+            self._source.relax()
+        wait_any(words, seen, min(timeout_s, _TICK_S))
+
+    def rouse(self) -> None:
+        """Wakes who sleeps on this consumer."""
+        self._link.notice.wake()
+
+    def _check_alive(self) -> None:
+        if self._closed:
+            raise StoreClosed("this consumer is closed")
+        if self._link.control.load("state") == StoreState.STOPPED:
+            raise StoreClosed(f"the store at {self.store} stopped; everything in it was read")
+        if not self._link.is_alive():
+            raise SessionLost(
+                f"group {self.group} of the store at {self.store} has lost this member: the store "
+                "was killed, or the member did not give back a queue in time"
+            )
+
+    def _gather(self, limit: int, max_bytes: int, *, hand_out: bool) -> list[MessageView]:
+        found: list[MessageView] = []
+        order = self.order
+        for i in range(len(order)):
+            held = order[(self._turn + i) % len(order)]
+            messages = self.read(held, limit - len(found), max_bytes, hand_out=hand_out)
+            if not messages:
+                continue
+            self._read.append(held)
+            found = found + messages if found else messages
+            if max_bytes != sys.maxsize:
+                max_bytes -= sum(message.size for message in messages)
+            if len(found) >= limit or max_bytes <= 0:
+                break
+        self._turn += 1
+        return found
+
+    def read(
+        self, held: Held, limit: int, max_bytes: int, *, hand_out: bool = True
+    ) -> list[MessageView]:
+        """The next messages of one queue that pass its filter; with `hand_out` each is to be
+        acknowledged. For the lock.
+        """
+        selection = self._selections[held.queue[0]]
+        while True:
+            before = held.cursor.next
+            messages = selection.chosen(held.read(limit, selection.codes, max_bytes))
+            if messages and hand_out:
+                held.hand_out(messages)
+            if messages or held.cursor.next == before:
+                return messages
+            if not held.out:
+                held.settle()
+
+    def ack(self, messages: MessageView | Iterable[MessageView]) -> int:
+        """Acknowledges: they never come again to this group. How many that was the first time for;
+        messages of queues that have gone to another member do not count.
+        """
+        if isinstance(messages, MessageView):
+            messages = (messages,)
+        count = 0
+        with self.lock:
+            for message in messages:
+                held = self._member.held.get((message.topic, message.queue_id))
+                count += held is not None and held.acknowledge(message.queue_offset)
+        return count
+
+    def ack_in(self, held: Held, message: MessageView) -> None:
+        """`ack` for a message of a queue that is known."""
+        with self.lock:
+            if self._member.held.get(held.queue) is held:
+                held.acknowledge(message.queue_offset)
+
+    def ack_polled(self) -> None:
+        """Acknowledges everything that was read so far."""
+        with self.lock:
+            for held in self._read:
+                held.acknowledge_all()
+            self._read = []
+
+    def nack(self, message: MessageView, *, delay_level: int = 0) -> None:
+        """Sends a message back to the group and acknowledges it. It comes again after the delay
+        level (0: later each time, from 10 s on), or goes to the dead letters if it came
+        `max_reconsume_times` times, or at once with level -1.
+        """
+        send_back(
+            self.producer(),
+            message,
+            self.group,
+            delay_level=delay_level,
+            max_reconsume_times=self.max_reconsume_times,
+        )
+        self.ack(message)
+
+    def producer(self) -> Producer:
+        """The session through which messages go back; opened when one does."""
+        with self.lock:
+            if self._producer is None:
+                self._producer = Producer(self.store)
+            return self._producer
+
+    def __iter__(self) -> Iterator[MessageView]:
+        """Every message, for ever; ends when the store stops. With `auto_ack` a message is
+        acknowledged when the next one is asked for.
+        """
+        while True:
+            try:
+                found = self._fetch(_AT_ONCE, _TICK_S, hand_out=True)
+            except StoreClosed:
+                return
+            for message in found:
+                yield message
+                if self.auto_ack:
+                    self.ack(message)
+
+    async def __aiter__(self) -> AsyncIterator[MessageView]:
+        """As iteration, for asyncio: waits in a thread, so that the loop goes on."""
+        import asyncio  # only who uses it pays for it
+
+        while True:
+            try:
+                found = self._fetch(_AT_ONCE, 0.0, hand_out=True) or await asyncio.to_thread(
+                    self._fetch, _AT_ONCE, 1.0, hand_out=True
+                )
+            except StoreClosed:
+                return
+            for message in found:
+                yield message
+                if self.auto_ack:
+                    self.ack(message)
+
+    def listen(
+        self,
+        callback: Callable[[MessageView], object],
+        *,
+        concurrency: int = 1,
+        orderly: bool = False,
+        **options: Any,
+    ) -> Listener:
+        """Calls `callback` for each message, from now on, in threads of this object: see
+        `Listener`.
+        """
+        with self.lock:
+            if self._listener is not None:
+                raise RuntimeError("this consumer listens already")
+            self._listener = Listener(
+                self, callback, concurrency=concurrency, orderly=orderly, **options
+            )
+        self._listener.start()
+        return self._listener
+
+    def close(self) -> None:
+        """Leaves the group. Messages that were polled with `auto_ack` and not followed by another
+        poll are not acknowledged: they come again.
+        """
+        if self._closed:
+            return
+        if self._listener is not None:
+            self._listener.stop()
+        self._closed = True
+        self.rouse()
+        self._link.close()
+        self._source.close()
+        if self._producer is not None:
+            self._producer.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()

@@ -1,0 +1,227 @@
+"""Consumer groups on a real store: who has which queue, and what comes again."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import subprocess
+import threading
+import time
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+import pytest
+from e2e.grouping import QUEUES, drain, numbers, send, settle
+from e2e.harness import PYTHON, StoreProcess, eventually
+
+from silomq import Admin, GroupConsumer, IllegalMessage, SessionLost
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+_names = itertools.count()
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StoreProcess]:
+    with StoreProcess(
+        tmp_path_factory.mktemp("groups") / "store", consumer_release_timeout_ms=700
+    ) as found:
+        yield found
+
+
+@pytest.fixture
+def topic(store: StoreProcess) -> str:
+    """A topic of its own for each test."""
+    name = f"topic{next(_names)}"
+    with Admin(store.path) as admin:
+        admin.create_topic(name, QUEUES)
+    return name
+
+
+def test_members_share_the_queues_and_every_message_comes_once(
+    store: StoreProcess, topic: str
+) -> None:
+    with (
+        GroupConsumer(store.path, "share", topic) as one,
+        GroupConsumer(store.path, "share", topic) as two,
+        GroupConsumer(store.path, "share", topic) as three,
+    ):
+        settle(one, two, three)
+        assert not set(one.assignment) & set(two.assignment)
+        send(store, topic, 800)
+        found = drain(one, two, three)
+        assert all(found)
+        assert sorted(itertools.chain(*found)) == list(range(800))
+        for its in found:
+            for queue in range(QUEUES):
+                mine = [i for i in its if i % QUEUES == queue]
+                assert mine == sorted(mine)
+
+
+def test_groups_do_not_know_each_other(store: StoreProcess, topic: str) -> None:
+    send(store, topic, 80)
+    for group in ("alone1", "alone2"):
+        with GroupConsumer(store.path, group, topic, start="first") as member:
+            assert sorted(drain(member)[0]) == list(range(80))
+
+
+def test_a_member_that_leaves_hands_over_where_it_was(store: StoreProcess, topic: str) -> None:
+    send(store, topic, 80)
+    with GroupConsumer(store.path, "leave", topic, start="first", auto_ack=False) as one:
+        settled = one.poll(80, 5.0)
+        while len(settled) < 80:
+            settled += one.poll(80, 1.0)
+        kept = [m for m in settled if int(m.body) % 3 == 0]
+        assert one.ack(kept) == len(kept)
+        assert one.ack(kept) == 0, "acknowledged once is enough"
+    with GroupConsumer(store.path, "leave", topic) as two:
+        assert sorted(drain(two)[0]) == [i for i in range(80) if i % 3]
+
+
+def test_polled_is_acknowledged_by_the_next_poll(store: StoreProcess, topic: str) -> None:
+    send(store, topic, 8)
+    with GroupConsumer(store.path, "auto", topic, start="first") as one:
+        eventually(lambda: one.assignment, "queues") if one.assignment else None
+        first = one.poll(3, 5.0)
+        second = one.poll(3, 5.0)
+        assert len(first) == len(second) == 3
+    with GroupConsumer(store.path, "auto", topic) as two:
+        assert sorted(drain(two)[0]) == sorted(set(range(8)) - set(numbers(first)))
+
+
+def test_iteration_acknowledges_one_by_one(store: StoreProcess, topic: str) -> None:
+    send(store, topic, 40)
+    with GroupConsumer(store.path, "iterate", topic, start="first") as one:
+        seen = [int(m.body) for m in itertools.islice(one, 10)]
+    with GroupConsumer(store.path, "iterate", topic) as two:
+        # The tenth was with the caller, who did not ask for the next.
+        assert sorted(drain(two)[0]) == sorted(set(range(40)) - set(seen[:9]))
+
+
+#: A process that takes messages and never acknowledges one.
+CONSUME = """
+import sys
+from silomq import GroupConsumer
+path, group, topic = sys.argv[1:]
+member = GroupConsumer(path, group, topic, auto_ack=False)
+while True:
+    member.poll(10, 0.05)
+    if any(t == topic for t, _ in member.assignment):
+        print("ready", flush=True)
+"""
+
+
+def test_a_killed_member_is_replaced_within_a_second(store: StoreProcess, topic: str) -> None:
+    command = [*PYTHON, "-c", CONSUME, str(store.path), "killed", topic]
+    with GroupConsumer(store.path, "killed", topic) as one:
+        settle(one)
+        other = subprocess.Popen(command, stdout=subprocess.PIPE)
+        assert other.stdout is not None
+        eventually(lambda: one.poll(1) == [] and len(one.assignment) < QUEUES, "they share")
+        assert other.stdout.readline() == b"ready\n"
+        send(store, topic, 80)
+        found = drain(one)[0]
+        assert 0 < len(found) < 80
+        other.kill()
+        start = time.monotonic()
+        found += numbers(one.poll(100, 1.0))
+        while len(found) < 80 and time.monotonic() - start < 5:
+            found += numbers(one.poll(100, 0.05))
+        taken = time.monotonic() - start
+        other.wait()
+        other.stdout.close()
+        assert sorted(found) == list(range(80))
+        print(f"\nqueues of a killed member taken over and read in {1000 * taken:.0f} ms")
+        assert taken < 1.0
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_nothing_acknowledged_comes_again_after_everything_was_killed(
+    tmp_path: Path, seed: int
+) -> None:
+    """Acknowledgements in any order, then SIGKILL for every process of the store at once."""
+    rng = random.Random(seed)
+    with StoreProcess(tmp_path / "store") as store:
+        with Admin(store.path) as admin:
+            admin.create_topic("t", QUEUES)
+        send(store, "t", 2000)
+        acked: set[int] = set()
+        for _ in range(3):
+            with GroupConsumer(store.path, "g", "t", start="first", auto_ack=False) as member:
+                while messages := member.poll(rng.randint(1, 700), 0.5):
+                    assert not acked & set(numbers(messages)), "acknowledged, and came again"
+                    chosen = rng.sample(messages, rng.randint(0, len(messages)))
+                    assert member.ack(chosen) == len(chosen)
+                    acked |= set(numbers(chosen))
+                    if rng.random() < 0.2:
+                        break
+                store.crash()
+                store.start()
+        with GroupConsumer(store.path, "g", "t") as member:
+            assert sorted(drain(member)[0]) == sorted(set(range(2000)) - acked)
+
+
+def test_the_registry_may_be_killed_at_any_time(store: StoreProcess, topic: str) -> None:
+    """Members come and go while registries die: each message to exactly one of them."""
+    rng = random.Random(5)
+    done = threading.Event()
+
+    def kill() -> None:
+        while not done.is_set():
+            store.replace("registry")
+            time.sleep(rng.uniform(0.05, 0.2))
+
+    with GroupConsumer(store.path, "registry", topic, start="first") as first:
+        settle(first)
+        killer = threading.Thread(target=kill)
+        killer.start()
+        found: list[int] = []
+        try:
+            for _ in range(15):
+                send(store, topic, 40)
+                with GroupConsumer(store.path, "registry", topic) as guest:
+                    for _ in range(rng.randint(1, 8)):
+                        found += numbers(guest.poll(20, 0.02))
+                        found += numbers(first.poll(20, 0.02))
+                    guest.ack_polled()
+        finally:
+            done.set()
+            killer.join()
+        found += drain(first, quiet_s=1.0)[0]
+        assert sorted(found) == sorted(list(range(40)) * 15)
+
+
+def test_who_does_not_give_back_in_time_is_put_out(store: StoreProcess, topic: str) -> None:
+    with GroupConsumer(store.path, "slow", topic) as slow:
+        settle(slow)
+        with GroupConsumer(store.path, "slow", topic) as other:
+            eventually(
+                lambda: other.poll(1) == [] and len(other.assignment) > QUEUES / 2 + 1, "all"
+            )
+            with pytest.raises(SessionLost, match="give back a queue in time"):
+                slow.poll(1, 1.0)
+
+
+def test_broadcasting_gives_everything_to_everyone(store: StoreProcess, topic: str) -> None:
+    send(store, topic, 40)
+    with ExitStack() as members:
+        both = [
+            members.enter_context(
+                GroupConsumer(
+                    store.path, "all", topic, model="broadcasting", instance=name, start="first"
+                )
+            )
+            for name in ("a", "b")
+        ]
+        assert [sorted(its) for its in drain(*both)] == [list(range(40))] * 2
+    send(store, topic, 40)
+    with GroupConsumer(
+        store.path, "all", topic, model="broadcasting", instance="a", start="first"
+    ) as again:
+        assert sorted(drain(again)[0]) == list(range(40)), "where it was"
+        with pytest.raises(IllegalMessage, match="has a broadcasting member a already"):
+            GroupConsumer(store.path, "all", topic, model="broadcasting", instance="a")
+    with GroupConsumer(store.path, "all", topic, model="broadcasting", start="first") as nobody:
+        assert sorted(drain(nobody)[0]) == sorted([*range(40), *range(40)])
