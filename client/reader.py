@@ -6,12 +6,13 @@ import errno
 import os
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Final, Literal, Protocol, Self
+from typing import Final, Literal, Self, TypeAlias
 
 from ..store import key_lookup, reads, time_lookup
 from ..store.consumequeue import ENTRY_SIZE
 from ..store.errors import Corrupt, IllegalQuery, MessageNotFound
 from ..store.ids import decode_message_id
+from ..store.record import MIN_RECORD_BYTES
 from ..store.served import ServedQueue
 from ..store.status import GetMessageStatus
 from .received import MessageView
@@ -22,17 +23,8 @@ _READABLE: Final = 4
 Boundary = Literal["lower", "upper"]
 
 
-class MessageFilter(Protocol):
-    """Chooses messages: by the tags code (i32) in the queue, then by the message itself.
-
-    `codes` of None takes every code. `matches` is asked only about messages whose code is among
-    `codes`; it must compare tags exactly, because different tags may have one code.
-    """
-
-    @property
-    def codes(self) -> frozenset[int] | None: ...
-
-    def matches(self, message: MessageView, /) -> bool: ...
+#: What `get_message` takes as a filter.
+MessageFilter: TypeAlias = reads.Filter[MessageView]
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +105,7 @@ class StoreReader:
             transfer=self._store.transfer,
             log_end=self._log.end,
             file_size=self._log.file_size,
+            path=self._log.path,
             wanted=filter,
         )
         return GetMessageResult(batch.status, batch.messages, batch.next, least, end)
@@ -178,6 +171,7 @@ class StoreReader:
 
     def by_unique_key(self, topic: str, key: str) -> list[MessageView]:
         """The messages with a UNIQ_KEY, oldest first: one, or more where it was sent again."""
+        self._store.topic(topic)
         query = self._key_query(topic, key, FOREVER, 0, FOREVER)
         return key_lookup.matching(self._store.index_files(), query, self._message, unique=True)
 
@@ -195,20 +189,29 @@ class StoreReader:
         in [begin_ms, end_ms] (epoch ms), oldest first.
 
         With `rocketmq` what RocketMQ's store answers: times in whole seconds, at most
-        `max_msgs_num_batch`, and messages of other keys with the same hash.
+        `max_msgs_num_batch`, messages of other keys with the same hash, and nothing for an unknown
+        topic.
         """
+        if not rocketmq:
+            self._store.topic(topic)
         query = self._key_query(topic, key, max, begin_ms, end_ms)
         if rocketmq:
             cap = self._store.transfer.batch
             return key_lookup.rocketmq_messages(
                 self._store.index_files(), query, cap, self._message
             )
-        return key_lookup.matching(self._store.index_files(), query, self._message)
+
+        def at(offset: int) -> MessageView | None:
+            """Most of a long chain lies outside a narrow window: its records stay unread."""
+            stored = self._log.store_time(offset, MIN_RECORD_BYTES)
+            return self._message(offset) if begin_ms <= stored <= end_ms else None
+
+        return key_lookup.matching(self._store.index_files(), query, at)
 
     def _key_query(
         self, topic: str, key: str, most: int, begin_ms: int, end_ms: int
     ) -> key_lookup.KeyQuery:
-        self._store.topic(topic)
+        self._store.check_open()
         if not key:
             raise IllegalQuery("an empty key: no message has it")
         check_limit("max", most)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
 from .consumequeue import ENTRY_SIZE
 from .errors import Corrupt
@@ -44,22 +44,22 @@ class Transfer:
         return distance <= _MACHINE_BYTES * self.memory_ratio // 100
 
 
-class Filter(Protocol):
+V = TypeVar("V")
+M_contra = TypeVar("M_contra", contravariant=True)
+
+
+class Filter(Protocol[M_contra]):
     """Chooses messages: by the tags code (i32) in the queue, then by the message itself.
 
-    `codes` of None takes every code. RocketMQ's broker leaves the exact comparison of tags to the
-    client; here `matches` does it.
+    `codes` of None takes every code. `matches` is asked only about messages whose code is among
+    `codes`, and must compare tags exactly, because different tags may have one code. (RocketMQ's
+    broker leaves that to the client.)
     """
 
     @property
     def codes(self) -> frozenset[int] | None: ...
 
-    def matches(self, message: Any, /) -> bool:
-        """Whether the message is wanted; asked only if its code was among `codes`."""
-        ...
-
-
-V = TypeVar("V")
+    def matches(self, message: M_contra, /) -> bool: ...
 
 
 @dataclass(slots=True)
@@ -124,13 +124,14 @@ def collect(
     transfer: Transfer,
     log_end: int,
     file_size: int,
-    wanted: Filter | None,
+    path: str,
+    wanted: Filter[V] | None,
 ) -> Batch[V]:
     """Reads queue entries (log address, size, tags code) from queue offset `offset` on.
 
     `record` gives the bytes at an address, None when the log no longer holds them; `make` a message
-    of bytes and queue offset. `file_size` is that of a commit-log file, `log_end` the log's end. A
-    damaged record ends the batch; as the first of one it raises Corrupt.
+    of bytes and queue offset. `file_size` is that of a commit-log file, `log_end` the log's end and
+    `path` its folder. A damaged record ends the batch; as the first of one it raises Corrupt.
     """
     batch: Batch[V] = Batch(GetMessageStatus.NO_MATCHED_MESSAGE, offset, [])
     codes = None if wanted is None else wanted.codes
@@ -156,7 +157,7 @@ def collect(
                 if bytes(data[:4]) != size.to_bytes(4, "big") or bytes(data[4:8]) not in _MAGICS:
                     if batch.messages:
                         break
-                    raise Corrupt("", at, f"no record of {size} bytes, as entry {number} says")
+                    raise Corrupt(path, at, f"no record of {size} bytes, as entry {number} says")
                 message = make(data, number)
                 if wanted is None or wanted.matches(message):
                     batch.messages.append(message)
