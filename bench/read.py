@@ -51,6 +51,8 @@ def _warm(plan: Plan, size: int, count: int) -> list[Row]:
         store.settle()
         wrote = store.control.load("wrote")
         target = memoryview(bytearray(min(wrote, plan.file_size)))
+        for how in (_bodies, _batches):  # warms memory and code
+            _read(store, sent, how)
         for _ in range(plan.runs):
             copy.append(sent / _copied(store, wrote, target))
             poll.append(sent / _read(store, sent, _bodies))

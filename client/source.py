@@ -45,6 +45,7 @@ class Source:
         self.link = link
         self._leased = -1
         self._active_end = 0
+        self._may_hold_old = False
         self._cursors: list[Cursor] = []
         with contextlib.ExitStack() as opened:
             root = opened.enter_context(Folder.open(link.path))
@@ -70,11 +71,12 @@ class Source:
 
     def relax(self) -> None:
         """The reader is about to sleep: gives the lease back, and old files with it."""
-        if self._leased < 0 and self.is_active():
+        if not self._may_hold_old and self.is_active():
             return
         if self._leased >= 0:
             self._lease(-1)
         active = self._find_active()
+        self._may_hold_old = False
         for cursor in self._cursors:
             if cursor.file < active:
                 cursor.leave()
@@ -92,6 +94,7 @@ class Source:
 
     def enter(self, base: int) -> Mapping:
         """The commit-log file at `base`, into which a cursor goes on."""
+        self._may_hold_old = True
         self.renew()
         return self.log.file(base)
 
@@ -112,6 +115,7 @@ class Source:
     def _find_active(self) -> int:
         size = self.log.file_size
         active = max(0, self._wrote.load() - 1) // size * size
+        self._may_hold_old |= self._active_end != active + size
         self._active_end = active + size
         return active
 
