@@ -19,9 +19,10 @@ from rich.table import Table
 
 from . import rows as bench
 from .limits import futex_hand_over_us
+from .read import reading
 from .rows import Plan, Row
 
-PARTS = ("throughput128", "throughput1024", "latency", "sync", "topics", "idle")
+PARTS = ("throughput128", "throughput1024", "latency", "sync", "topics", "read", "idle")
 
 
 def collect(plan: Plan, parts: tuple[str, ...], console: Console) -> list[Row]:
@@ -33,6 +34,7 @@ def collect(plan: Plan, parts: tuple[str, ...], console: Console) -> list[Row]:
         "latency": lambda: bench.latency(plan, hand_over),
         "sync": lambda: bench.sync_flush(plan),
         "topics": lambda: bench.many_topics(plan),
+        "read": lambda: reading(plan),
         "idle": lambda: bench.idle(plan),
     }
     found = []

@@ -64,6 +64,6 @@ def take(
     entries: Buffer,
     first: int,
     limit: int,
-    codes: frozenset[int] | None,
+    codes: Buffer | None,
     max_bytes: int,
 ) -> tuple[list[MessageView], int, int]: ...

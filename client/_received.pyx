@@ -10,6 +10,7 @@ cimport cython
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memset
 
 from ..store.errors import Corrupt
 from ..store.ids import Host
@@ -37,11 +38,18 @@ cdef extern from "store/properties.h" nogil:
         silo_text tags, keys, unique_key
     void silo_find_properties(const uint8_t *p, uint32_t length, silo_properties *out)
 
+cdef extern from "store/entries.h" nogil:
+    ctypedef struct silo_walk:
+        const uint8_t *entries
+        int64_t number, next
+        const int32_t *codes
+        int64_t code_count, base, end, limit, max_bytes, at, size
+    int ENTRY_FOUND, ENTRY_SIZE
+    int silo_next_entry(silo_walk *w)
+
 cdef enum:
     RECORD_FLAG = 16
     BORN_TIMESTAMP = 40
-    ENTRY_SIZE = 20
-    FEW = 32
 
 # Why `take` ended: all entries were looked at; as many messages or bytes as were asked for; an
 # entry leads to another file of the log; an entry leads to where no record can be.
@@ -252,59 +260,39 @@ cdef class MessageView:
             return f"MessageView(@{self.queue_offset}, {error})"
 
 
-cdef bint is_one_of(int32_t code, const int32_t *few, int count, frozenset codes):
-    cdef int i
-    if count < 0:
-        return code in codes
-    for i in range(count):
-        if few[i] == code:
-            return True
-    return False
-
-
 def take(Memory log, const unsigned char[::1] entries not None, int64_t first, int64_t limit,
-         frozenset codes, int64_t max_bytes):
+         const int32_t[::1] codes, int64_t max_bytes):
     """Messages of the queue's `entries`, the first of which has queue offset `first`, whose records
-    lie in `log`.
+    lie in `log` (None: nothing is open yet).
 
-    At most `limit`; of those whose tags code (low 32 bits, signed) is in `codes`, unless that is
-    None; their records together at most `max_bytes` bytes, but always one. Returns (messages,
-    entries examined, why it ended: ALL, FULL, ELSEWHERE, BAD_ENTRY), the last two with the next
-    entry not examined.
+    At most `limit`; of those whose tags code (low 32 bits, signed) is in `codes` (ascending),
+    unless that is None; their records together at most `max_bytes` bytes, but always one. Returns
+    (messages, entries examined, why it ended: ALL, FULL, ELSEWHERE, BAD_ENTRY), the last two with
+    the next entry not examined.
     """
-    cdef int32_t few[FEW]
-    cdef int count = 0
-    cdef int64_t i = 0, number = entries.shape[0] // ENTRY_SIZE, at, size, spent = 0, taken = 0
-    cdef const uint8_t *entry
-    cdef const uint8_t *memory = NULL if log is None else &log.view[0]
+    cdef silo_walk w
+    cdef int why
+    cdef int32_t none = 0
     cdef MessageView view
     cdef list found = []
-    if codes is not None and len(codes) <= FEW:
-        for code in codes:
-            few[count] = code
-            count += 1
-    elif codes is not None:
-        count = -1
-    while i < number:
-        entry = &entries[i * ENTRY_SIZE]
-        if codes is None or is_one_of(<int32_t>silo_be32(entry + 16), few, count, codes):
-            at = <int64_t>silo_be64(entry)
-            size = <int32_t>silo_be32(entry + 8)
-            if taken and spent + size > max_bytes or taken >= limit:
-                return found, i, FULL
-            if log is None or at < log.base or at >= log.end:
-                return found, i, ELSEWHERE if at >= 0 else BAD_ENTRY
-            if size <= 0 or size > log.end - at:
-                return found, i, BAD_ENTRY
-            view = MessageView.__new__(MessageView)
-            view.memory = log
-            view.at = memory + (at - log.base)
-            view.length = <uint32_t>size
-            view.queue_offset = first + i
-            found.append(view)
-            spent += size
-            taken += 1
-        i += 1
-        if taken >= limit:
-            return found, i, FULL
-    return found, i, ALL
+    memset(&w, 0, sizeof(w))
+    w.number = entries.shape[0] // ENTRY_SIZE
+    w.entries = &entries[0] if w.number else NULL
+    if log is not None:
+        w.base = log.base
+        w.end = log.end
+    if codes is not None:
+        w.code_count = codes.shape[0]
+        w.codes = &codes[0] if w.code_count else &none
+    w.limit = limit
+    w.max_bytes = max_bytes
+    while True:
+        why = silo_next_entry(&w)
+        if why != ENTRY_FOUND:
+            return found, w.next, why
+        view = MessageView.__new__(MessageView)
+        view.memory = log
+        view.at = &log.view[w.at - w.base]
+        view.length = <uint32_t>w.size
+        view.queue_offset = first + w.next - 1
+        found.append(view)

@@ -5,17 +5,24 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import TracebackType
-from typing import Literal, Self
+from typing import TYPE_CHECKING, Literal, Self, TypeVar
 
 from ..shm._words import MOST_WORDS, wait_any
 from ..shm.control import StoreState
+from ..store._columns import Columns
+from ..store.columns import COLUMNS, arrow, mask_of, to_batch
 from ..store.errors import Corrupt, StoreError
 from .errors import StoreClosed
 from .received import MessageView
 from .session import Connection
-from .source import Cursor, Source
+from .source import Cursor, Source, fill_from
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_Found = TypeVar("_Found")
 
 Start = Literal["earliest", "latest"] | int
 
@@ -101,6 +108,42 @@ class Consumer:
         Within a queue messages come in order and without a gap. Raises StoreClosed when the store
         stopped and all that it had was read.
         """
+        return self._until(lambda: self._take(max_messages), timeout)
+
+    def poll_arrow(
+        self,
+        max_messages: int = 16_384,
+        timeout: float = 0.0,
+        *,
+        columns: Iterable[str] = COLUMNS,
+        max_bytes: int = 4 << 20,
+    ) -> pa.RecordBatch:
+        """As `poll`, but a pyarrow.RecordBatch: a row for each message, made without a Python
+        object for any of them.
+
+        `columns` are those wanted, in their order, out of those that `store/columns.py` lists; what
+        is not asked for costs nothing. At most `max_bytes` bytes of records make a batch: batches
+        that fit into the CPU's caches are filled fastest. Without messages in time it has no rows.
+
+        Raises ImportError without pyarrow (`pip install 'silomq[arrow]'`), ValueError for a column
+        that there is not.
+        """
+        arrow()
+        names = tuple(columns)
+        mask = mask_of(names)
+
+        def fill() -> Columns | None:
+            filled = Columns(mask)
+            turn = self._turn % max(1, len(self._queues))
+            self._turn += 1
+            queues = self._queues[turn:] + self._queues[:turn]
+            fill_from(queues, filled, max_messages, None, max_bytes)
+            return filled if filled.rows else None
+
+        return to_batch(self._until(fill, timeout) or Columns(mask), names)
+
+    def _until(self, take: Callable[[], _Found], timeout: float) -> _Found:
+        """What `take` finds, as soon as that is something, or time is up."""
         if threading.get_ident() != self._thread:
             raise RuntimeError(
                 "a Consumer belongs to the thread that made it: make one for each thread"
@@ -108,7 +151,7 @@ class Consumer:
         deadline = time.monotonic() + timeout
         while True:
             seen = [word.load() for word in self._words]  # SYNC: arrival observe
-            found = self._take(max_messages)
+            found = take()
             left = deadline - time.monotonic()
             if found or left <= 0:
                 return found

@@ -4,20 +4,28 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from typing import TYPE_CHECKING
+from array import array
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 from ..store import disk
+from ..store._columns import DAMAGED, Columns
+from ..store.columns import COLUMNS, MOST_BYTES, arrow, mask_of, to_batch
 from ..store.consumequeue import ENTRY, ENTRY_SIZE
 from ..store.disk import Folder
 from ..store.errors import Corrupt
 from ..store.paths import COMMIT_LOG, CONSUME_QUEUE
 from ..store.reading import LogReader, QueueReader
-from ._received import ALL, BAD_ENTRY, Memory, MessageView, take
+from ._received import ALL, BAD_ENTRY, FULL, Memory, MessageView, take
 from .errors import StoreClosed
 from .session import Connection
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from ..shm._memory import Mapping
+
+_Found = TypeVar("_Found", int, list[MessageView])
 
 _NO_FILE = 2**63
 _AHEAD = 16 << 20
@@ -37,6 +45,7 @@ class Source:
         self.link = link
         self._leased = -1
         self._active_end = 0
+        self._may_hold_old = False
         self._cursors: list[Cursor] = []
         with contextlib.ExitStack() as opened:
             root = opened.enter_context(Folder.open(link.path))
@@ -62,11 +71,12 @@ class Source:
 
     def relax(self) -> None:
         """The reader is about to sleep: gives the lease back, and old files with it."""
-        if self._leased < 0 and self.is_active():
+        if not self._may_hold_old and self.is_active():
             return
         if self._leased >= 0:
             self._lease(-1)
         active = self._find_active()
+        self._may_hold_old = False
         for cursor in self._cursors:
             if cursor.file < active:
                 cursor.leave()
@@ -84,6 +94,7 @@ class Source:
 
     def enter(self, base: int) -> Mapping:
         """The commit-log file at `base`, into which a cursor goes on."""
+        self._may_hold_old = True
         self.renew()
         return self.log.file(base)
 
@@ -104,6 +115,7 @@ class Source:
     def _find_active(self) -> int:
         size = self.log.file_size
         active = max(0, self._wrote.load() - 1) // size * size
+        self._may_hold_old |= self._active_end != active + size
         self._active_end = active + size
         return active
 
@@ -138,6 +150,8 @@ class Cursor:
         self._memory: Memory | None = None  # that file
         self._is_old = False
         self._asked = 0  # how far the disk was asked to read ahead, an offset
+        self._codes: frozenset[int] | None = None
+        self._chosen: array[int] | None = None
         self._folder: Folder | None = None
         self._reader: QueueReader | None = None
 
@@ -151,30 +165,92 @@ class Cursor:
         the rest is passed over without a look at the log. Raises Corrupt at a damaged message, when
         those before it were handed out; `next` is its offset then.
         """
-        while limit > 0 and max_bytes > 0:
+        if limit < 1 or max_bytes < 1:
+            return []
+        chosen = self._ascending(codes)
+
+        def step(entries: memoryview, first: int) -> tuple[list[MessageView], int, int]:
+            return take(self._memory, entries, first, limit, chosen, max_bytes)
+
+        found = self._advance(step)
+        if found is None:
+            return []
+        return self._checked(found) if self._source.check_crc else found
+
+    def fill(
+        self,
+        columns: Columns,
+        limit: int,
+        codes: frozenset[int] | None = None,
+        max_bytes: int = MOST_BYTES,
+    ) -> int:
+        """As `read`, but the messages become rows of `columns`, until it has `limit` of them, of
+        `max_bytes` bytes of records (at most MOST_BYTES): how many were added.
+
+        A record whose lengths do not add up is damage here; with `check_crc` it must also pass its
+        BODYCRC and be of its queue offset and place.
+        """
+        if limit < 1 or max_bytes < 1:
+            return 0
+        chosen = self._ascending(codes)
+        check = self._source.check_crc
+
+        def step(entries: memoryview, first: int) -> tuple[int, int, int]:
+            file, base = (None, 0) if self._memory is None else (self._memory.source, self.file)
+            return columns.take(file, base, entries, first, limit, chosen, max_bytes, check)
+
+        return self._advance(step) or 0
+
+    def read_arrow(
+        self,
+        limit: int,
+        codes: frozenset[int] | None = None,
+        max_bytes: int = 4 << 20,
+        columns: tuple[str, ...] = COLUMNS,
+    ) -> pa.RecordBatch:
+        """As `read`, a batch of columns (`store/columns.py` lists them), also over the end of a
+        commit-log file. No rows: the queue's end was reached. Raises ImportError without pyarrow.
+        """
+        arrow()
+        filled = Columns(mask_of(columns))
+        fill_from([self], filled, limit, codes, max_bytes)
+        return to_batch(filled, columns)
+
+    def _ascending(self, codes: frozenset[int] | None) -> array[int] | None:
+        """Tags codes as the kernel takes them; who reads asks with the same ones again and
+        again.
+        """
+        if codes is not self._codes:
+            self._codes = codes
+            self._chosen = None if codes is None else array("i", sorted(codes))
+        return self._chosen
+
+    def _advance(self, step: Callable[[memoryview, int], tuple[_Found, int, int]]) -> _Found | None:
+        """Gives entries to `step` until it has found something: what that is; None: the queue's end
+        was reached. Moves `next` behind what was examined.
+        """
+        while True:
             least = self.start.load()  # SYNC: queue-min observe
             if least > self.next:
                 self.missed += least - self.next
                 self.next = least
             count = self.end.load() - self.next  # SYNC: queue-max observe
             if count <= 0:
-                break
+                return None
             before = self.next
             try:
-                found = self._read_files(count, limit, codes, max_bytes)
+                found = self._read_files(count, step)
             except FileNotFoundError:
                 # The minima move before the files go: look at them again.
                 if self.start.load() <= self.next:
                     raise
             else:
-                if found:
+                if found or self.next == before:
                     return found
-                assert self.next > before, "an examined entry is either taken or passed over"
-        return []
 
     def _read_files(
-        self, count: int, limit: int, codes: frozenset[int] | None, max_bytes: int
-    ) -> list[MessageView]:
+        self, count: int, step: Callable[[memoryview, int], tuple[_Found, int, int]]
+    ) -> _Found:
         """Messages of one commit-log file. Raises FileNotFoundError when it is gone, or the file of
         the queue.
         """
@@ -183,19 +259,25 @@ class Cursor:
         first, examined = self.next, 0
         entries = self._entries(first, count)
         while True:
-            rest = entries[examined * ENTRY_SIZE :]
-            found, passed, why = take(self._memory, rest, first + examined, limit, codes, max_bytes)
+            found, passed, why = step(entries[examined * ENTRY_SIZE :], first + examined)
             examined += passed
             self.next = first + examined
-            if found or why == ALL:
+            if found or why in (ALL, FULL):
                 break
             at, size, _ = ENTRY.unpack_from(entries, examined * ENTRY_SIZE)
             if why == BAD_ENTRY:
                 raise self._source.log.bad_entry(at, size)
+            if why == DAMAGED:
+                raise Corrupt(
+                    f"{self._source.link.path}/{COMMIT_LOG}",
+                    at,
+                    f"the {size} bytes here, to which queue offset {self.next} of queue "
+                    f"{self.queue_id} of {self.topic} leads, are no whole record",
+                )
             self._enter(at)
         if found and self._is_old:
             self._read_ahead(ENTRY.unpack_from(entries, (examined - 1) * ENTRY_SIZE)[0])
-        return self._checked(found) if self._source.check_crc else found
+        return found
 
     def _enter(self, at: int) -> None:
         """Goes on in the commit-log file that holds offset `at`."""
@@ -252,3 +334,26 @@ class Cursor:
         if self._folder is not None:
             self._folder.close()
         self._folder = self._reader = None
+
+
+def fill_from(
+    cursors: Sequence[Cursor],
+    columns: Columns,
+    limit: int,
+    codes: frozenset[int] | None = None,
+    max_bytes: int = MOST_BYTES,
+) -> None:
+    """Rows from one cursor after the other, each up to its queue's end, until there are `limit` or
+    `max_bytes` are reached. Raises Corrupt only if there are no rows before the damage.
+    """
+    max_bytes = min(max_bytes, MOST_BYTES)
+    for cursor in cursors:
+        while columns.rows < limit and columns.bytes < max_bytes:
+            try:
+                added = cursor.fill(columns, limit, codes, max_bytes)
+            except Corrupt:
+                if not columns.rows:
+                    raise
+                break
+            if not added:
+                break

@@ -15,6 +15,7 @@ PARTS = {
     "latency": "send, acknowledged, p99",
     "sync": "SYNC_FLUSH, 64 under way",
     "topics": "topics x 4 queues, dispatch",
+    "read": "poll_arrow, 128 B",
 }
 
 

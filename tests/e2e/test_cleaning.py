@@ -175,6 +175,34 @@ def test_a_consumer_reads_while_files_go(tmp_path: Path) -> None:
         assert len({owner_of(view.body) for view in found}) == len(found)
 
 
+def test_an_idle_reader_maps_no_old_file(tmp_path: Path) -> None:
+    """Mapped files keep their disk space when they are removed; messages in hand keep theirs."""
+
+    def mapped() -> set[int]:
+        lines = Path("/proc/self/maps").read_text().splitlines()
+        paths = [line.split(maxsplit=5)[-1].removesuffix(" (deleted)") for line in lines]
+        log = f"{store.path}/commitlog/"
+        return {int(path.removeprefix(log)) for path in paths if path.startswith(log)}
+
+    with StoreProcess(tmp_path / "store", **BY_HAND) as store:
+        fill(store, 0, 1000)
+        with Consumer(store.path, "alpha") as consumer:
+            first = consumer.poll(1)
+            body = first[0].body
+            while consumer.poll(1000, 0.05):
+                pass
+            assert mapped() == {0, active(store)}
+            assert first[0].body == body
+            first.clear()
+            fill(store, 1000, 500)
+            assert consumer.poll(1)
+            consumer.seek(0, "latest")
+            consumer.seek(1, "latest")
+            consumer.seek(2, "latest")
+            assert consumer.poll(1, 0.05) == []
+            assert mapped() <= {active(store)}
+
+
 def test_the_store_starts_again_after_cleaning(tmp_path: Path) -> None:
     store = StoreProcess(tmp_path / "store", **ALWAYS)
     with store:

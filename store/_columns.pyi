@@ -1,0 +1,46 @@
+from typing import Final
+
+from typing_extensions import Buffer
+
+FULL: Final[int]
+STOP: Final[int]
+END_OF_FILE: Final[int]
+NOTHING: Final[int]
+BAD_LENGTHS: Final[int]
+BAD_CRC: Final[int]
+BAD_OFFSET: Final[int]
+DAMAGED: Final[int]
+
+class Block:
+    size: int
+    def __len__(self) -> int: ...
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+
+class Columns:
+    def __init__(self, wanted: int) -> None: ...
+    @property
+    def rows(self) -> int: ...
+    @property
+    def bytes(self) -> int: ...
+    def take(
+        self,
+        log: Buffer | None,
+        base: int,
+        entries: Buffer,
+        first: int,
+        limit: int,
+        codes: Buffer | None,
+        max_bytes: int,
+        check: bool,
+    ) -> tuple[int, int, int]: ...
+    def scan(
+        self,
+        memory: Buffer,
+        position: int,
+        base: int,
+        stop: int,
+        limit: int,
+        max_bytes: int,
+        check: bool,
+    ) -> tuple[int, int]: ...
+    def parts(self) -> dict[int, tuple[int, Block, Block, Block]]: ...
