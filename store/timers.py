@@ -189,12 +189,21 @@ class Timers:
             bucket.delivered = max(bucket.delivered, *(mark for _, mark in marks))
             self._dirty.add(minute)
 
-    def sync(self) -> None:
-        """Makes all files durable."""
-        for minute in self._dirty & self.buckets.keys():
+    def take_unsynced(self) -> list[int]:
+        """The minutes whose files have changed since the last call, for `sync`."""
+        minutes = sorted(self._dirty & self.buckets.keys())
+        self._dirty.clear()
+        return minutes
+
+    def forget_synced(self) -> None:
+        """A sync failed: all files count as changed."""
+        self._dirty.update(self.buckets)
+
+    def sync(self, minutes: list[int]) -> None:
+        """Makes files durable; may be called from another thread, if none is removed meanwhile."""
+        for minute in minutes:
             with self.folder.file(_name(minute), write=True) as fd:
                 disk.sync_data(fd)
-        self._dirty.clear()
         self.folder.sync()
 
     def drop_done(self, durable: int, now_ms: int) -> None:
