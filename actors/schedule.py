@@ -229,7 +229,9 @@ class Schedule(Actor):
         found = []
         for i, (offset, size, _) in enumerate(entries):
             record = self._record(offset, size)
-            if record is not None:
+            if record is not None and delays.TIMER_DELETE in record.properties:
+                self.logger.warning("deleting a timer is RocketMQ's alone: ignored", offset=offset)
+            elif record is not None:
                 found.append((delays.due_ms(record), queue.cursor + i, offset, size))
         self.timers.enter(found, now)
         fault("schedule:entered")

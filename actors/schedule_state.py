@@ -61,8 +61,10 @@ class State:
 
     def take_over(self, levels: Sequence[DelayedQueue], timers: DelayedQueue | None) -> None:
         """Goes on where a predecessor, an earlier run, or RocketMQ was."""
-        wrote = self.control.load("wrote")
-        found = self.file.newest(wrote) or Progress()
+        # With a pool what is not in the files yet was written by others: our frames were awaited.
+        pool = self.world.pool is not None
+        wrote = self.control.load("committed" if pool else "wrote")
+        found = self.file.newest(self.control.load("wrote")) or Progress()
         found.timer_next = timers.clamp(found.timer_next) if timers is not None else 0
         self.timers.take_over(found.timer_next, found.scan_from)
         offsets, report = delay_offsets.load(self.json_path)

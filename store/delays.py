@@ -56,6 +56,7 @@ LAYOUTS = {
 }
 TIMER_OUT_MS = "TIMER_OUT_MS"
 TIMER_DELIVER_MS = "TIMER_DELIVER_MS"
+TIMER_DELETE = "TIMER_DEL_UNIQKEY"
 _BODY_AT = sum(LAYOUT["bodyLength"]) - 8  # less the hosts' addresses
 _CRC_PAIR = CRC32.encode() + b"\x01"
 

@@ -33,7 +33,7 @@ def drain(found: Timers, until: int, *, step: int = 700) -> list[Waiting]:
 @given(st.lists(st.integers(0, 200_000), max_size=60), st.integers(1, 7), st.integers(2, 9))
 def test_all_come_in_order(dues: list[int], batch: int, most: int) -> None:
     before = timers.MOST_NEAR
-    timers.MOST_NEAR = most  # type: ignore[misc]
+    timers.MOST_NEAR = most
     try:
         with TemporaryDirectory() as path, Folder.open(path) as folder:
             found = Timers(folder)
@@ -44,7 +44,7 @@ def test_all_come_in_order(dues: list[int], batch: int, most: int) -> None:
             assert sorted(came) == sorted(entries)
             assert [entry[:2] for entry in came] == sorted(entry[:2] for entry in entries)
     finally:
-        timers.MOST_NEAR = before  # type: ignore[misc]
+        timers.MOST_NEAR = before
 
 
 def test_one_that_comes_late_is_delivered_at_once(tmp_path: Path) -> None:
