@@ -147,9 +147,12 @@ class Schedule(Actor):
         while self.started and not self.stopping:
             self.beat()
             words: list[Word] = [self.topics, self.ring.tail]
+            topics = self.topics.load()
+            if not self.levels or self.timer_queue is None:
+                self._open_queues()
             words += [queue.arrival for queue in self.levels]
             words += [self.timer_queue.arrival] if self.timer_queue is not None else []
-            seen = [word.load() for word in words]  # SYNC: arrival observe
+            seen = [topics, *(word.load() for word in words[1:])]  # SYNC: arrival observe
             wake_ms = self._turn()
             patience = min(TICK_S, max(0.0, wake_ms / 1000 - time.time()))
             wait_any(words, seen, patience)
@@ -166,8 +169,6 @@ class Schedule(Actor):
     def _turn(self) -> float:
         """Everything that is due now; when (epoch ms) there is more to do."""
         self._check_ring()
-        if not self.levels or self.timer_queue is None:
-            self._open_queues()
         self._reap()
         now = int(time.time() * 1000) - _BATCH_MS
         wake = [now + 1000 * TICK_S]
@@ -228,7 +229,9 @@ class Schedule(Actor):
         found = []
         for i, (offset, size, _) in enumerate(entries):
             record = self._record(offset, size)
-            if record is not None:
+            if record is not None and delays.TIMER_DELETE in record.properties:
+                self.logger.warning("deleting a timer is RocketMQ's alone: ignored", offset=offset)
+            elif record is not None:
                 found.append((delays.due_ms(record), queue.cursor + i, offset, size))
         self.timers.enter(found, now)
         fault("schedule:entered")

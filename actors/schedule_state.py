@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
 
 from ..shm._words import fault
@@ -47,6 +48,8 @@ class State:
         self.published = Progress()
         self.durable = Progress()
         self.pending: Progress | None = None
+        self.saving: Future[None] | None = None
+        self.thread = ThreadPoolExecutor(1)
         self.floor = control.own("schedule_floor")
         # Deliveries of a predecessor that its progress does not know: where they are in the log.
         self.known: dict[bytes, list[int]] = {}
@@ -58,8 +61,10 @@ class State:
 
     def take_over(self, levels: Sequence[DelayedQueue], timers: DelayedQueue | None) -> None:
         """Goes on where a predecessor, an earlier run, or RocketMQ was."""
-        wrote = self.control.load("wrote")
-        found = self.file.newest(wrote) or Progress()
+        # With a pool what is not in the files yet was written by others: our frames were awaited.
+        pool = self.world.pool is not None
+        wrote = self.control.load("committed" if pool else "wrote")
+        found = self.file.newest(self.control.load("wrote")) or Progress()
         found.timer_next = timers.clamp(found.timer_next) if timers is not None else 0
         self.timers.take_over(found.timer_next, found.scan_from)
         offsets, report = delay_offsets.load(self.json_path)
@@ -187,13 +192,35 @@ class State:
     # -- durable
 
     def _make_durable(self, now_ms: int) -> None:
+        """A sync takes long, and messages are due meanwhile: a thread waits for it."""
+        if self.saving is not None:
+            if self.saving.done():
+                self._saved(now_ms)
+            return
         if self.pending is None and now_ms >= self.durable_at and self._moved():
             self.pending = self.published.copy()
         if self.pending is None or self.control.load("flushed") < self.pending.scan_from:
             return
-        pending, self.pending = self.pending, None
         self.durable_at = now_ms + _DURABLE_EVERY_MS
-        self._save(pending, now_ms)
+        self.saving = self.thread.submit(
+            self._save, self.pending, self.timers.take_unsynced(), now_ms
+        )
+
+    def _saved(self, now_ms: int) -> None:
+        """The thread is through, or failed."""
+        assert self.saving is not None
+        assert self.pending is not None
+        saving, self.saving = self.saving, None
+        pending, self.pending = self.pending, None
+        error = saving.exception()
+        if error is None:
+            self.durable = pending
+            self.timers.drop_done(pending.scan_from, now_ms)
+        elif isinstance(error, OSError) and disk_full(error):
+            self.logger.error("cannot save the progress of delayed messages", error=str(error))
+            self.timers.forget_synced()
+        else:
+            raise error
 
     def _moved(self) -> bool:
         last, now = self.durable, self.published
@@ -201,28 +228,28 @@ class State:
             not bucket.waiting for bucket in self.timers.buckets.values()
         )
 
-    def _save(self, progress: Progress, now_ms: int) -> None:
+    def _save(self, progress: Progress, minutes: list[int], now_ms: int) -> None:
         """The log is durable up to what `progress` says of it."""
-        try:
-            self.timers.sync()
-            self.file.make_durable(progress)
-            self.file.publish(self.published)
-            self.timers.drop_done(progress.scan_from, now_ms)
-            self.json_counter += 1
-            delay_offsets.save(self.json_path, progress.next, now_ms, self.json_counter)
-        except OSError as error:
-            if not disk_full(error):
-                raise
-            self.logger.error("cannot save the progress of delayed messages", error=str(error))
-            return
-        self.durable = progress
+        self.timers.sync(minutes)
+        self.file.make_durable(progress)
+        self.json_counter += 1
+        delay_offsets.save(self.json_path, progress.next, now_ms, self.json_counter)
 
     def save_at_stop(self) -> None:
         """Before the store's last sync: syncs by itself what the saved progress counts on."""
+        now_ms = int(time.time() * 1000)
+        if self.saving is not None:
+            wait([self.saving])
+            self._saved(now_ms)
         if not self._moved() or self.control.load("flush_error"):
             return
         pool = self.world.pool is not None
         if pool and self.control.load("committed") < self.published.scan_from:
             return  # the next start finds the rest in the log
         disk.sync_file_system(self.world.folders.commit_log)
-        self._save(self.published.copy(), int(time.time() * 1000))
+        self.pending = self.published.copy()
+        self.saving = self.thread.submit(
+            self._save, self.pending, self.timers.take_unsynced(), now_ms
+        )
+        wait([self.saving])
+        self._saved(now_ms)

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import hashlib
 import struct
+import threading
 from dataclasses import dataclass, field
 
 import crc32c
@@ -55,6 +56,7 @@ LAYOUTS = {
 }
 TIMER_OUT_MS = "TIMER_OUT_MS"
 TIMER_DELIVER_MS = "TIMER_DELIVER_MS"
+TIMER_DELETE = "TIMER_DEL_UNIQKEY"
 _BODY_AT = sum(LAYOUT["bodyLength"]) - 8  # less the hosts' addresses
 _CRC_PAIR = CRC32.encode() + b"\x01"
 
@@ -72,7 +74,9 @@ class Progress:
 
 
 class ProgressFile:
-    """The slots in `ours`. One process writes them. Raises OSError when there is no space."""
+    """The slots in `ours`. One process writes them, the live and the durable ones in a thread each.
+    Raises OSError when there is no space.
+    """
 
     def __init__(self, ours: Folder) -> None:
         with ours.file(FILE, write=True, create=True) as fd:
@@ -84,6 +88,7 @@ class ProgressFile:
         self._slots = [slot for slot in found if slot is not None]
         self._generation = max((generation for generation, _ in self._slots), default=0)
         self._live = self._durable = 0
+        self._lock = threading.Lock()
 
     def _read(self, slot: int) -> tuple[int, Progress] | None:
         at = SLOT_SIZE * slot
@@ -111,9 +116,11 @@ class ProgressFile:
         disk.sync_range(self._mapping, 0, SIZE)
 
     def _write(self, slot: int, progress: Progress) -> None:
-        self._generation += 1
+        with self._lock:
+            self._generation += 1
+            generation = self._generation
         body = _SLOT.pack(
-            MAGIC, self._generation, progress.scan_from, progress.timer_next, *progress.next
+            MAGIC, generation, progress.scan_from, progress.timer_next, *progress.next
         )
         data = body + _CRC.pack(crc32c.crc32c(body))
         self._view[SLOT_SIZE * slot : SLOT_SIZE * slot + len(data)] = data

@@ -46,6 +46,7 @@ MOST_NEAR = 20_000
 #: Entries are looked for so long before they are due.
 LEAD_MS = 1000
 _AHEAD_MS = 5000
+_NEVER = 2**62
 assert ENTRY.size == ENTRY_SIZE
 
 
@@ -82,6 +83,8 @@ class Timers:
         # All entries before this (due_ms, queue_offset) that wait are in `near`.
         self._loaded = (0, 0)
         self._dirty: set[int] = set()
+        # The first minute that has waiting entries; None: not known.
+        self._first: int | None = None
 
     def take_over(self, timer_next: int, scan_from: int) -> None:
         """Forgets entries from queue offset `timer_next` on, and marks of deliveries at or behind
@@ -111,6 +114,7 @@ class Timers:
             if size != bucket.count * ENTRY_SIZE:
                 disk.set_size(fd, bucket.count * ENTRY_SIZE)
         self.buckets[minute] = bucket
+        self._first = None
 
     def enter(self, entries: list[tuple[int, int, int, int]], now_ms: int) -> None:
         """Adds (due_ms, queue_offset, offset, size) of messages in the queue's order."""
@@ -123,6 +127,8 @@ class Timers:
             with self.folder.file(_name(minute), write=True, create=True) as fd:
                 disk.write_at(fd, data, bucket.count * ENTRY_SIZE)
             self._dirty.add(minute)
+            if self._first is not None:
+                self._first = min(self._first, minute)
             for entry in found:
                 if entry[:2] < self._loaded:
                     heapq.heappush(self.near, Waiting(*entry, minute, bucket.count))
@@ -162,9 +168,10 @@ class Timers:
     def next_due_ms(self) -> int | None:
         """When there is something to do: the next message is due, or the next minute comes near."""
         times = [self.near[0].due_ms] if self.near else []
-        ahead = [m * MINUTE_MS for m, b in self.buckets.items() if b.waiting]
-        if ahead and len(self.near) <= MOST_NEAR // 2:
-            times.append(max(min(ahead), self._loaded[0]) - LEAD_MS)
+        if self._first is None:
+            self._first = min((m for m, b in self.buckets.items() if b.waiting), default=_NEVER)
+        if self._first != _NEVER and len(self.near) <= MOST_NEAR // 2:
+            times.append(max(self._first * MINUTE_MS, self._loaded[0]) - LEAD_MS)
         return min(times, default=None)
 
     def pop(self) -> Waiting:
@@ -186,15 +193,26 @@ class Timers:
                 for index, mark in marks:
                     disk.write_at(fd, mark.to_bytes(8, "little"), index * ENTRY_SIZE + 32)
             bucket.waiting -= len(marks)
+            if not bucket.waiting:
+                self._first = None
             bucket.delivered = max(bucket.delivered, *(mark for _, mark in marks))
             self._dirty.add(minute)
 
-    def sync(self) -> None:
-        """Makes all files durable."""
-        for minute in self._dirty & self.buckets.keys():
+    def take_unsynced(self) -> list[int]:
+        """The minutes whose files have changed since the last call, for `sync`."""
+        minutes = sorted(self._dirty & self.buckets.keys())
+        self._dirty.clear()
+        return minutes
+
+    def forget_synced(self) -> None:
+        """A sync failed: all files count as changed."""
+        self._dirty.update(self.buckets)
+
+    def sync(self, minutes: list[int]) -> None:
+        """Makes files durable; may be called from another thread, if none is removed meanwhile."""
+        for minute in minutes:
             with self.folder.file(_name(minute), write=True) as fd:
                 disk.sync_data(fd)
-        self._dirty.clear()
         self.folder.sync()
 
     def drop_done(self, durable: int, now_ms: int) -> None:

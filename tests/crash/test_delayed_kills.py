@@ -1,0 +1,141 @@
+"""Delayed messages come exactly once, and never early, whoever is killed meanwhile: schedule
+between each two of its steps, schedule and append at any time, everything at once.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import time
+from pathlib import Path
+
+import pytest
+from e2e.delayed import collect
+from e2e.harness import LONG, StoreProcess, eventually
+
+from silomq import Producer, StoreError
+
+POINTS = {
+    "schedule:put": (1, 40),
+    "schedule:answered": (1, 7),
+    "schedule:marked": (1, 7),
+    "schedule:published": (1, 20),
+    "schedule:entered": (1, 20),
+}
+ROUNDS = 20
+LONG_ROUNDS = 200
+SMALL_STEPS = 60
+
+
+@pytest.fixture(scope="module")
+def fault_build() -> Path:
+    """The folder of the build with fault points. CI must have one."""
+    folder = os.environ.get("SILOMQ_FAULT_BUILD", "")
+    if not folder:
+        why = "no SILOMQ_FAULT_BUILD: `make fault-build` makes it, `make test` sets it"
+        if os.environ.get("CI") == "true":
+            pytest.fail(why)
+        pytest.skip(why)
+    return Path(folder)
+
+
+class Load:
+    """Sends delayed messages and knows when each is due."""
+
+    def __init__(self, store: StoreProcess) -> None:
+        self.store = store
+        self.due: dict[bytes, int] = {}
+        self.unknown: set[bytes] = set()
+
+    def send(self, count: int) -> None:
+        """Levels and times in turn. A message whose send failed may have been stored or not."""
+        with Producer(self.store.path, timeout=15.0) as producer:
+            for _ in range(count):
+                number = len(self.due) + len(self.unknown)
+                body = b"%06d" % number
+                at = int(time.time() * 1000) + 100 + number % 7 * 150
+                try:
+                    if number % 2:
+                        producer.send("t", body, deliver_at=at, queue=number % 4)
+                        self.due[body] = at
+                    else:
+                        sent = producer.send("t", body, delay_level=1, queue=number % 4)
+                        self.due[body] = sent.store_timestamp + 1000
+                except StoreError:
+                    self.unknown.add(body)
+                    return
+                time.sleep(0.001)
+
+    def check(self, print_as: str) -> None:
+        found = collect(self.store.path, "t", self.due, timeout=60, grace=1.5)
+        for body in self.unknown & found.times.keys():
+            assert len(found.times.pop(body)) == 1, body
+        found.check(self.due, print_as=print_as)
+
+
+def die_at(fault_build: Path, folder: Path, point: str, passes: int) -> None:
+    """A load during which the process of `point` dies there once."""
+    token = folder / "token"
+    token.touch()
+    environ = {
+        "PYTHONPATH": str(fault_build),
+        "SILOMQ_FAULT": f"{point}:{passes}",
+        "SILOMQ_FAULT_TOKEN": str(token),
+    }
+    with StoreProcess(folder / "store", environ=environ) as store:
+        load = Load(store)
+        load.send(200)
+        load.check(f"{point} {passes}")
+        assert not token.exists(), f"{point} was not passed {passes} times"
+        assert store.starts(point.partition(":")[0]) == 2
+
+
+@pytest.mark.parametrize(
+    ("point", "passes"), [(point, n) for point, passes in POINTS.items() for n in passes]
+)
+def test_schedule_dies_between_two_steps(
+    tmp_path: Path, fault_build: Path, point: str, passes: int
+) -> None:
+    die_at(fault_build, tmp_path, point, passes)
+
+
+@pytest.mark.parametrize("point", ["append:results", "append:wrote", "append:tail"])
+def test_append_dies_over_a_delivery(tmp_path: Path, fault_build: Path, point: str) -> None:
+    """The 250th time: most messages were sent by then, and are being delivered."""
+    die_at(fault_build, tmp_path, point, 250)
+
+
+def test_every_point_of_schedule_is_tried() -> None:
+    root = Path(__file__).parents[2]
+    text = "".join(path.read_text() for path in (root / "actors").glob("schedule*.py"))
+    assert set(re.findall(r'fault\("([a-z:]+)"\)', text)) == set(POINTS)
+
+
+@pytest.mark.parametrize("rounds", [pytest.param(ROUNDS), pytest.param(LONG_ROUNDS, marks=LONG)])
+def test_kills_at_any_time(tmp_path: Path, rounds: int) -> None:
+    chance = random.Random(rounds)
+    with StoreProcess(tmp_path / "store") as store:
+        load = Load(store)
+        for _ in range(rounds):
+            load.send(SMALL_STEPS)
+            victims = chance.choice((["schedule"], ["append"], ["schedule", "append"], ["reput"]))
+            for victim in victims:
+                store.kill(victim)
+            time.sleep(chance.random() * 0.3)
+        eventually(store.all_ready, "all are replaced")
+        load.check(f"{rounds} kills")
+
+
+@pytest.mark.parametrize("rounds", [pytest.param(6), pytest.param(60, marks=LONG)])
+def test_everything_is_killed_at_once(tmp_path: Path, rounds: int) -> None:
+    chance = random.Random(rounds)
+    store = StoreProcess(tmp_path / "store")
+    with store:
+        load = Load(store)
+        for _ in range(rounds):
+            load.send(SMALL_STEPS * 3)
+            time.sleep(chance.random())
+            store.crash()
+            store.start()
+        load.check(f"{rounds} deaths of all")
