@@ -22,6 +22,7 @@ from ..conf.settings import FlushDiskType
 from ..shm import mail, ring
 from ..shm.control import StoreState
 from ..shm.segments import open_segment
+from ..store.altering import repair
 from ..store.errors import IllegalMessage
 from ..store.ids import Host
 from ..store.status import AckLevel, PutMessageStatus
@@ -41,10 +42,10 @@ class Registry(Actor):
         self.table = self.world.table
         self.state = self.control.word("state")
         self.manual_asked = self.control.own("manual_asked")
-        filed = self.table.repair()
+        filed = repair(self.table)
         if filed:
             self.logger.warning("filed queues that a killed registry had not", queues=filed)
-        self.topics = Topics(self.world, self.logger)
+        self.topics = Topics(self.world, self.logger, self.beat)
         self.control_fd = open_segment(self.world.store_id, "control")
         self.table_fd = open_segment(self.world.store_id, "table")
         self.inbox = self.world.registry_mail[1]
@@ -204,6 +205,12 @@ class Registry(Actor):
                 return {"ok": True}, ()
             case "create":
                 return self.topics.create(str(request["topic"]), int(request["queues"])), ()
+            case "alter":
+                return self.topics.alter(str(request["topic"]), dict(request["changes"])), ()
+            case "delete":
+                return self.topics.delete(str(request["topic"])), ()
+            case "topic":
+                return self.topics.topic(str(request["topic"])), ()
             case "topics":
                 return self.topics.page(int(request["after"])), ()
             case "report":

@@ -12,7 +12,7 @@ from .. import __version__
 from .clean import clean
 from .common import say
 from .dump import dump
-from .look import status, topics
+from .look import delete_topic, status, topics
 from .outcome import Exit, explain
 from .query import query
 from .repair import repair
@@ -50,7 +50,20 @@ def silo(context: click.Context) -> None:
         click.echo(context.get_help())
 
 
-for _command in (serve, send, tail, query, status, topics, clean, config, dump, verify, repair):
+for _command in (
+    serve,
+    send,
+    tail,
+    query,
+    status,
+    topics,
+    delete_topic,
+    clean,
+    config,
+    dump,
+    verify,
+    repair,
+):
     silo.add_command(_command)
 
 
