@@ -212,7 +212,7 @@ class Clean(Actor):
         ):
             if slot % _BEAT_QUEUES == 0:
                 self.beat()
-            if end == 0:
+            if end == 0 or table.is_deleted(slot):
                 continue
             topic_index, queue_id = table.queue(slot)
             topic = table.topic_name(topic_index)
@@ -224,7 +224,10 @@ class Clean(Actor):
                 self.pending.append((topic, queue_id, found.files))
 
     def _remove_queue_files(self, topic: str, queue_id: int, bases: tuple[int, ...]) -> None:
-        folder = self.queues.folder(topic, queue_id)
+        try:
+            folder = self.queues.folder(topic, queue_id)
+        except FileNotFoundError:  # the topic was deleted meanwhile
+            return
         try:
             for base in bases:
                 removing.remove(folder, base)

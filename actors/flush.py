@@ -295,7 +295,12 @@ class Flush(Actor):
         table = self.world.table
         for slot, (known, end) in dirty.items():
             topic, queue_id = table.queue(slot)
-            self.queues.sync(table.topic_name(topic), queue_id, known, end)
+            try:
+                if not table.is_deleted(slot):
+                    self.queues.sync(table.topic_name(topic), queue_id, known, end)
+            except FileNotFoundError:
+                if not table.is_deleted(slot):  # meanwhile
+                    raise
             self.queue_offsets[slot] = end
 
     def _flush_all(self) -> None:

@@ -25,7 +25,8 @@ from ..store.offsets_json import GroupConfig
 from ..store.status import PutMessageStatus
 from .frame import World
 from .progress import GroupProgress, broadcast_key
-from .topics import Refused, Topics
+from .system_topics import SystemTopics
+from .topics import Refused
 
 CLUSTERING, BROADCASTING = "clustering", "broadcasting"
 # Members often come many at once: one division of the queues serves all.
@@ -44,6 +45,7 @@ class Member:
     number: int
     owned: set[Queue] = field(default_factory=set)
     target: set[Queue] = field(default_factory=set)
+    stale: set[Queue] = field(default_factory=set)  # of topics that were deleted
     asked_at: float = 0.0  # monotonic seconds; 0 = nothing is asked back
 
     @property
@@ -59,7 +61,7 @@ class Groups:
     """All groups of the store. `expel` closes the connection of a session."""
 
     def __init__(
-        self, world: World, logger: Any, topics: Topics, expel: Callable[[int], None]
+        self, world: World, logger: Any, topics: SystemTopics, expel: Callable[[int], None]
     ) -> None:
         self.table = world.table
         self.control = world.control
@@ -178,6 +180,9 @@ class Groups:
             lost = (member.owned - member.target) - released
             if lost:
                 return {"ok": True, "revoke": sorted(lost)[:_REVOKE_AT_ONCE]}, -1
+            if member.stale & released:
+                member.stale -= released
+                self._divide_soon(member.about.group)
             self._assign(member, member.owned - released)
         if request["have"] == member.number:
             return {"ok": True, "number": member.number}, -1
@@ -191,9 +196,7 @@ class Groups:
         return member
 
     def _assign(self, member: Member, kept: set[Queue]) -> None:
-        """Gives the member what is free of what it is to have; whom else that concerns hears of
-        it.
-        """
+        """Gives the member what is free of what it is to have; whom that concerns hears of it."""
         taken: set[Queue] = set()
         if member.exclusive:
             for other in self._of(member.about.group):
@@ -239,10 +242,16 @@ class Groups:
     def _divide_soon(self, group: str) -> None:
         self.due.setdefault(group, time.monotonic() + _REBALANCE_DELAY_S)
 
-    def topics_changed(self, topic: str) -> None:
-        """A topic has other queues than before, or is gone."""
+    def topic_changed(self, topic: str, *, deleted: bool) -> None:
+        """A topic has other queues or permissions than before, or is gone. One of the same name has
+        new queues, so members give back those of the old one, and groups begin at its beginning.
+        """
+        if deleted:
+            self.progress.forget_topic(topic)
         for member in self.members.values():
             if topic in member.about.filters:
+                if deleted:
+                    member.stale |= {queue for queue in member.owned if queue[0] == topic}
                 self._divide_soon(member.about.group)
 
     def _divide(self, group: str) -> None:
@@ -262,7 +271,7 @@ class Groups:
                 for reader in readers:
                     targets[reader.session] |= {(topic, i) for i in range(found.read_queue_nums)}
         for member in members:
-            member.target = targets[member.session]
+            member.target = targets[member.session] - member.stale
             if member.owned - member.target and not member.asked_at:
                 member.asked_at = time.monotonic()
             if member.owned != member.target:

@@ -23,6 +23,7 @@ from .frame import World
 
 Key = tuple[str, str, int]  # group, topic, queue id
 BROADCAST = "%BROADCAST%"
+_RESET = "reset"
 _BROADCAST_FILE = "broadcastOffset.json"
 
 
@@ -54,6 +55,7 @@ class GroupProgress:
         self.living: dict[int, AckReader] = {}
         self.gone: list[int] = []
         self._only_in: dict[Key, int] = {}  # acknowledged out of order, and nowhere but in a file
+        self._resets: dict[Key, int] = {}  # by which file a group was put elsewhere last
         self._number = time.time_ns()
         self.changed = False
 
@@ -106,6 +108,10 @@ class GroupProgress:
             return
         for (topic, queue_id), progress in found.items():
             key = (reader.about.group, topic, queue_id)
+            if reader.about.model == _RESET:
+                self._resets[key] = reader.number
+            elif reader.number < self._resets.get(key, 0):
+                continue
             self.known[key] = progress
             self._only_in.pop(key, None)
             if progress.beyond:
@@ -148,16 +154,34 @@ class GroupProgress:
 
     def reset(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
         """Puts a group elsewhere in queues that no member has. In a file at once, like an
-        acknowledgement: it is the newest that names these queues.
+        acknowledgement: it is the newest that names these queues. Raises OSError.
         """
-        queues = [(topic, queue_id) for queue_id in offsets]
-        about = About(group, 0, "reset", "", {}, queues)
-        for queue_id, offset in offsets.items():
-            self.known[group, topic, queue_id] = Progress(offset)
-            self._only_in.pop((group, topic, queue_id), None)
-        self.gone.append(self._new_file(about, [Progress(o) for o in offsets.values()]))
-        self.changed = True
+        self._reset(group, topic, offsets)
         self.save()
+
+    def _reset(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
+        about = About(group, 0, _RESET, "", {}, [(topic, queue_id) for queue_id in offsets])
+        number = self._new_file(about, [Progress(offset) for offset in offsets.values()])
+        for queue_id, offset in offsets.items():
+            key = (group, topic, queue_id)
+            self.known[key] = Progress(offset)
+            self._only_in.pop(key, None)
+            self._resets[key] = number
+        self.gone.append(number)
+        self.changed = True
+
+    def forget_topic(self, topic: str) -> None:
+        """A topic is deleted: one of the same name begins with queue offset 0, whatever members
+        that have its queues still write down. Raises OSError.
+        """
+        queues: dict[str, dict[int, int]] = {}
+        for group, name, queue_id in self.known:
+            if name == topic:
+                queues.setdefault(group, {})[queue_id] = 0
+        for group, offsets in queues.items():
+            self._reset(group, topic, offsets)
+        if queues:
+            self.save()
 
     def forget(self, group: str, topic: str | None = None) -> None:
         """A group, or what it knew of a topic, is deleted."""
@@ -171,15 +195,21 @@ class GroupProgress:
         found = {(t, q): p.offset for (g, t, q), p in self.known.items() if g == group}
         for reader in self.living.values():
             if reader.about.group == group:
-                found.update(zip(reader.about.queues, self._offsets_of(reader), strict=True))
+                found.update(self._offsets_of(reader))
         return found
 
-    def _offsets_of(self, reader: AckReader) -> list[int]:
+    def _offsets_of(self, reader: AckReader) -> dict[Queue, int]:
+        """Where a living member is; but a reset that it has not heard of counts."""
+        group, queues = reader.about.group, reader.about.queues
         try:
-            return reader.offsets()
+            offsets = reader.offsets()
         except Corrupt:
-            group = reader.about.group
-            return [self.known[group, *queue].offset for queue in reader.about.queues]
+            offsets = [self.known[group, *queue].offset for queue in queues]
+        return {
+            queue: offset
+            for queue, offset in zip(queues, offsets, strict=True)
+            if self._resets.get((group, *queue), 0) < reader.number
+        }
 
     def save(self) -> None:
         """Replaces the JSON files if anything moved; then removes ack files that they make
@@ -188,7 +218,7 @@ class GroupProgress:
         fresh: list[dict[tuple[str, str], dict[int, int]]] = [{}, {}]
         offsets = {key: progress.offset for key, progress in self.known.items()}
         for reader in self.living.values():
-            for queue, offset in zip(reader.about.queues, self._offsets_of(reader), strict=True):
+            for queue, offset in self._offsets_of(reader).items():
                 offsets[reader.about.group, *queue] = offset
         for (group, topic, queue_id), offset in offsets.items():
             table = fresh[group.startswith(BROADCAST)]
@@ -201,7 +231,8 @@ class GroupProgress:
                 file.data_version = file.data_version.next(now_ms)
                 offsets_json.save(path, file)
         self.changed = False
-        kept = set(self._only_in.values())
+        oldest = min(self.living, default=self._number)
+        kept = {*self._only_in.values(), *(n for n in self._resets.values() if n > oldest)}
         for number in [n for n in self.gone if n not in kept]:
             acks.remove(self.folder, number)
             self.gone.remove(number)

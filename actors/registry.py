@@ -22,13 +22,15 @@ from ..conf.settings import FlushDiskType
 from ..shm import mail, ring
 from ..shm.control import StoreState
 from ..shm.segments import open_segment
+from ..store.altering import repair
 from ..store.errors import IllegalMessage
 from ..store.ids import Host
 from ..store.status import AckLevel, PutMessageStatus
 from ..store.table import TableFull
 from .frame import TICK_S, Actor, Session
 from .groups import Groups
-from .topics import Refused, Topics
+from .system_topics import SystemTopics
+from .topics import Refused
 
 PROTOCOL = 1
 
@@ -42,10 +44,10 @@ class Registry(Actor):
         self.table = self.world.table
         self.state = self.control.word("state")
         self.manual_asked = self.control.own("manual_asked")
-        filed = self.table.repair()
+        filed = repair(self.table)
         if filed:
             self.logger.warning("filed queues that a killed registry had not", queues=filed)
-        self.topics = Topics(self.world, self.logger)
+        self.topics = SystemTopics(self.world, self.logger, self.beat)
         self.control_fd = open_segment(self.world.store_id, "control")
         self.table_fd = open_segment(self.world.store_id, "table")
         self.inbox = self.world.registry_mail[1]
@@ -75,7 +77,9 @@ class Registry(Actor):
             self.groups.tick()
 
     def teardown(self) -> None:
-        topics: Topics | None = getattr(self, "topics", None)  # `setup` may have failed before
+        topics: SystemTopics | None = getattr(
+            self, "topics", None
+        )  # `setup` may have failed before
         if topics is not None and topics.unsaved_since:
             topics.save()
         groups: Groups | None = getattr(self, "groups", None)
@@ -202,16 +206,6 @@ class Registry(Actor):
         match request["do"]:
             case "hello":
                 return self._hello(connection, request)
-            case "open":
-                return self._open(connection, str(request["topic"]), write=bool(request["write"]))
-            case "open_delayed":
-                name, session = str(request["topic"]), self._index_of(connection)
-                timer = bool(request["timer"])
-                return self.topics.open_delayed(name, timer=timer, session=session), ()
-            case "open_retry":
-                name, session = str(request["group"]), self._index_of(connection)
-                dead = bool(request["dead"])
-                return self.topics.open_retry(name, dead=dead, session=session), ()
             case "watch":
                 return self._watch([int(slot) for slot in request["slots"]]), ()
             case "lease":
@@ -220,22 +214,19 @@ class Registry(Actor):
                 self.manual_asked.add(1)
                 self.manual_asked.wake()
                 return {"ok": True}, ()
-            case "create":
-                return self.topics.create(str(request["topic"]), int(request["queues"])), ()
-            case "topics":
-                return self.topics.page(int(request["after"])), ()
             case "join" | "sync" | "leave" | "groups" | "group" | "reset" | "delete group":
                 return self._serve_groups(connection, request)
             case "report":
                 return {"ok": True, "report": self.world.report}, ()
-            case other:
-                raise ValueError(f"unknown request {other!r}")
+            case _:
+                return self._serve_topics(connection, request), ()
 
-    def _open(
-        self, connection: socket.socket, name: str, *, write: bool
-    ) -> tuple[dict[str, Any], tuple[int, ...]]:
-        """Who writes through this connection's session is granted the topic."""
-        return self.topics.open(name, write=write, session=self._index_of(connection)), ()
+    def _serve_topics(self, connection: socket.socket, request: dict[str, Any]) -> dict[str, Any]:
+        """What changes a topic concerns the groups that read it."""
+        answer = self.topics.serve(self._index_of(connection), request)
+        if request["do"] in ("alter", "delete"):
+            self.groups.topic_changed(str(request["topic"]), deleted=request["do"] == "delete")
+        return answer
 
     def _index_of(self, connection: socket.socket) -> int | None:
         """The index of the connection's session; None before its hello."""

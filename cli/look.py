@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..client.admin import Admin, TopicInfo
+from ..client.admin import Admin, TopicInfo, TopicStatus
 from ..store.names import validate_topic
-from .common import json_option, put_json, say, store_option
+from .common import F, json_option, put_json, say, store_option
+from .outcome import Exit, Failure
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -26,7 +27,15 @@ _TOPICS_EPILOG = """\b
 Examples:
   silo topics
   silo topics create orders --queues 8
+  silo topics update orders --write-queues 4 --perm 6
+  silo topics show orders --json
+  silo topics delete orders --yes
+
+\b
+mqadmin's topicList, topicStatus, updateTopic, updateTopicPerm and deleteTopic
+are list, show, update, update --perm and delete here.
 """
+_PERMS = {"r": 4, "w": 2, "rw": 6, "4": 4, "2": 2, "6": 6}
 _READ, _WRITE = 4, 2
 
 
@@ -154,13 +163,13 @@ def duration(seconds: float) -> str:
 @json_option
 @click.pass_context
 def topics(context: click.Context, store: Path, *, as_json: bool) -> None:
-    """List topics, or create one."""
+    """List, show, create, update and delete topics."""
     if context.invoked_subcommand is None:
         _print_topics(store, as_json=as_json)
     else:
         # Options may stand before the subcommand or behind it.
         context.default_map = {
-            name: {"store": store, "as_json": as_json} for name in ("list", "create")
+            name: {"store": store, "as_json": as_json} for name in topics.commands
         }
 
 
@@ -172,6 +181,24 @@ def list_topics(store: Path, *, as_json: bool) -> None:
     _print_topics(store, as_json=as_json)
 
 
+def _topic_options(command: F) -> F:
+    """The options of mqadmin's updateTopic."""
+    for option in (
+        click.option("-r", "--read-queues", type=click.IntRange(min=1), help="Queues to read."),
+        click.option("-w", "--write-queues", type=click.IntRange(min=1), help="Queues to write."),
+        click.option(
+            "-p",
+            "--perm",
+            type=click.Choice(tuple(_PERMS), case_sensitive=False),
+            callback=lambda _context, _option, value: value and _PERMS[value],
+            help="What clients may do: 2 or w, 4 or r, 6 or rw.",
+        ),
+        click.option("-o", "--order/--no-order", default=None, help="RocketMQ's order attribute."),
+    ):
+        command = option(command)
+    return command
+
+
 @topics.command(epilog="Example: silo topics create orders --queues 8")
 @click.argument("name")
 @click.option(
@@ -180,18 +207,116 @@ def list_topics(store: Path, *, as_json: bool) -> None:
     default=0,
     help="Number of queues; 0 is the store's default_topic_queue_nums.  [default: 0]",
 )
+@_topic_options
 @store_option
 @json_option
-def create(name: str, queues: int, store: Path, *, as_json: bool) -> None:
+def create(name: str, queues: int, store: Path, *, as_json: bool, **changes: Any) -> None:
     """Create the topic NAME. Nothing happens if it exists with that number of queues."""
     validate_topic(name)
     with Admin(store) as admin:
-        admin.create_topic(name, queues)
-        made = next(topic for topic in admin.topics() if topic.topic == name)
+        admin.create_topic(name, queues, **changes)
+        _say_topic(admin.topic(name), as_json=as_json)
+
+
+@topics.command(epilog="Example: silo topics update orders --read-queues 8 --write-queues 4")
+@click.argument("name")
+@_topic_options
+@store_option
+@json_option
+def update(name: str, store: Path, *, as_json: bool, **changes: Any) -> None:
+    """Change the topic NAME; it is created if it does not exist. What is not given stays.
+
+    To have fewer queues, lower --write-queues first, and --read-queues when all is read.
+    """
+    validate_topic(name)
+    if all(value is None for value in changes.values()):
+        raise click.UsageError("nothing to change: give --read-queues, --write-queues, --perm ...")
+    with Admin(store) as admin:
+        admin.update_topic(name, **changes)
+        _say_topic(admin.topic(name), as_json=as_json)
+
+
+def _say_topic(topic: TopicStatus, *, as_json: bool) -> None:
     if as_json:
-        put_json(dataclasses.asdict(made))
+        put_json(dataclasses.asdict(topic))
     else:
-        say(f"topic {name} has {made.write_queues} queues")
+        many = "" if _queues(topic) == "1" else "s"
+        say(f"topic {topic.topic} has {_queues(topic)} queue{many}; clients may {_may(topic.perm)}")
+
+
+@topics.command(epilog="Example: silo topics show orders")
+@click.argument("name")
+@store_option
+@json_option
+def show(name: str, store: Path, *, as_json: bool) -> None:
+    """Show the topic NAME, queue by queue: mqadmin's topicStatus and topicRoute."""
+    validate_topic(name)
+    with Admin(store) as admin:
+        topic = admin.topic(name)
+    if as_json:
+        put_json(dataclasses.asdict(topic), indent=2)
+        return
+    from rich.console import Console
+
+    console = Console(highlight=False, markup=False)
+    order = ", ordered" if topic.order else ""
+    console.print(f"{name}: perm {topic.perm} ({_may(topic.perm)}){order}", soft_wrap=True)
+    right = (0, 1, 2, 3)
+    table = _table("", "qid", "min offset", "max offset", "messages", "used by", right=right)
+    table.title = None
+    for queue in topic.queues:
+        users = [
+            word for word, used in (("consumers", queue.read), ("producers", queue.write)) if used
+        ]
+        count = queue.max_offset - queue.min_offset
+        numbers = (queue.min_offset, queue.max_offset, count)
+        row = (str(queue.queue_id), *(f"{number:,}" for number in numbers))
+        table.add_row(*row, ", ".join(users) or "nobody")
+    console.print(table)
+
+
+@topics.command(epilog="Example: silo topics delete orders --yes")
+@click.argument("name")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@store_option
+@json_option
+def delete(name: str, store: Path, *, yes: bool, as_json: bool) -> None:
+    """Delete the topic NAME with its queues. Its messages are never served again.
+
+    A new topic of that name starts with queue offset 0. Deleting a topic that does not exist is no
+    error.
+    """
+    validate_topic(name)
+    with Admin(store) as admin:
+        if not yes:
+            found = next((t for t in admin.topics() if t.topic == name), None)
+            if found:
+                _ask(f"Delete topic {name} and its {found.messages:,} messages?")
+        deleted = admin.delete_topic(name)
+    if as_json:
+        put_json({"topic": name, "deleted": deleted})
+    else:
+        say(f"topic {name} is deleted" if deleted else f"there is no topic {name}")
+
+
+def _ask(question: str) -> None:
+    """Raises Failure unless a person says yes."""
+    try:
+        agreed = click.confirm(question, err=True)
+    except click.Abort:  # nobody is there to ask
+        agreed = False
+    if not agreed:
+        raise Failure(Exit.FAILED, "nothing was deleted (--yes deletes without asking)")
+
+
+delete_topic = click.Command(
+    "delete-topic",
+    callback=delete.callback,
+    params=delete.params,
+    help=delete.help,
+    epilog="Example: silo delete-topic orders --yes",
+    short_help="Delete a topic: silo topics delete.",
+)
 
 
 def _print_topics(store: Path, *, as_json: bool) -> None:

@@ -13,7 +13,7 @@ from .clean import clean
 from .common import say
 from .dump import dump
 from .groups import delete_group, groups, reset_offset
-from .look import status, topics
+from .look import delete_topic, status, topics
 from .outcome import Exit, explain
 from .query import query
 from .repair import repair
@@ -52,7 +52,8 @@ def silo(context: click.Context) -> None:
 
 
 for _command in (
-    *(serve, send, tail, query, status, topics, groups, reset_offset, delete_group),
+    *(serve, send, tail, query, status, topics, delete_topic),
+    *(groups, reset_offset, delete_group),
     *(clean, config, dump, verify, repair),
 ):
     silo.add_command(_command)

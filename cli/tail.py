@@ -11,6 +11,7 @@ import click
 
 from ..client.consumer import Consumer, Start
 from ..client.received import MessageView
+from ..store.filters import FilterError, MessageFilter, sql_filter, tag_filter
 from ..store.names import validate_topic
 from .common import json_option, printable, put_json, put_line, store_option
 from .messages import await_dispatch, body_field, message_fields
@@ -19,7 +20,8 @@ from .outcome import Exit, Failure
 _EPILOG = """\b
 Examples:
   silo tail orders
-  silo tail orders -f --tag drinks --json
+  silo tail orders -f --tag 'drinks || food' --json
+  silo tail orders --sql "price > 10 AND TAGS IN ('drinks')"
   silo tail orders --queue 2 --from 1000 --max 10
   silo tail orders --body-only > bodies.txt
 
@@ -59,7 +61,18 @@ def _start(value: str) -> Start:
 )
 @click.option("-f", "--follow", is_flag=True, help="Wait for more messages until Ctrl-C.")
 @click.option("--max", "limit", type=click.IntRange(min=1), help="End after so many messages.")
-@click.option("--tag", "tags", multiple=True, help="Only this tag; may be repeated.")
+@click.option(
+    "--tag",
+    "tags",
+    multiple=True,
+    metavar="TAGS",
+    help="Only these tags, as 'a || b'; may be repeated.",
+)
+@click.option(
+    "--sql",
+    metavar="EXPRESSION",
+    help="Only messages whose properties fulfil an SQL92 expression.",
+)
 @click.option(
     "--body-only",
     is_flag=True,
@@ -74,6 +87,7 @@ def tail(
     start: Start | None,
     limit: int | None,
     tags: tuple[str, ...],
+    sql: str | None,
     follow: bool,
     body_only: bool,
     as_json: bool,
@@ -82,6 +96,7 @@ def tail(
     validate_topic(topic)
     if body_only and as_json:
         raise click.UsageError("--body-only and --json exclude each other")
+    wanted = _filter(tags, sql)
     if start is None:
         start = "latest" if follow else "earliest"
     if as_json:
@@ -99,10 +114,20 @@ def tail(
             raise Failure(Exit.USAGE, str(error)) from error
         with consumer:
             found = _follow(consumer) if follow else _until_now(consumer, store)
-            _print(found, put, frozenset(tags), limit)
+            _print(found, put, wanted, limit)
     except KeyboardInterrupt:
         return Exit.INTERRUPTED
     return Exit.OK
+
+
+def _filter(tags: tuple[str, ...], sql: str | None) -> MessageFilter:
+    """What of the topic is wanted. Raises click.UsageError."""
+    if tags and sql is not None:
+        raise click.UsageError("--tag and --sql exclude each other: TAGS is a property in --sql")
+    try:
+        return tag_filter(" || ".join(tags)) if sql is None else sql_filter(sql)
+    except FilterError as error:
+        raise click.UsageError(str(error)) from error
 
 
 def _until_now(consumer: Consumer, store: Path) -> Iterator[list[MessageView]]:
@@ -125,13 +150,13 @@ def _follow(consumer: Consumer) -> Iterator[list[MessageView]]:
 def _print(
     batches: Iterator[list[MessageView]],
     put: Callable[[MessageView], None],
-    tags: frozenset[str],
+    wanted: MessageFilter,
     limit: int | None,
 ) -> None:
     printed = 0
     for batch in batches:
         for message in batch:
-            if tags and message.tags not in tags:
+            if not wanted.matches(message):
                 continue
             put(message)
             printed += 1

@@ -180,10 +180,9 @@ cdef class RingProducer:
 
     cdef int reap(self) except -1:
         """Takes the results of answered frames out of the ring and resolves what is done."""
-        cdef uint64_t tail = silo_load(self.ring + RING_TAIL)  # SYNC: ring-tail observe
+        cdef uint64_t flushed, tail = silo_load(self.ring + RING_TAIL)  # SYNC: ring-tail observe
         cdef SendFuture future
         cdef list ready = None
-        cdef uint64_t flushed
         cdef int64_t now
         while self.first is not None and self.first.end <= tail:
             future = self.first
@@ -194,6 +193,7 @@ cdef class RingProducer:
             memcpy(&future.outcome, self.ring + RING_DATA + future.at + FRAME_RESULT,
                    sizeof(silo_result))
             if future.outcome.status != PUT_OK:
+                self.routes.clear()  # what was granted may have been taken back: ask again
                 future.error = refusal(future.outcome.status, self.control_view)
                 ready = self.finish(future, F_FAILED, ready)
             elif future.level == DURABLE:

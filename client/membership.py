@@ -9,7 +9,6 @@ from collections.abc import Callable
 from ..shm._words import MOST_WORDS, OwnedWord, Word
 from ..shm.mail import close_all
 from ..store.acks import AckWriter, Queue
-from ..store.errors import StoreError
 from .held import Held
 from .session import Connection
 from .source import Source
@@ -97,7 +96,7 @@ class Membership:
                 continue
             topic = self._link.table.find(queue[0])
             if topic is None:
-                raise StoreError(f"topic {queue[0]} is not in the store's table")
+                continue  # deleted: it will be asked back
             cursor = self._source.cursor(*queue, topic.slots[queue[1]], writer.offset(index))
             self.held[queue] = Held(queue, cursor, writer, index)
         self._arrange()

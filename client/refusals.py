@@ -41,6 +41,11 @@ def _reason(status: PutMessageStatus, control: Control) -> str:
                 "space (disk_space_warning_level_ratio)"
             )
         return ": it took none for a moment; send again"
+    if status == PutMessageStatus.MESSAGE_ILLEGAL:
+        return (
+            ": the right to write to the topic was taken back (it was deleted, or its permission "
+            "changed), or the record makes no sense; the next send asks for the topic again"
+        )
     if status == PutMessageStatus.CREATE_MAPPED_FILE_FAILED:
         error = control.load("allocate_error")
         why = f" ({os.strerror(error)})" if error else ""

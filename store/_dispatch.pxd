@@ -5,7 +5,7 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 cdef extern from "store/table.h" nogil:
     ctypedef struct silo_table:
         pass
-    int QUEUE_MAX_OFFSET
+    int QUEUE_MAX_OFFSET, QUEUE_SINCE
     void silo_table_open(silo_table *t, uint8_t *base)
     uint8_t *silo_queue(const silo_table *t, uint32_t slot)
     uint64_t silo_queue_hash(const uint8_t *name, uint32_t length, uint32_t queue_id)
@@ -122,6 +122,7 @@ cdef class Dispatcher:
     cdef Pending group[GROUP]
     cdef uint32_t *hashes           # of the group's keys, one record's behind the other's
     cdef int grouped
+    cdef uint64_t unqueued          # offset of a record that gets no queue entry
     cdef uint32_t keys_done         # of the record in whose middle the index filled up
     cdef int64_t delays[DELAY_LEVELS]
     cdef int delay_levels

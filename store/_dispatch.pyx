@@ -18,6 +18,7 @@ from libc.string cimport memchr, memcmp
 
 CAUGHT_UP, SLICE, NEXT_FILE, NEED_WINDOW, INDEX_FULL, UNKNOWN_QUEUE, BAD_RECORD = range(7)
 
+cdef uint64_t NOWHERE = 0xFFFFFFFFFFFFFFFFu
 cdef const char *SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
 cdef uint32_t SCHEDULE_TOPIC_LENGTH = 19
 
@@ -41,6 +42,7 @@ cdef class Dispatcher:
         if self.windows == NULL or self.hashes == NULL:
             raise MemoryError
         self.max_queues = max_queues
+        self.unqueued = NOWHERE
         self.window_views = {}
         self.delay_levels = min(len(delays), DELAY_LEVELS)
         for i in range(self.delay_levels):
@@ -125,6 +127,10 @@ cdef class Dispatcher:
         free(heads)
         return changed
 
+    def pass_queue(self):
+        """The record at the present position gets no queue entry, only its keys are indexed."""
+        self.unqueued = self.state.dispatched
+
     def run(self, size_t limit_word, int64_t slice_ns):
         """Dispatches up to the value of the control block's word at `limit_word`, for at most about
         `slice_ns`."""
@@ -204,7 +210,7 @@ cdef class Dispatcher:
         one.size = m.total
         one.store_time = silo_be64(m.bytes + m.time_at)
         one.slot = -1
-        one.queued = silo_is_queued(m)
+        one.queued = silo_is_queued(m) and offset != self.unqueued
         if one.queued:
             one.queue_offset = silo_be64(m.bytes + RECORD_QUEUE_OFFSET)
             one.queue_id = silo_be32(m.bytes + RECORD_QUEUE_ID)
@@ -241,6 +247,9 @@ cdef class Dispatcher:
             __builtin_prefetch(&self.windows[one.slot], 0, 3)
         for i in range(self.grouped):
             one = &self.group[i]
+            if one.slot >= 0 and one.offset < silo_load(
+                    silo_queue(&self.table, <uint32_t>one.slot) + QUEUE_SINCE):
+                one.slot = -1  # the topic that it belonged to is deleted
             if one.slot >= 0:
                 window = &self.windows[one.slot]
                 if window.first <= one.queue_offset < window.end:

@@ -115,17 +115,21 @@ class QueueFiles:
             parent.close()
 
     def queues(self) -> Iterator[tuple[str, int, Folder]]:
-        """Every queue that has a folder."""
+        """Every queue that has a folder, which is open until the next is asked for."""
         for topic in self.root.names():
-            try:
-                parent = self.root.folder(topic)
-            except NotADirectoryError:
-                continue
-            for queue_id in queue_ids(parent):
-                folder = parent.folder(str(queue_id))
-                yield topic, queue_id, folder
-                folder.close()
-            parent.close()
+            yield from self.queues_of(topic)
+
+    def queues_of(self, topic: str) -> Iterator[tuple[str, int, Folder]]:
+        """The same of one topic; none if it has no folder."""
+        try:
+            parent = self.root.folder(topic)
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        for queue_id in queue_ids(parent):
+            folder = parent.folder(str(queue_id))
+            yield topic, queue_id, folder
+            folder.close()
+        parent.close()
 
     def window(
         self, topic: str, queue_id: int, queue_offset: int, size: int

@@ -92,6 +92,12 @@ class Folder:
         if _recorder:
             _recorder.entry("unlink", self.fd, name)
 
+    def remove_folder(self, name: str) -> None:
+        """Removes an empty folder. OSError as rmdir."""
+        os.rmdir(name, dir_fd=self.fd)
+        if _recorder:
+            _recorder.entry("unlink", self.fd, name)
+
     def rename(self, name: str, to: Folder, to_name: str) -> None:
         os.rename(name, to_name, src_dir_fd=self.fd, dst_dir_fd=to.fd)
         if _recorder:

@@ -32,8 +32,9 @@ class Dispatching:
     """Dispatches the commit log from the published progress on.
 
     `limit` names the control word to follow: `wrote`, or `flushed` under SYNC_FLUSH. `index` is
-    None where keys are not indexed. `unknown_queue`, if given, is told (topic, queue id) of a
-    record whose queue is not in the table and must add it; without it such a record is an error.
+    None where keys are not indexed. `unknown_queue`, if given, is told (topic, queue id, log
+    offset) of a record whose queue is not in the table: it adds it (True), or the record gets no
+    queue entry (False); without it such a record is an error.
     `power_lost` says that slots of the index may be there without their entries, and entries
     without those before them.
     """
@@ -47,7 +48,7 @@ class Dispatching:
         index: IndexFiles | None,
         *,
         limit: str = "wrote",
-        unknown_queue: Callable[[str, int], None] | None = None,
+        unknown_queue: Callable[[str, int, int], bool] | None = None,
         power_lost: bool = False,
     ) -> None:
         self.control = control
@@ -67,6 +68,7 @@ class Dispatching:
         self._index_mapping: Mapping | None = None
         self._windows: OrderedDict[int, int] = OrderedDict()  # slot -> size, oldest first
         self._window_limit = window_limit()
+        self._deletions = table.deletions
         self.undone = 0
         if index is not None:
             self.undone = self._resume_index(progress, power_lost=power_lost)
@@ -96,6 +98,8 @@ class Dispatching:
         Raises OSError (ENOSPC: no space for a queue or the index), Corrupt for a record that is
         none.
         """
+        if self._deletions != self.table.deletions:
+            self._drop_deleted()
         if self._file is None:
             self._next_file()
         if self.index is not None and self._index_mapping is None:
@@ -147,6 +151,13 @@ class Dispatching:
         if first and first * ENTRY_SIZE % self.queues.file_size == 0:
             self._date_full_file(topic, queue_id, first - 1)
 
+    def _drop_deleted(self) -> None:
+        """Lets go of deleted topics' files: as long as one is mapped, its space stays taken."""
+        self._deletions = self.table.deletions
+        for slot in [slot for slot in self._windows if self.table.is_deleted(slot)]:
+            del self._windows[slot]
+            self.kernel.drop_window(slot)
+
     def _date_full_file(self, topic: str, queue_id: int, last: int) -> None:
         """Dates the full queue file that ends with entry `last` by the message it leads to.
 
@@ -179,4 +190,5 @@ class Dispatching:
                 f"the record at offset {self.position} belongs to queue {record.queue_id} of "
                 f"{record.topic}, which is not in the topic table"
             )
-        self.unknown_queue(record.topic, record.queue_id)
+        if not self.unknown_queue(record.topic, record.queue_id, self.position):
+            self.kernel.pass_queue()

@@ -19,6 +19,7 @@ from . import adopt, checkpoint, disk, progress, tails, topics_json
 from .checkpoint import Checkpoint
 from .commitlog import CommitLog
 from .consumequeue import ENTRY_SIZE, QueueFiles, count_entries
+from .deletions import Deletions, finish_all
 from .dispatching import Dispatching
 from .errors import StoreError
 from .index import IndexFiles
@@ -121,6 +122,9 @@ class StartUp:
         began = time.monotonic()
         found = self._known()
         self._recover_log(found)
+        first = self.control.load("min_offset")
+        self.report.notes += finish_all(self.folders, self.queues, first, self.report.log_end)
+        self.deletions = Deletions.read(self.folders.ours)
         self._look_at_queues(found)
         self._load_topics(extra_queues or {})
         found = self._recover_queues(found)
@@ -206,16 +210,22 @@ class StartUp:
         for queue in self.seen:
             needed[queue.topic] = max(needed.get(queue.topic, 0), queue.queue_id + 1)
         for name, config in saved.topics.items():
-            write_nums = max(config.write_queue_nums, needed.pop(name, 0))
             self.table.add_topic(
                 name,
-                write_nums=write_nums,
-                read_nums=max(config.read_queue_nums, write_nums),
+                write_nums=config.write_queue_nums,
+                read_nums=config.read_queue_nums,
                 perm=config.perm,
+                least=needed.pop(name, 0),
+                since=self.deletions.below(name),
             )
         for name, least in needed.items():
-            nums = max(least, self.settings.default_topic_queue_nums)
-            self.table.add_topic(name, write_nums=nums, read_nums=nums, perm=6)
+            self._add_topic(name, least)
+
+    def _add_topic(self, name: str, least: int) -> None:
+        """A topic that nobody configured, with `least` queues at the least."""
+        nums = max(least, self.settings.default_topic_queue_nums)
+        since = self.deletions.below(name)
+        self.table.add_topic(name, write_nums=nums, read_nums=nums, perm=6, since=since)
 
     def _recover_queues(self, found: dict[str, int] | None) -> dict[str, int] | None:
         """Where dispatch begins; the progress that is true, None if all must be dispatched anew."""
@@ -231,7 +241,7 @@ class StartUp:
     def _missing(self, found: dict[str, int]) -> str:
         """What the progress record counts on and is not there any more; empty: nothing."""
         entries = sum(self.table.queue_column("max_offset"))
-        if entries < found["dispatch_count"]:
+        if entries + self.deletions.entries < found["dispatch_count"]:
             return f"the queues hold {entries} entries of {found['dispatch_count']}"
         name = found["index_name"]
         if self.settings.message_index_enable and name and name not in self.index.names():
@@ -266,6 +276,9 @@ class StartUp:
             published = {name: found[name] for name in published}
             if not published["dispatch_count"]:
                 published["dispatch_count"] = sum(self.table.queue_column("max_offset"))
+        if not (found and found["dispatch_count"]) and self.deletions.entries:
+            self.deletions.entries = 0  # no part of a count that is made anew
+            self.deletions.write()
         published["dispatched"] = self.report.dispatched_from
         self.control.set_progress(published)
         dispatching = Dispatching(
@@ -313,8 +326,10 @@ class StartUp:
             )
         checkpoint.write(self.folders.root, noted)
 
-    def _unknown_queue(self, topic: str, queue_id: int) -> None:
+    def _unknown_queue(self, topic: str, queue_id: int, offset: int) -> bool:
+        if offset < self.deletions.below(topic):
+            return False
         if self.table.find(topic) is not None:
             raise QueueMissing(topic, queue_id)
-        nums = max(queue_id + 1, self.settings.default_topic_queue_nums)
-        self.table.add_topic(topic, write_nums=nums, read_nums=nums, perm=6)
+        self._add_topic(topic, queue_id + 1)
+        return True

@@ -32,6 +32,7 @@ enum {
     QUEUE_PREVIOUS = 72,
     QUEUE_MARK = 80,
     QUEUE_MAX_OFFSET = 128,
+    QUEUE_SINCE = 136,
 };
 
 typedef struct {
@@ -128,11 +129,20 @@ static inline void silo_load_next(const silo_table *t, const uint8_t *ring, uint
     __builtin_prefetch(silo_queue(t, slot) + QUEUE_NEXT, 1, 3);
 }
 
-/* The registry's half: makes the entry in `slot`, whole, findable. The table is never fuller than
- * half. */
+/* The registry's half: makes the entry in `slot`, whole, findable, in the place of a deleted queue
+ * of that name. So a look-up always finds one of them. The table is never fuller than half. */
 static inline void silo_insert_bucket(const silo_table *t, uint32_t slot) {
-    uint64_t i = silo_load(silo_queue(t, slot) + QUEUE_HASH) & t->mask;
-    while (__atomic_load_n(&t->buckets[i], __ATOMIC_RELAXED) != 0) i = (i + 1) & t->mask;
+    const uint8_t *q = silo_queue(t, slot);
+    const uint8_t *topic = t->topics + (size_t)TOPIC_SIZE * silo_queue_u32(q, QUEUE_TOPIC);
+    uint32_t length = silo_queue_u32(q, QUEUE_NAME_LENGTH), id = silo_queue_u32(q, QUEUE_ID), found;
+    uint64_t h = silo_load(q + QUEUE_HASH), i = h & t->mask;
+    while ((found = __atomic_load_n(&t->buckets[i], __ATOMIC_RELAXED)) != 0) {
+        const uint8_t *other = silo_queue(t, found - 1);
+        if (silo_load(other + QUEUE_HASH) == h && silo_queue_u32(other, QUEUE_ID) == id &&
+            silo_topic_is(t, other, topic + TOPIC_NAME, length))
+            break;
+        i = (i + 1) & t->mask;
+    }
     __atomic_store_n(&t->buckets[i], slot + 1, __ATOMIC_RELEASE); /* SYNC: queue-bucket publish */
 }
 

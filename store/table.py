@@ -28,6 +28,7 @@ offset  size  type  field         meaning
 96      8     u64   max_sessions  bitmaps
 104     8     u64   leases_at     position of the leases (u64 each: commit-log offset + 1, 0 = none)
 112     8     u64   notices_at    position of the notices (a line each: moves at news)
+120     8     u64   deletions     registry: topics deleted so far
 ======  ====  ====  ============  =======
 
 Layout topic:
@@ -41,6 +42,8 @@ offset  size  type   field        meaning
 12      4     u32    read_nums    queues that consumers use
 16      4     u32    first_slot   slot of queue 0, where the topic's first queues lie in a row
 20      4     u32    queue_nums   queues that have an entry
+24      4     u32    row_nums     queues that lie in a row; those added later are found by hash
+28      4     u32    state        0 live, 1 its deletion has begun, 2 deleted
 64      255   bytes  name         UTF-8
 ======  ====  =====  ===========  =======
 
@@ -58,12 +61,14 @@ offset  size  type   field        meaning
 72      8     u64    previous     append: `next` before the batch `mark`
 80      8     u64    mark         append: `wrote` when the last batch that touched the queue began
 128     8     u64    max_offset   reput: queue offset behind the last entry that readers may use
+136     8     u64    since        registry: records below this log offset are a deleted topic's
 192     8     u64    min_offset   clean: queue offset of the first entry whose message still exists
 ======  ====  =====  ===========  =======
 """
 
 from __future__ import annotations
 
+import enum
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -71,6 +76,7 @@ from typing import TYPE_CHECKING
 
 from ..shm._words import OwnedWord, Word
 from ._table import find_queue, insert_bucket, queue_hash
+from .session_words import NOTICE_SIZE, SessionWords
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -80,30 +86,15 @@ VERSION = 1
 TOPIC_SIZE = 320
 QUEUE_SIZE = 256
 NO_MARK = 2**64 - 1
-_NOTICE_SIZE = 64  # a cache line each: thousands may sleep
+#: `since` of a queue whose topic is deleted: no record is its own any more.
+DELETED = 2**64 - 1
 
-HEADER: dict[str, tuple[int, int]] = {
-    name: (8 * i, 8)
-    for i, name in enumerate(
-        (
-            "magic",
-            "version",
-            "max_topics",
-            "max_queues",
-            "buckets",
-            "topic_count",
-            "queue_count",
-            "topics_at",
-            "queues_at",
-            "buckets_at",
-            "grants_at",
-            "grant_stride",
-            "max_sessions",
-            "leases_at",
-            "notices_at",
-        )
-    )
-}
+_HEADER_WORDS = (
+    "magic", "version", "max_topics", "max_queues", "buckets", "topic_count", "queue_count",
+    "topics_at", "queues_at", "buckets_at", "grants_at", "grant_stride", "max_sessions",
+    "leases_at", "notices_at", "deletions",
+)  # fmt: skip
+HEADER: dict[str, tuple[int, int]] = {name: (8 * i, 8) for i, name in enumerate(_HEADER_WORDS)}
 TOPIC: dict[str, tuple[int, int]] = {
     "name_length": (0, 4),
     "perm": (4, 4),
@@ -111,6 +102,8 @@ TOPIC: dict[str, tuple[int, int]] = {
     "read_nums": (12, 4),
     "first_slot": (16, 4),
     "queue_nums": (20, 4),
+    "row_nums": (24, 4),
+    "state": (28, 4),
     "name": (64, 255),
 }
 QUEUE: dict[str, tuple[int, int]] = {
@@ -123,11 +116,12 @@ QUEUE: dict[str, tuple[int, int]] = {
     "previous": (72, 8),
     "mark": (80, 8),
     "max_offset": (128, 8),
+    "since": (136, 8),
     "min_offset": (192, 8),
 }
 LAYOUTS = {"header": HEADER, "topic": TOPIC, "queue": QUEUE}
 
-_TOPIC = struct.Struct("<IIIIII")
+_TOPIC = struct.Struct("<IIIIIIII")
 _QUEUE = struct.Struct("<QIII44s")
 
 
@@ -177,7 +171,15 @@ class Plan:
 
     @property
     def size(self) -> int:
-        return _page(self.notices_at + _NOTICE_SIZE * self.max_sessions)
+        return _page(self.notices_at + NOTICE_SIZE * self.max_sessions)
+
+
+class TopicState(enum.IntEnum):
+    """Whether a topic may be used. A deleted one keeps its entry while the store lives."""
+
+    LIVE = 0
+    DELETING = 1
+    DELETED = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,13 +194,14 @@ class Topic:
     write_queue_nums: int
     read_queue_nums: int
     slots: tuple[int, ...]
+    state: TopicState
 
 
 class TableFull(Exception):
     """No room for another topic or queue; the message names the setting to raise."""
 
 
-class TopicTable:
+class TopicTable(SessionWords):
     """The table in `memory`. Methods that write are the registry's (and start-up's, before any
     actor runs).
     """
@@ -219,6 +222,7 @@ class TopicTable:
         self._leases_at = header["leases_at"]
         self._notices_at = header["notices_at"]
         self._by_name: dict[str, int] = {}
+        self._scanned = 0
 
     @classmethod
     def create(cls, memory: Buffer, plan: Plan) -> TopicTable:
@@ -248,6 +252,14 @@ class TopicTable:
     @property
     def topic_count(self) -> int:
         return self._header("topic_count")
+
+    def set_count(self, field: str, value: int) -> None:
+        """Stores one of the registry's words of the header."""
+        OwnedWord(self.memory, HEADER[field][0]).store(value)
+
+    @property
+    def deletions(self) -> int:
+        return self._header("deletions")
 
     @property
     def queue_count(self) -> int:
@@ -282,109 +294,85 @@ class TopicTable:
 
     def topic(self, index: int) -> Topic:
         at = self._topics_at + TOPIC_SIZE * index
-        _, perm, write_nums, read_nums, first, nums = _TOPIC.unpack_from(self.view, at)
+        fields = _TOPIC.unpack_from(self.view, at)
+        _, perm, write_nums, read_nums, first, nums, row, state = fields
         name = self.topic_name(index)
-        slots = tuple(range(first, first + nums))
-        return Topic(index, name, perm, write_nums, read_nums, slots)
+        added = (self.slot(name, queue_id) for queue_id in range(row, nums))
+        slots = (*range(first, first + row), *added)
+        return Topic(index, name, perm, write_nums, read_nums, slots, TopicState(state))
 
-    def topics(self) -> Iterator[Topic]:
+    def entries(self) -> Iterator[Topic]:
+        """Every topic there was since the start, deleted ones too."""
         for index in range(self.topic_count):
             yield self.topic(index)
+
+    def topics(self) -> Iterator[Topic]:
+        """The topics that there are."""
+        return (topic for topic in self.entries() if topic.state == TopicState.LIVE)
 
     def find(self, name: str) -> Topic | None:
         """The topic called `name`. Looks through entries that came since the last call once, then
         by hash.
         """
-        for index in range(len(self._by_name), self.topic_count):
-            self._by_name[self.topic_name(index)] = index
+        while self._scanned < self.topic_count:
+            self._by_name[self.topic_name(self._scanned)] = self._scanned
+            self._scanned += 1
         index = self._by_name.get(name, -1)
-        return None if index < 0 else self.topic(index)
+        topic = None if index < 0 else self.topic(index)
+        return topic if topic and topic.state == TopicState.LIVE else None
+
+    def is_deleted(self, slot: int) -> bool:
+        """Whether the topic of the queue in `slot` is deleted."""
+        return self.queue_word(slot, "since").load() == DELETED
 
     def slot(self, topic: str, queue_id: int) -> int:
         """The slot of a queue, or -1, by the look-up that reput uses."""
         return find_queue(self.memory, topic.encode(), queue_id)
 
-    def add_topic(self, name: str, *, write_nums: int, read_nums: int, perm: int) -> Topic:
-        """Adds a topic and its queues. A registry killed half-way leaves nothing that counts, and
-        starts over.
-
-        Raises TableFull.
+    def add_topic(
+        self,
+        name: str,
+        *,
+        write_nums: int,
+        read_nums: int,
+        perm: int,
+        least: int = 0,
+        since: int = 0,
+    ) -> Topic:
+        """Adds a topic and its queues, at least `least`. A registry killed half-way leaves nothing
+        that counts, and starts over. `since` is the queues' word. Raises TableFull.
         """
         index, first = self.topic_count, self.queue_count
-        nums = max(write_nums, read_nums)
+        nums = max(write_nums, read_nums, least)
         if index >= self.max_topics:
             raise TableFull(f"the store has its {self.max_topics} topics: raise max_topics")
         if first + nums > self.max_queues:
             raise TableFull(f"no room for {nums} of {self.max_queues} queues: raise max_queues")
         encoded = name.encode()
         at = self._topics_at + TOPIC_SIZE * index
-        _TOPIC.pack_into(self.view, at, len(encoded), perm, write_nums, read_nums, first, nums)
+        row = (len(encoded), perm, write_nums, read_nums, first, nums, nums, TopicState.LIVE)
+        _TOPIC.pack_into(self.view, at, *row)
         self.view[at + 64 : at + 64 + len(encoded)] = encoded
         for queue_id in range(nums):
-            slot = first + queue_id
-            row = (queue_hash(encoded, queue_id), index, queue_id, len(encoded), encoded[:44])
-            _QUEUE.pack_into(self.view, self._queue_at(slot), *row)
-            self.own_queue_word(slot, "mark").store(NO_MARK)
+            self.write_queue(first + queue_id, index, queue_id, since)
         # An entry is found only through its bucket, so the counts may be ahead of the buckets: a
         # registry killed in between finds the topic again and `repair` files what is missing.
-        OwnedWord(self.memory, HEADER["queue_count"][0]).store(first + nums)
-        OwnedWord(self.memory, HEADER["topic_count"][0]).store(index + 1)
+        self.set_count("queue_count", first + nums)
+        self.set_count("topic_count", index + 1)
         for slot in range(first, first + nums):
             insert_bucket(self.memory, slot)
         return self.topic(index)
 
-    def repair(self) -> int:
-        """Files queues whose registry died before it could: how many. Called by a registry before
-        it serves.
-        """
-        orphans = self.queue_count - sum(len(topic.slots) for topic in self.topics())
-        if orphans:
-            # The queues of a topic that was never counted: give their slots back.
-            OwnedWord(self.memory, HEADER["queue_count"][0]).store(self.queue_count - orphans)
-        filed = 0
-        for topic in self.topics():
-            for queue_id, slot in enumerate(topic.slots):
-                if self.slot(topic.name, queue_id) != slot:
-                    insert_bucket(self.memory, slot)
-                    filed += 1
-        return filed
+    def write_queue(self, slot: int, topic: int, queue_id: int, since: int) -> None:
+        """A queue's entry, which does not count yet."""
+        name = self.topic_name(topic).encode()
+        row = (queue_hash(name, queue_id), topic, queue_id, len(name), name[:44])
+        _QUEUE.pack_into(self.view, self._queue_at(slot), *row)
+        self.own_queue_word(slot, "mark").store(NO_MARK)
+        self.own_queue_word(slot, "since").store(since)
 
-    def _grant_range(self, session: int) -> tuple[int, int]:
-        at = self._grants_at + self._grant_stride * session
-        return at, at + self._grant_stride
-
-    def grant(self, session: int, topic: int) -> None:
-        """Lets the session write to the topic."""
-        at = self._grant_range(session)[0] + topic // 8
-        self.view[at] |= 1 << (topic % 8)
-
-    def grant_all(self, session: int) -> None:
-        """Lets a session of the store itself write to every topic, also those that come later."""
-        at, end = self._grant_range(session)
-        self.view[at:end] = b"\xff" * (end - at)
-
-    def revoke_all(self, session: int) -> None:
-        """Takes back what the session was granted, and its lease."""
-        at, end = self._grant_range(session)
-        self.view[at:end] = bytes(end - at)
-        self.lease(session, None)
-
-    def lease(self, session: int, offset: int | None) -> None:
-        """The session reads the commit-log file that holds `offset`; None: it reads none."""
-        word = OwnedWord(self.memory, self._leases_at + 8 * session)
-        word.store(0 if offset is None else offset + 1)
-
-    def leases(self) -> list[int]:
-        """Commit-log offsets in files that readers hold."""
-        words = self.view[self._leases_at : self._leases_at + 8 * self.max_sessions].cast("Q")
-        return [value - 1 for value in words.tolist() if value]
-
-    def notice(self, session: int) -> Word:
-        """The word on which the session hears of news."""
-        return Word(self.memory, self._notices_at + _NOTICE_SIZE * session)
-
-    def notify(self, session: int) -> None:
-        """There is news for the session: its assignment, or the end of the store."""
-        word = OwnedWord(self.memory, self._notices_at + _NOTICE_SIZE * session)
-        word.add(1)  # SYNC: notice publish
-        word.wake()
+    def set_topic(self, index: int, **values: int) -> None:
+        """Changes fields of a topic's entry, by the layout's names."""
+        at = self._topics_at + TOPIC_SIZE * index
+        for name, value in values.items():
+            struct.pack_into("<I", self.view, at + TOPIC[name][0], value)

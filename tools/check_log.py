@@ -63,7 +63,7 @@ def _check_record(facts: Facts, result: Result, record: Record) -> None:
         return
     pending = offset >= facts.redispatched
     missing = False
-    if is_queued(record):
+    if is_queued(record) and offset >= facts.deleted_below.get(record.topic, 0):
         missing = _check_entry(facts, result, record, pending=pending)
     if (
         facts.files.settings.message_index_enable

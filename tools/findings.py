@@ -106,5 +106,7 @@ class Facts:
     queue_bases: dict[tuple[str, int], frozenset[int]]
     index_names: list[int]
     first_dispatched: int = 0
+    #: By topic: records of that name below the address belong to a deleted topic.
+    deleted_below: dict[str, int] = field(default_factory=dict)
     #: Sorted.
     indexed: array[int] = field(default_factory=lambda: array("q"))

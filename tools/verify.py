@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..store import progress
 from ..store.checkpoint import CHECKPOINT, CHECKPOINT_SIZE, Checkpoint
+from ..store.deletions import Deletions
+from ..store.disk import Folder
 from ..store.fastjson import loads
 from ..store.paths import OURS, PROGRESS, StoreFolders
 from .check_index import check_index_file
@@ -143,7 +145,16 @@ def _facts(files: StoreFiles, checkpoint: Checkpoint, report: Report) -> Facts:
             for queue in files.queues()
         },
         index_names=files.index_files(),
+        deleted_below=_deleted_below(files),
     )
+
+
+def _deleted_below(files: StoreFiles) -> dict[str, int]:
+    if not os.path.isdir(f"{files.path}/{OURS}"):
+        return {}
+    with Folder.open(f"{files.path}/{OURS}") as folder:
+        found = Deletions.read(folder)
+    return {name: deletion.below for name, deletion in found.topics.items()}
 
 
 def _jobs(facts: Facts) -> list[tuple[_Job, int]]:

@@ -6,7 +6,7 @@ import itertools
 import json
 import threading
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from e2e.grouping import QUEUES, drain, numbers, send
@@ -47,7 +47,8 @@ def test_where_a_new_group_begins(store: StoreProcess, topic: str) -> None:
     send(store, topic, 48)
     for start, count in (("first", 88), ("last", 0), (between, 48), (0, 88), (2**50, 0)):
         group = f"start{start}"
-        with GroupConsumer(store.path, group, topic, start=start) as member:  # type: ignore[arg-type]
+        begin: Any = start
+        with GroupConsumer(store.path, group, topic, start=begin) as member:
             assert len(drain(member)[0]) == count, start
     for wrong in (-1, "middle"):
         with pytest.raises(ValueError, match="'first', 'last' or a time"):
@@ -84,7 +85,7 @@ def test_what_is_refused(store: StoreProcess, topic: str) -> None:
     with GroupConsumer(store.path, "alike", {topic: "a"}):
         for other in ({"subscribe": {topic: "b"}}, {"subscribe": topic, "model": "broadcasting"}):
             with pytest.raises(IllegalMessage, match="stop them first"):
-                GroupConsumer(store.path, "alike", **other)  # type: ignore[arg-type]
+                GroupConsumer(store.path, "alike", **other)
     member = GroupConsumer(store.path, "bad", topic)
     with pytest.raises(ValueError, match="at least 1"):
         member.poll(0)

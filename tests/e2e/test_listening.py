@@ -206,9 +206,8 @@ def test_slow_consumers_hold_up_nobody(store: StoreProcess, topic: str) -> None:
     ):
         stuck.listen(lambda _: gate.wait(30.0), concurrency=3, max_pending=10)
         free.listen(log)
-        settle_names = [("stuck", stuck), ("free", free)]
-        for _, member in settle_names:
-            eventually(lambda m=member: len(m.assignment) == QUEUES + 1, "queues")  # type: ignore[misc]
+        eventually(lambda: len(stuck.assignment) == QUEUES + 1, "queues")
+        eventually(lambda: len(free.assignment) == QUEUES + 1, "queues")
         send(store, topic, 3000)
         eventually(lambda: len(log.done) == 3000, "the other group has all")
         with Admin(store.path) as admin:

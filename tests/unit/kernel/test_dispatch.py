@@ -257,8 +257,10 @@ def test_an_unknown_queue_stops_or_is_added(tmp_path: Path) -> None:
         store.dispatch()
     assert store.control.load("dispatched") == store.ends[1]
 
-    def add(topic: str, queue_id: int) -> None:
+    def add(topic: str, queue_id: int, offset: int) -> bool:
+        assert offset == store.ends[1]
         store.table.add_topic(topic, write_nums=queue_id + 1, read_nums=1, perm=6)
+        return True
 
     store.dispatch(None, store.dispatching(unknown_queue=add))
     store.check()
