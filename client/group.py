@@ -78,12 +78,12 @@ class GroupConsumer:
         self._closed = False
         self._link = Connection(store)
         self._source = Source(self._link, check_crc=check_crc)
+        self._member = Membership(self._link, self._source)
         try:
             answer = self._join(model, instance, start)
             self.max_reconsume_times: int = (
                 answer["retry_max_times"] if max_reconsume_times is None else max_reconsume_times
             )
-            self._member = Membership(self._link, self._source)
         except BaseException:
             self.close()
             raise
@@ -182,7 +182,7 @@ class GroupConsumer:
 
     def rouse(self) -> None:
         """Wakes who sleeps on this consumer."""
-        self._link.notice.wake()
+        self._member.ring()
 
     def _check_alive(self) -> None:
         if self._closed:

@@ -31,7 +31,8 @@ class Listener:
     One that returns False or raises has not: the message is sent back and comes again later, and to
     the dead letters at last. With `orderly` the messages of a queue come strictly one after the
     other, and a message that is not consumed holds up its queue: it is tried again every
-    `suspend_ms`, and goes to the dead letters after `max_reconsume_times` more tries.
+    `suspend_ms`, and goes to the dead letters after `max_reconsume_times` more tries. `delay_level`
+    is how much later a message that was sent back comes again (0: from 10 s on, later each time).
 
     At most `max_pending` messages and `max_pending_bytes` bytes wait for a thread. With one thread
     the callback is called where the message arrives, without a hand-over.
@@ -45,6 +46,7 @@ class Listener:
         concurrency: int = 1,
         orderly: bool = False,
         suspend_ms: int = 1000,
+        delay_level: int = 0,
         max_pending: int = 1000,
         max_pending_bytes: int = 100 << 20,
     ) -> None:
@@ -54,6 +56,7 @@ class Listener:
         self.callback = callback
         self.orderly = orderly
         self.suspend_s = suspend_ms / 1000
+        self.delay_level = delay_level
         self.max_pending = max_pending
         self.max_pending_bytes = max_pending_bytes
         self.error: StoreError | None = None
@@ -184,7 +187,7 @@ class Listener:
                 if not self._suspend(held, message, left):
                     break
             else:
-                self._send_back(message, 0)
+                self._send_back(message, self.delay_level)
             self._hold(held, left[:1], -1)
             del left[0]
             held.attempts = 0

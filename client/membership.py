@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import mmap
+import threading
 from collections.abc import Callable
 
-from ..shm._words import MOST_WORDS, Word
+from ..shm._words import MOST_WORDS, OwnedWord, Word
 from ..shm.mail import close_all
 from ..store.acks import AckWriter, Queue
 from ..store.errors import StoreError
@@ -15,7 +17,7 @@ from .source import Source
 
 class Membership:
     """The queues of a member that has joined. `order` are those it reads, `words` what it sleeps
-    on: first the word that says there is news, then the queues' arrival words.
+    on: the word that says there is news, the bell of its own process, the queues' arrival words.
     """
 
     def __init__(self, link: Connection, source: Source) -> None:
@@ -27,7 +29,15 @@ class Membership:
         self.missed = 0
         self.held: dict[Queue, Held] = {}
         self.order: list[Held] = []
-        self.words: list[Word] = [link.notice]
+        self._bell = OwnedWord(mmap.mmap(-1, mmap.PAGESIZE), 0)
+        self._ringing = threading.Lock()
+        self.words: list[Word] = [link.notice, self._bell]
+
+    def ring(self) -> None:
+        """Wakes the thread of this process that sleeps on `words`, or is about to."""
+        with self._ringing:
+            self._bell.add(1)
+        self._bell.wake()
 
     def has_news(self) -> bool:
         """Whether the store has another assignment for this member."""
@@ -95,6 +105,6 @@ class Membership:
     def _arrange(self) -> None:
         self.order = list(self.held.values())
         words = [held.cursor.arrival for held in self.order]
-        if len(words) >= MOST_WORDS:
+        if len(words) > MOST_WORDS - 2:
             words = [self._dispatched]
-        self.words = [self._link.notice, *words]
+        self.words = [self._link.notice, self._bell, *words]
