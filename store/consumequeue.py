@@ -108,24 +108,20 @@ class QueueFiles:
 
     def folder(self, topic: str, queue_id: int, *, create: bool = False) -> Folder:
         """The folder of one queue; the caller closes it."""
-        parent = self.root.folder(topic, create=create)
-        try:
+        with self.root.folder(topic, create=create) as parent:
             return parent.folder(str(queue_id), create=create)
-        finally:
-            parent.close()
 
     def queues(self) -> Iterator[tuple[str, int, Folder]]:
-        """Every queue that has a folder."""
+        """Every queue that has a folder, which is closed when the next one is asked for."""
         for topic in self.root.names():
             try:
                 parent = self.root.folder(topic)
             except NotADirectoryError:
                 continue
-            for queue_id in queue_ids(parent):
-                folder = parent.folder(str(queue_id))
-                yield topic, queue_id, folder
-                folder.close()
-            parent.close()
+            with parent:
+                for queue_id in queue_ids(parent):
+                    with parent.folder(str(queue_id)) as folder:
+                        yield topic, queue_id, folder
 
     def window(
         self, topic: str, queue_id: int, queue_offset: int, size: int

@@ -22,6 +22,7 @@ from .consumequeue import ENTRY_SIZE, QueueFiles, count_entries
 from .dispatching import Dispatching
 from .errors import StoreError
 from .index import IndexFiles
+from .indexend import index_below
 from .logend import ENDS, LogEnd, cut, find_end, refuse_damage
 from .paths import ABORT, LAYOUT_FILE, LAYOUT_VERSION, TOPICS, StoreFolders, file_bases
 from .seals import Seals
@@ -188,7 +189,8 @@ class StartUp:
         durable_until = self.checkpoint.durable_time_ms
         refuse_damage(self.log, end, durable_until, power_cut=self.power_lost)
         first = self.log.bases()[0]
-        Seals(self.folders).remove_outside(first, self.log.base_of(end.end))
+        with Seals(self.folders) as seals:
+            seals.remove_outside(first, self.log.base_of(end.end))
         self.report.kept_in, self.report.cut_bytes = cut(self.log, end.end)
         if self.report.cut_bytes:
             self.report.notes.append(
@@ -221,6 +223,11 @@ class StartUp:
         """Where dispatch begins; the progress that is true, None if all must be dispatched anew."""
         self._take_counts()
         missing = self._missing(found) if found else ""
+        if found and not missing:
+            known = self._index_to_dispatch(found)
+            if known:
+                return known
+            missing = "an index file is damaged"
         if not missing:
             return found
         self.report.notes.append(f"{missing}: queues and index are built anew from the commit log")
@@ -237,6 +244,12 @@ class StartUp:
         if self.settings.message_index_enable and name and name not in self.index.names():
             return f"the index file {name} is gone"
         return ""
+
+    def _index_to_dispatch(self, found: dict[str, int]) -> dict[str, int] | None:
+        """The progress with an index that ends where dispatch begins; None: it cannot be known."""
+        if not self.settings.message_index_enable:
+            return found
+        return index_below(self.index, self.log, found, self.report.dispatched_from)
 
     def _look_at_queues(self, found: dict[str, int] | None) -> None:
         """What every queue's files hold of records that were dispatched: one walk over the folders,

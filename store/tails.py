@@ -60,13 +60,13 @@ def cut_queues(queues: QueueFiles, ends: Iterable[tuple[str, int, int]]) -> int:
             folder = queues.folder(topic, queue_id)
         except FileNotFoundError:
             continue
-        for base in reversed(file_bases(folder)):
-            position = end * ENTRY_SIZE - base
-            if position <= 0 < base:
-                folder.unlink(file_name(base))
-                continue
-            with folder.file(file_name(base), write=True) as fd:
-                cut += disk.clear_behind(fd, max(0, position))
-        folder.sync()
-        folder.close()
+        with folder:
+            for base in reversed(file_bases(folder)):
+                position = end * ENTRY_SIZE - base
+                if position <= 0 < base:
+                    folder.unlink(file_name(base))
+                    continue
+                with folder.file(file_name(base), write=True) as fd:
+                    cut += disk.clear_behind(fd, max(0, position))
+            folder.sync()
     return cut
