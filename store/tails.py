@@ -52,7 +52,7 @@ def note_boot(ours: Folder) -> None:
 
 def cut_queues(queues: QueueFiles, ends: Iterable[tuple[str, int, int]]) -> int:
     """Takes away the entries from each (topic, queue id, queue offset) on: how many bytes were
-    there. Raises OSError.
+    there. A file whose length was lost gets it back. Raises OSError.
     """
     cut = 0
     for topic, queue_id, end in ends:
@@ -67,6 +67,8 @@ def cut_queues(queues: QueueFiles, ends: Iterable[tuple[str, int, int]]) -> int:
                     folder.unlink(file_name(base))
                     continue
                 with folder.file(file_name(base), write=True) as fd:
+                    if disk.size_of(fd) < queues.file_size:
+                        disk.set_size(fd, queues.file_size)
                     cut += disk.clear_behind(fd, max(0, position))
             folder.sync()
     return cut

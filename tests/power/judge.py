@@ -13,7 +13,7 @@ from unit.store.twins import twin_dispatch, twin_index, walk
 from silomq.conf import settings as conf
 from silomq.shm.control import SIZE, Control
 from silomq.store.paths import StoreFolders
-from silomq.store.startup import QueueMissing, StartUp, check_layout
+from silomq.store.startup import bring_back, check_layout
 from silomq.store.table import Plan, TopicTable
 from silomq.store.tails import BOOT
 
@@ -88,16 +88,14 @@ def start(path: Path, *, new_boot: bool = True, **changes: object) -> Started:
     with StoreFolders(path, create=True) as folders:
         check_layout(folders)
         plan = Plan(settings.max_topics, settings.max_queues, settings.max_sessions)
-        extra: dict[str, int] = {}
-        while True:
-            control = Control(bytearray(SIZE))
-            table = TopicTable.create(bytearray(plan.size), plan)
-            try:
-                report = StartUp(folders, settings, control, table).run(extra)
-            except QueueMissing as missing:
-                extra[missing.topic] = missing.queue_id + 1
-                continue
-            return Started(settings, control, table, report)
+        made: list[tuple[Control, TopicTable]] = []
+
+        def fresh_memory() -> tuple[Control, TopicTable]:
+            made.append((Control(bytearray(SIZE)), TopicTable.create(bytearray(plan.size), plan)))
+            return made[-1]
+
+        report = bring_back(folders, settings, fresh_memory)
+        return Started(settings, *made[-1], report)
 
 
 def check(store: Started, said: Said, *, durable: bool) -> int:
