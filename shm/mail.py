@@ -84,8 +84,13 @@ def receive(end: socket.socket) -> tuple[dict[str, Any] | None, list[int]]:
 
 
 def _decode(data: bytes, flags: int) -> dict[str, Any]:
-    if flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC):
-        raise ValueError("a packet longer than any that is sent here")
+    if flags & socket.MSG_TRUNC:
+        raise ValueError(f"a packet of more than the {MAX_PACKET} bytes that are sent here")
+    if flags & socket.MSG_CTRUNC:
+        raise ValueError(
+            f"descriptors were cut off: more than {MAX_FDS} came, or this process has too many "
+            "open files (see: ulimit -n)"
+        )
     return msgspec.json.decode(data, type=dict[str, Any])
 
 

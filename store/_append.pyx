@@ -200,9 +200,6 @@ cdef class Appender:
         """One look at every ring: R_IDLE without, R_SLICE with work done, else what to decide."""
         cdef int i, k, reason = R_IDLE, trouble
         cdef Ring *ring
-        cdef int64_t now = silo_realtime_ms()
-        if now > self.now_ms:
-            self.now_ms = now
         self.first = self.first + 1 if self.first + 1 < self.highest else 0
         for k in range(self.highest):
             i = self.first + k
@@ -225,9 +222,12 @@ cdef class Appender:
     cdef int drain(self, Ring *ring) noexcept nogil:
         """Steps 1 to 3 for one ring: R_IDLE, R_ROLL (a frame needs a new file) or R_BAD_RING."""
         cdef uint64_t head = silo_load(ring.base + RING_HEAD)  # SYNC: ring-head observe
+        cdef int64_t now = silo_realtime_ms()  # read behind it: nothing is stored before it is born
         cdef uint8_t *p
         cdef silo_frame frame
         cdef int status
+        if now > self.now_ms:
+            self.now_ms = now
         while ring.tail != head and self.cursor - self.wrote < self.batch_bytes:
             p = ring.base + RING_DATA + ring.at
             if not silo_read_frame(ring.base, ring.capacity, ring.at, head - ring.tail, &frame):

@@ -7,17 +7,13 @@ that time, and index files that were not full and durable are made anew.
 
 from __future__ import annotations
 
-from ..shm.control import PROGRESS
 from . import disk
 from .checkpoint import Checkpoint
 from .commitlog import CommitLog
 from .consumequeue import QueueFiles, last_entry
-from .errors import Corrupt
-from .index import ENTRY_SIZE, HEADER, HEADER_SIZE, IndexFiles
+from .index import ENTRY_SIZE, IndexFiles
+from .indexend import NO_INDEX, index_fields, record_at
 from .properties import index_keys
-from .record import Record, decode_record
-
-_NO_INDEX = {name: 0 for name in PROGRESS if name not in ("dispatched", "dispatch_count")}
 
 
 def progress_of(
@@ -30,19 +26,21 @@ def progress_of(
 ) -> dict[str, int]:
     """The fields of the layout `progress` (shm/control.py) and `flushed`, the offset to scan from.
 
-    A store whose queues are all gone is dispatched from its first file on.
+    A store whose queues are all gone is dispatched from its first file on. The index may go further
+    than dispatch then: start-up takes it back.
     """
     bases = log.bases()
     first = bases[0] if bases else 0
     start = _clean_start(queues) if clean else _crash_start(log, checkpoint)
     # What RocketMQ verifies of a cleanly stopped log are its last three files.
     flushed = max(first, min(log.base_of(start), bases[-3] if len(bases) > 3 else first))
-    found = dict(_NO_INDEX)
+    found = NO_INDEX
     if index is not None:
-        found, indexed = _index_progress(
+        found, indexed, complete = _index_progress(
             log, index, None if clean else checkpoint.index_msg_timestamp
         )
-        start = min(start, indexed) if not clean or not found["index_name"] else start
+        if not clean or not complete or not found["index_name"]:
+            start = min(start, indexed)
     return found | {"flushed": flushed, "dispatched": max(first, start), "dispatch_count": 0}
 
 
@@ -59,7 +57,7 @@ def _clean_start(queues: QueueFiles) -> int:
 def _crash_start(log: CommitLog, checkpoint: Checkpoint) -> int:
     """The newest file whose first record was durable, with its queue entry, for sure."""
     for base in reversed(log.bases()):
-        record = _record_at(log, base)
+        record = record_at(log, base)
         if record is not None and 0 < record.store_timestamp <= checkpoint.safe_time_ms:
             return base
     return 0
@@ -67,70 +65,40 @@ def _crash_start(log: CommitLog, checkpoint: Checkpoint) -> int:
 
 def _index_progress(
     log: CommitLog, index: IndexFiles, durable_until: int | None
-) -> tuple[dict[str, int], int]:
-    """(index fields of the newest file that counts, offset from which records are to be indexed).
+) -> tuple[dict[str, int], int, bool]:
+    """(index fields of the newest file that counts, offset from which records are to be indexed,
+    whether all files count).
 
     `durable_until` is the checkpoint's, epoch ms, of a crashed store: only full files that end
     before count. None trusts all files. Those that do not count are removed when dispatch begins.
     """
-    last: dict[str, int] = dict(_NO_INDEX)
-    indexed = 0
-    for name in index.names():
-        header = _header(index, name)
-        if header is None:
+    last: dict[str, int] = NO_INDEX
+    names = index.names()
+    for name in names:
+        found = index_fields(index, name)
+        if found is None:
             break
-        begin_time, end_time, begin, end, slots, count = header
-        if durable_until is not None and (end_time > durable_until or count < index.entries):
+        full = found["index_count"] >= index.entries
+        if durable_until is not None and (found["end_time"] > durable_until or not full):
             break
-        last = {
-            "index_name": name,
-            "index_count": max(count, 1),
-            "index_slots": slots,
-            "begin_time": begin_time,
-            "end_time": end_time,
-            "begin_offset": begin,
-            "end_offset": end,
-        }
-        # The keys of the last record may go on in a file that does not count.
-        record = _record_at(log, end)
-        whole = record is not None and _entries_of(index, name, count, end) >= len(
-            index_keys(record.properties)
-        )
-        indexed = end + record.total_size if record is not None and whole else end
-    return last, indexed
+        last = found
+    end = last["end_offset"]
+    record = record_at(log, end) if last["index_name"] else None
+    # The keys of the last record may go on in a file that does not count.
+    whole = record is not None and _entries_of(index, last, end) >= len(
+        index_keys(record.properties)
+    )
+    indexed = end + record.total_size if record is not None and whole else end
+    return last, indexed, not names or last["index_name"] == names[-1]
 
 
-def _entries_of(index: IndexFiles, name: int, count: int, offset: int) -> int:
+def _entries_of(index: IndexFiles, fields: dict[str, int], offset: int) -> int:
     """How many of the newest entries of an index file belong to the record at `offset`."""
-    found = 0
-    with index.folder.file(str(name)) as fd:
+    found, count = 0, fields["index_count"]
+    with index.folder.file(str(fields["index_name"])) as fd:
         while found < count - 1:
             entry = disk.read_at(fd, ENTRY_SIZE, index.entry_at(count - 1 - found))
             if int.from_bytes(entry[4:12], "big") != offset:
                 break
             found += 1
     return found
-
-
-def _header(index: IndexFiles, name: int) -> tuple[int, int, int, int, int, int] | None:
-    """The header of an index file; None if the file or what it counts is not whole."""
-    if index.folder.size(str(name)) != index.size:
-        return None
-    with index.folder.file(str(name)) as fd:
-        begin_time, end_time, begin, end, slots, count = HEADER.unpack(
-            disk.read_at(fd, HEADER_SIZE, 0)
-        )
-    sound = 0 <= count <= index.entries and slots >= 0 and 0 <= begin <= end
-    return (begin_time, end_time, begin, end, slots, count) if sound else None
-
-
-def _record_at(log: CommitLog, offset: int) -> Record | None:
-    """The record at an offset of the log, None if there is none."""
-    base = log.base_of(offset)
-    if base not in log.bases():
-        return None
-    try:
-        view = memoryview(log.open(base).mapping)
-        return decode_record(view, offset - base, check_crc=False)
-    except Corrupt:
-        return None

@@ -38,6 +38,8 @@ LAYOUTS = {"entry": {"offset": (0, 8), "size": (8, 4), "tags_code": (12, 8)}}
 WINDOW_UNIT = 20480
 WINDOW_GROWTH = 16
 BLANK_SIZE = 0x7FFFFFFF
+#: A file that is being made; RocketMQ leaves out what is no folder beside the topics' folders.
+HALF_MADE = "silomq-new"
 BLANK_ENTRY = ENTRY.pack(0, BLANK_SIZE, 0)
 assert ENTRY.size == ENTRY_SIZE
 assert WINDOW_UNIT % 4096 == 0
@@ -108,14 +110,11 @@ class QueueFiles:
 
     def folder(self, topic: str, queue_id: int, *, create: bool = False) -> Folder:
         """The folder of one queue; the caller closes it."""
-        parent = self.root.folder(topic, create=create)
-        try:
+        with self.root.folder(topic, create=create) as parent:
             return parent.folder(str(queue_id), create=create)
-        finally:
-            parent.close()
 
     def queues(self) -> Iterator[tuple[str, int, Folder]]:
-        """Every queue that has a folder, which is open until the next is asked for."""
+        """Every queue that has a folder, which is closed when the next one is asked for."""
         for topic in self.root.names():
             yield from self.queues_of(topic)
 
@@ -125,11 +124,10 @@ class QueueFiles:
             parent = self.root.folder(topic)
         except (FileNotFoundError, NotADirectoryError):
             return
-        for queue_id in queue_ids(parent):
-            folder = parent.folder(str(queue_id))
-            yield topic, queue_id, folder
-            folder.close()
-        parent.close()
+        with parent:
+            for queue_id in queue_ids(parent):
+                with parent.folder(str(queue_id)) as folder:
+                    yield topic, queue_id, folder
 
     def window(
         self, topic: str, queue_id: int, queue_offset: int, size: int
@@ -146,29 +144,43 @@ class QueueFiles:
         base = position - position % self.file_size
         start = (position - base) // WINDOW_UNIT * WINDOW_UNIT
         length = min(size, self.file_size - start)
-        folder = self.folder(topic, queue_id, create=True)
-        try:
+        with self.folder(topic, queue_id, create=True) as folder:
             name = file_name(base)
-            fresh = name not in folder.names()
-            orphan = fresh and not file_bases(folder)
-            try:
-                with folder.file(name, write=True, create=True) as fd:
-                    if fresh:
-                        disk.set_size(fd, self.file_size)
-                    disk.allocate(fd, start, length)
-                    mapping = disk.map_file(fd, start, length, writable=True)
-                    disk.shape_small(mapping)
-                    if length > WINDOW_UNIT:
-                        disk.warm(mapping, 0, length)
-                    if orphan and position > base:
-                        disk.write_at(fd, BLANK_ENTRY * ((position - base) // ENTRY_SIZE), 0)
-            except OSError:
-                if fresh:  # the next try must find it as new, and fill it up
-                    folder.unlink(name)
-                raise
-        finally:
-            folder.close()
+            if name not in folder.names():
+                blank = 0 if file_bases(folder) else (position - base) // ENTRY_SIZE
+                self._create(folder, name, blank)
+            with folder.file(name, write=True) as fd:
+                if disk.size_of(fd) < self.file_size:  # a power cut can take it
+                    disk.set_size(fd, self.file_size)
+                disk.allocate(fd, start, length)
+                mapping = disk.map_file(fd, start, length, writable=True)
+                disk.shape_small(mapping)
+                if length > WINDOW_UNIT:
+                    disk.warm(mapping, 0, length)
         return mapping, (base + start) // ENTRY_SIZE
+
+    def _create(self, folder: Folder, name: str, blank: int) -> None:
+        """Makes a file that begins with `blank` blank entries. It gets its name last: readers, and
+        RocketMQ, refuse one that is not as long as all. Raises OSError.
+        """
+        self.remove_half_made()
+        try:
+            with self.root.file(HALF_MADE, write=True, create=True) as fd:
+                disk.set_size(fd, self.file_size)
+                if blank:
+                    disk.write_at(fd, BLANK_ENTRY * blank, 0)
+        except OSError:
+            self.remove_half_made()
+            raise
+        self.root.rename(HALF_MADE, folder, name)
+
+    def remove_half_made(self) -> bool:
+        """Removes what a kill in the middle of making a file left; whether there was anything."""
+        try:
+            self.root.unlink(HALF_MADE)
+        except FileNotFoundError:
+            return False
+        return True
 
     def entry(self, topic: str, queue_id: int, queue_offset: int) -> tuple[int, int, int]:
         """One entry, read from its file: (offset, size, tags code). Raises FileNotFoundError."""

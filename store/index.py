@@ -108,8 +108,8 @@ class IndexFiles:
         disk.shape_small(mapping, HEADER_SIZE + SLOT_SIZE * self.slots)
         return mapping
 
-    def open(self, name: int, *, writable: bool = True) -> Mapping:
-        """Maps a file. StoreError when its size does not fit the settings."""
+    def check_size(self, name: int) -> None:
+        """StoreError when a file's size does not fit the settings."""
         size = self.folder.size(str(name))
         if size != self.size:
             raise StoreError(
@@ -117,6 +117,10 @@ class IndexFiles:
                 f"{self.entries} entries take {self.size}: set max_hash_slot_num and "
                 "max_index_num to what the store was made with"
             )
+
+    def open(self, name: int, *, writable: bool = True) -> Mapping:
+        """Maps a file. StoreError when its size does not fit the settings."""
+        self.check_size(name)
         with self.folder.file(str(name), write=writable) as fd:
             return self._shaped(disk.map_file(fd, 0, self.size, writable=writable))
 

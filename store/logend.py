@@ -9,12 +9,14 @@ is where. (RocketMQ cuts at the first bad byte in either case.)
 
 from __future__ import annotations
 
+import itertools
 import time
 from dataclasses import dataclass
 
 from . import _scan as kernel
 from . import disk
 from .commitlog import CommitLog
+from .disk import Folder
 from .errors import Corrupt
 from .paths import RECOVERY, file_name
 
@@ -109,7 +111,7 @@ def cut(log: CommitLog, end: int) -> tuple[list[str], int]:
     """
     kept: list[str] = []
     total = 0
-    stamp = time.strftime("%Y%m%d%H%M%S")
+    into = ""
     for base in log.bases():
         if base + log.file_size <= end:
             continue
@@ -121,20 +123,39 @@ def cut(log: CommitLog, end: int) -> tuple[list[str], int]:
         stop = kernel.used_end(view[:last], start)
         if stop == start:
             continue
-        with log.folders.root.folder(RECOVERY, create=True) as recovery:
-            with recovery.folder(stamp, create=True) as into:
-                name = f"commitlog-{file_name(base + start)}"
-                with into.file(name, write=True, create=True) as fd:
-                    for at in range(start, stop, _COPY):
-                        disk.write_at(fd, bytes(view[at : min(at + _COPY, stop)]), at - start)
-                    disk.sync_data(fd)
-                into.sync()
-            recovery.sync()
-        log.folders.root.sync()
-        kept.append(f"{RECOVERY}/{stamp}/{name}")
+        into = into or _new_folder(log.folders.root)
+        kept.append(_keep(log.folders.root, into, base + start, view[start:stop]))
         total += stop - start
         for at in range(start, stop, _COPY):
             view[at : min(at + _COPY, stop)] = bytes(min(at + _COPY, stop) - at)
         view.release()
         disk.sync_range(mapping, start, stop - start)
     return kept, total
+
+
+def _new_folder(root: Folder) -> str:
+    """The name of a folder below `recovery/` that is not there yet: two starts may fall into one
+    second.
+    """
+    stamp = time.strftime("%Y%m%d%H%M%S")
+    with root.folder(RECOVERY, create=True) as recovery:
+        names = set(recovery.names())
+    tries = itertools.chain([stamp], (f"{stamp}-{number}" for number in itertools.count(2)))
+    return next(name for name in tries if name not in names)
+
+
+def _keep(root: Folder, into: str, offset: int, data: memoryview) -> str:
+    """Copies what lay at commit-log offset `offset` to `recovery/<into>`, durably: the path below
+    the store's folder.
+    """
+    name = f"commitlog-{file_name(offset)}"
+    with root.folder(RECOVERY, create=True) as recovery:
+        with recovery.folder(into, create=True) as folder:
+            with folder.file(name, write=True, create=True) as fd:
+                for at in range(0, len(data), _COPY):
+                    disk.write_at(fd, bytes(data[at : at + _COPY]), at)
+                disk.sync_data(fd)
+            folder.sync()
+        recovery.sync()
+    root.sync()
+    return f"{RECOVERY}/{into}/{name}"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from contextlib import ExitStack
+from typing import Self
 
 from .disk import Folder
 
@@ -34,21 +36,22 @@ def file_bases(folder: Folder) -> list[int]:
 
 
 class StoreFolders:
-    """The folders of the store at `path`, opened once.
+    """The folders of the store at `path`, opened once; a context manager that closes them.
 
-    Raises OSError, with the path, when one of them cannot be opened or made.
+    Raises OSError, with the path, when one of them cannot be opened or made; none stays open then.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, create: bool = False) -> None:
-        self.root = Folder.open(path, create=create)
-        self.commit_log = self.root.folder(COMMIT_LOG, create=create)
-        self.consume_queue = self.root.folder(CONSUME_QUEUE, create=create)
-        self.index = self.root.folder(INDEX, create=create)
-        self.config = self.root.folder(CONFIG, create=create)
-        self.ours = self.root.folder(OURS, create=create)
-        if create:
-            # A durable message needs a durable folder around its file.
-            self.root.sync()
+        with ExitStack() as opened:
+            self.root = opened.enter_context(Folder.open(path, create=create))
+            self.commit_log, self.consume_queue, self.index, self.config, self.ours = (
+                opened.enter_context(self.root.folder(name, create=create))
+                for name in (COMMIT_LOG, CONSUME_QUEUE, INDEX, CONFIG, OURS)
+            )
+            if create:
+                # A durable message needs a durable folder around its file.
+                self.root.sync()
+            opened.pop_all()
 
     def close(self) -> None:
         folders = (
@@ -61,3 +64,9 @@ class StoreFolders:
         )
         for folder in folders:
             folder.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

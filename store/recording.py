@@ -144,11 +144,12 @@ class Recorder:
 def files_below(root: str) -> list[str]:
     """Paths of the regular files in a folder and all folders in it, without following links."""
     found: list[str] = []
-    for entry in os.scandir(root):
-        if entry.is_dir(follow_symlinks=False):
-            found += files_below(entry.path)
-        elif entry.is_file(follow_symlinks=False):
-            found.append(entry.path)
+    with os.scandir(root) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                found += files_below(entry.path)
+            elif entry.is_file(follow_symlinks=False):
+                found.append(entry.path)
     return found
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import json
 from dataclasses import asdict, dataclass
+from typing import Self
 
 import crc32c
 
@@ -50,10 +51,18 @@ def seal_of(log: CommitLog, base: int) -> Seal:
 
 
 class Seals:
-    """The seals of one store; one process writes them."""
+    """The seals of one store; one process writes them. A context manager that closes their
+    folder.
+    """
 
     def __init__(self, folders: StoreFolders) -> None:
         self.folder: Folder = folders.ours.folder(SEALS, create=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.folder.close()
 
     def bases(self) -> list[int]:
         """Offsets of the files that have a seal, ascending."""

@@ -10,6 +10,7 @@ say. Runs in the supervisor before any actor exists, so it may write every word.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 
 from ..conf.settings import Settings
@@ -23,6 +24,7 @@ from .deletions import Deletions, finish_all
 from .dispatching import Dispatching
 from .errors import StoreError
 from .index import IndexFiles
+from .indexend import index_below
 from .logend import ENDS, LogEnd, cut, find_end, refuse_damage
 from .paths import ABORT, LAYOUT_FILE, LAYOUT_VERSION, TOPICS, StoreFolders, file_bases
 from .seals import Seals
@@ -98,11 +100,16 @@ def check_layout(folders: StoreFolders) -> None:
 
 class StartUp:
     """One start of the store in `folders`. `run` fills `control` and `table`, and returns the
-    report.
+    report. `report` is that of an attempt before, which may have cut something off already.
     """
 
     def __init__(
-        self, folders: StoreFolders, settings: Settings, control: Control, table: TopicTable
+        self,
+        folders: StoreFolders,
+        settings: Settings,
+        control: Control,
+        table: TopicTable,
+        report: Report | None = None,
     ) -> None:
         self.settings = settings
         self.folders = folders
@@ -111,7 +118,8 @@ class StartUp:
         self.log = CommitLog(folders, settings.mapped_file_size_commit_log)
         self.queues = QueueFiles(folders.consume_queue, settings.mapped_file_size_consume_queue)
         self.index = IndexFiles(folders.index, settings.max_hash_slot_num, settings.max_index_num)
-        self.report = Report()
+        self.again = report is not None
+        self.report = report or Report()
         self.power_lost = False
         self.seen: list[QueueSeen] = []
 
@@ -120,20 +128,27 @@ class StartUp:
         more queues.
         """
         began = time.monotonic()
-        found = self._known()
-        self._recover_log(found)
-        first = self.control.load("min_offset")
-        self.report.notes += finish_all(self.folders, self.queues, first, self.report.log_end)
-        self.deletions = Deletions.read(self.folders.ours)
-        self._look_at_queues(found)
-        self._load_topics(extra_queues or {})
-        found = self._recover_queues(found)
-        self._dispatch(found)
-        self._note()
+        try:
+            found = self._known()
+            self._recover_log(found)
+            first = self.control.load("min_offset")
+            for note in finish_all(self.folders, self.queues, first, self.report.log_end):
+                self._say(note)
+            self.deletions = Deletions.read(self.folders.ours)
+            self._look_at_queues(found)
+            self._load_topics(extra_queues or {})
+            found = self._recover_queues(found)
+            self._dispatch(found)
+            self._note()
+        finally:
+            self.report.duration_ms += round((time.monotonic() - began) * 1000)
         self.report.topics = self.table.topic_count
         self.report.queues = self.table.queue_count
-        self.report.duration_ms = round((time.monotonic() - began) * 1000)
         return self.report
+
+    def _say(self, note: str) -> None:
+        if note not in self.report.notes:
+            self.report.notes.append(note)
 
     def _known(self) -> dict[str, int] | None:
         """Our progress record, or what RocketMQ's files say if it has had the store since; None:
@@ -160,9 +175,11 @@ class StartUp:
 
     def _recover_log(self, found: dict[str, int] | None) -> None:
         for name in self.log.remove_half_made():
-            self.report.notes.append(f"removed a half-made commit-log file ({name})")
+            self._say(f"removed a half-made commit-log file ({name})")
         for name in self.log.remove_empty_last():
-            self.report.notes.append(f"removed a commit-log file of no bytes ({name})")
+            self._say(f"removed a commit-log file of no bytes ({name})")
+        if self.queues.remove_half_made():
+            self._say("removed a half-made queue file")
         bases = self.log.bases()
         self.report.files = len(bases)
         self.report.bytes = len(bases) * self.log.file_size
@@ -176,7 +193,8 @@ class StartUp:
             self._settle_end(start, end)
         self.report.scanned_from, self.report.log_end = start, end.end
         self.report.records_scanned = end.records
-        self.report.end_reason = ENDS[end.why]
+        if not self.again:
+            self.report.end_reason = ENDS[end.why]
         own = self.control.own
         own("min_offset").store(first)
         for word in ("wrote", "committed", "flushed"):
@@ -192,12 +210,13 @@ class StartUp:
         durable_until = self.checkpoint.durable_time_ms
         refuse_damage(self.log, end, durable_until, power_cut=self.power_lost)
         first = self.log.bases()[0]
-        Seals(self.folders).remove_outside(first, self.log.base_of(end.end))
-        self.report.kept_in, self.report.cut_bytes = cut(self.log, end.end)
-        if self.report.cut_bytes:
-            self.report.notes.append(
-                f"{self.report.cut_bytes} bytes behind offset {end.end} were cut off and kept"
-            )
+        with Seals(self.folders) as seals:
+            seals.remove_outside(first, self.log.base_of(end.end))
+        kept_in, cut_bytes = cut(self.log, end.end)
+        self.report.kept_in += kept_in
+        self.report.cut_bytes += cut_bytes
+        if cut_bytes:
+            self._say(f"{cut_bytes} bytes behind offset {end.end} were cut off and kept")
         for base in self.log.bases():
             if start < base + self.log.file_size and base < end.end:
                 self.log.sync(base)
@@ -205,7 +224,7 @@ class StartUp:
     def _load_topics(self, extra_queues: dict[str, int]) -> None:
         saved, loaded = topics_json.load(f"{self.folders.config.path}/{TOPICS}")
         if loaded.problem:
-            self.report.notes.append(f"topics.json: {loaded.problem}")
+            self._say(f"topics.json: {loaded.problem}")
         needed = dict(extra_queues)
         for queue in self.seen:
             needed[queue.topic] = max(needed.get(queue.topic, 0), queue.queue_id + 1)
@@ -231,9 +250,14 @@ class StartUp:
         """Where dispatch begins; the progress that is true, None if all must be dispatched anew."""
         self._take_counts()
         missing = self._missing(found) if found else ""
+        if found and not missing:
+            known = self._index_to_dispatch(found)
+            if known:
+                return known
+            missing = "an index file is damaged"
         if not missing:
             return found
-        self.report.notes.append(f"{missing}: queues and index are built anew from the commit log")
+        self._say(f"{missing}: queues and index are built anew from the commit log")
         self._look_at_queues(None)
         self._take_counts()
         return None
@@ -247,6 +271,12 @@ class StartUp:
         if self.settings.message_index_enable and name and name not in self.index.names():
             return f"the index file {name} is gone"
         return ""
+
+    def _index_to_dispatch(self, found: dict[str, int]) -> dict[str, int] | None:
+        """The progress with an index that ends where dispatch begins; None: it cannot be known."""
+        if not self.settings.message_index_enable:
+            return found
+        return index_below(self.index, self.log, found, self.report.dispatched_from)
 
     def _look_at_queues(self, found: dict[str, int] | None) -> None:
         """What every queue's files hold of records that were dispatched: one walk over the folders,
@@ -290,7 +320,8 @@ class StartUp:
             unknown_queue=self._unknown_queue,
             power_lost=self.power_lost,
         )
-        self.report.index_entries_undone = dispatching.undone
+        if not self.again:  # what an attempt before has put there was not there before
+            self.report.index_entries_undone = dispatching.undone
         if self.report.log_end > self.report.dispatched_from:
             while not dispatching.step(10**12):
                 pass
@@ -333,3 +364,22 @@ class StartUp:
             raise QueueMissing(topic, queue_id)
         self._add_topic(topic, queue_id + 1)
         return True
+
+
+def bring_back(
+    folders: StoreFolders,
+    settings: Settings,
+    fresh_memory: Callable[[], tuple[Control, TopicTable]],
+) -> Report:
+    """Start-up, over again in fresh memory as long as the log knows of queues that nothing else
+    did: one report of all that was done. Raises StoreError, Corrupt, OSError.
+    """
+    extra: dict[str, int] = {}
+    report: Report | None = None
+    while True:
+        start_up = StartUp(folders, settings, *fresh_memory(), report)
+        try:
+            return start_up.run(extra)
+        except QueueMissing as missing:
+            extra[missing.topic] = missing.queue_id + 1
+            report = start_up.report

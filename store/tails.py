@@ -52,7 +52,7 @@ def note_boot(ours: Folder) -> None:
 
 def cut_queues(queues: QueueFiles, ends: Iterable[tuple[str, int, int]]) -> int:
     """Takes away the entries from each (topic, queue id, queue offset) on: how many bytes were
-    there. Raises OSError.
+    there. A file whose length was lost gets it back. Raises OSError.
     """
     cut = 0
     for topic, queue_id, end in ends:
@@ -60,13 +60,15 @@ def cut_queues(queues: QueueFiles, ends: Iterable[tuple[str, int, int]]) -> int:
             folder = queues.folder(topic, queue_id)
         except FileNotFoundError:
             continue
-        for base in reversed(file_bases(folder)):
-            position = end * ENTRY_SIZE - base
-            if position <= 0 < base:
-                folder.unlink(file_name(base))
-                continue
-            with folder.file(file_name(base), write=True) as fd:
-                cut += disk.clear_behind(fd, max(0, position))
-        folder.sync()
-        folder.close()
+        with folder:
+            for base in reversed(file_bases(folder)):
+                position = end * ENTRY_SIZE - base
+                if position <= 0 < base:
+                    folder.unlink(file_name(base))
+                    continue
+                with folder.file(file_name(base), write=True) as fd:
+                    if disk.size_of(fd) < queues.file_size:
+                        disk.set_size(fd, queues.file_size)
+                    cut += disk.clear_behind(fd, max(0, position))
+            folder.sync()
     return cut

@@ -25,7 +25,7 @@ from ..shm.control import ACTORS, SIZE, SUPERVISOR, Control, LayoutError
 from ..store import disk
 from ..store.errors import StoreError
 from ..store.paths import ABORT, LOCK, SOCKET, StoreFolders
-from ..store.startup import QueueMissing, StartUp, check_layout
+from ..store.startup import bring_back, check_layout
 from ..store.table import Plan, TopicTable
 from .salvage import salvage
 
@@ -48,17 +48,19 @@ def take_lock(folders: StoreFolders) -> int:
         disk.FILE_MODE,
         dir_fd=folders.root.fd,
     )
-    try:
-        fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0, os.SEEK_SET)
-    except OSError as error:
-        os.close(fd)
-        if error.errno not in (errno.EACCES, errno.EAGAIN):
-            raise
-        raise AlreadyRunning(
-            f"the store {folders.root.path} is in use by another process "
-            f"(it holds {folders.root.path}/{LOCK}): stop that one, or give another --store"
-        ) from error
-    disk.write_at(fd, b"lock", 0)
+    with contextlib.ExitStack() as undo:
+        undo.callback(os.close, fd)
+        try:
+            fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0, os.SEEK_SET)
+        except OSError as error:
+            if error.errno not in (errno.EACCES, errno.EAGAIN):
+                raise
+            raise AlreadyRunning(
+                f"the store {folders.root.path} is in use by another process "
+                f"(it holds {folders.root.path}/{LOCK}): stop that one, or give another --store"
+            ) from error
+        disk.write_at(fd, b"lock", 0)
+        undo.pop_all()
     return fd
 
 
@@ -75,6 +77,7 @@ def open_folders(path: os.PathLike[str] | str) -> StoreFolders:
     try:
         folders = StoreFolders(path, create=True)
         if not os.access(".", os.W_OK, dir_fd=folders.root.fd, effective_ids=True):
+            folders.close()
             raise PermissionError(errno.EACCES, "the folder is not writable", os.fspath(path))
     except OSError as error:
         where = error.filename or path
@@ -139,14 +142,18 @@ def listen(folders: StoreFolders, group: str) -> socket.socket:
     """
     with contextlib.suppress(FileNotFoundError):
         folders.root.unlink(SOCKET)
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK)
     # A path through the folder's descriptor is short however long the store's own path is.
     path = f"/proc/self/fd/{folders.root.fd}/{SOCKET}"
-    listener.bind(path)
-    if group:
-        os.chown(path, -1, grp.getgrnam(group).gr_gid)
-    os.chmod(path, 0o660)
-    listener.listen(128)
+    with contextlib.ExitStack() as undo:
+        listener = undo.enter_context(
+            socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK)
+        )
+        listener.bind(path)
+        if group:
+            os.chown(path, -1, grp.getgrnam(group).gr_gid)
+        os.chmod(path, 0o660)
+        listener.listen(128)
+        undo.pop_all()
     return listener
 
 
@@ -181,22 +188,19 @@ def make_pool(settings: Settings, store_id: int) -> None:
 def recover(
     folders: StoreFolders, settings: Settings, store_id: int, salvaged: int
 ) -> tuple[Mapping, Mapping, dict[str, object]]:
-    """Start-up's work, over again with more queues if the log knows of queues that nothing else
-    did. `salvaged` bytes came from a dead store's pool.
-    """
-    extra: dict[str, int] = {}
-    while True:
+    """Start-up's work. `salvaged` bytes came from a dead store's pool."""
+    made: list[Mapping] = []
+
+    def fresh_memory() -> tuple[Control, TopicTable]:
         segments.remove_all(store_id)
-        control, table = make_memory(settings, store_id)
-        start_up = StartUp(folders, settings, Control(control), TopicTable(table))
-        try:
-            report = start_up.run(extra)
-        except QueueMissing as missing:
-            extra[missing.topic] = missing.queue_id + 1
-            continue
-        if salvaged:
-            report.notes.append(f"{salvaged} bytes were still in the pool and are in the log now")
-        return control, table, report.as_dict()
+        made[:] = make_memory(settings, store_id)
+        return Control(made[0]), TopicTable(made[1])
+
+    report = bring_back(folders, settings, fresh_memory)
+    if salvaged:
+        report.notes.append(f"{salvaged} bytes were still in the pool and are in the log now")
+    control, table = made
+    return control, table, report.as_dict()
 
 
 def own_session(world: World) -> Session:
@@ -220,19 +224,19 @@ def own_session(world: World) -> Session:
 def prepare(settings: Settings) -> tuple[World, int]:
     """Everything up to the first fork: (world, descriptor of the held lock).
 
-    Raises AlreadyRunning, StoreError, Corrupt, OSError; nothing is left behind then.
+    Raises AlreadyRunning, StoreError, Corrupt, OSError; nothing is left behind then, and nothing
+    open.
     """
-    folders = open_folders(settings.store_path)
-    lock = take_lock(folders)
-    store_id = segments.store_identity(settings.store_path)
-    try:
+    with contextlib.ExitStack() as undo:
+        folders = undo.enter_context(open_folders(settings.store_path))
+        lock = take_lock(folders)
+        undo.callback(os.close, lock)
+        store_id = segments.store_identity(settings.store_path)
         check_layout(folders)
         await_old_actors(store_id)
+        # Until here what is in a dead store's memory may still be needed.
         salvaged = salvage(folders, settings.mapped_file_size_commit_log, store_id)
-    except BaseException:
-        os.close(lock)  # what is in a dead store's memory may still be needed
-        raise
-    try:
+        undo.callback(segments.remove_all, store_id)
         if settings.socket_group:
             share_with_group(folders, settings.socket_group)
         control, table, report = recover(folders, settings, store_id, salvaged)
@@ -252,16 +256,13 @@ def prepare(settings: Settings) -> tuple[World, int]:
             folders=folders,
             allocate_semaphore=segments.create_semaphore(store_id, "allocate"),
             gates={name: segments.create_semaphore(store_id, f"gate-{name}") for name in ACTORS},
-            listener=listen(folders, settings.socket_group),
+            listener=undo.enter_context(listen(folders, settings.socket_group)),
             append_mail=mail.pair(),
             registry_mail=mail.pair(),
             report=report,
         )
         world.sessions[SCHEDULE_SESSION] = own_session(world)
-    except BaseException:
-        segments.remove_all(store_id)
-        os.close(lock)
-        raise
+        undo.pop_all()
     now_ms = int(time.time() * 1000)
     world.control.own("started_ms").store(now_ms)
     world.control.own("generation").add(1)

@@ -109,6 +109,8 @@ class StoreFiles:
         """The queues that have a folder, by topic and number; other folders RocketMQ skips too."""
         found = []
         for topic in self._names(CONSUME_QUEUE):
+            if topic == consumequeue.HALF_MADE:
+                continue
             self._must_be_folder(f"{CONSUME_QUEUE}/{topic}")
             for name in self._names(f"{CONSUME_QUEUE}/{topic}"):
                 self._must_be_folder(f"{CONSUME_QUEUE}/{topic}/{name}")

@@ -20,7 +20,7 @@ from ..store.checkpoint import CHECKPOINT
 from ..store.disk import Folder
 from ..store.errors import Corrupt
 from ..store.paths import COMMIT_LOG, CONSUME_QUEUE, INDEX, OURS, PROGRESS, StoreFolders, file_name
-from ..store.startup import QueueMissing, StartUp, check_layout
+from ..store.startup import bring_back, check_layout
 from ..store.table import Plan, TopicTable
 from .files import BadInput, StoreFiles
 from .logs import LogView
@@ -186,22 +186,19 @@ def _rebuild(path: str, settings: Settings) -> None:
     folders = StoreFolders(path, create=True)
     try:
         check_layout(folders)
-        extra: dict[str, int] = {}
-        while True:
-            plan = Plan(settings.max_topics, settings.max_queues, settings.max_sessions)
-            control, table = _memory(SIZE), _memory(plan.size)
-            Control(control).create(0)
-            TopicTable.create(table, plan)
-            try:
-                StartUp(folders, settings, Control(control), TopicTable(table)).run(extra)
-                break
-            except QueueMissing as missing:
-                extra[missing.topic] = missing.queue_id + 1
+        bring_back(folders, settings, lambda: _fresh_memory(settings))
         disk.sync_file_system(folders.root)
     except Corrupt as error:
         raise BadInput(f"{error}; what was moved is below {RECOVERY}/") from error
     finally:
         folders.close()
+
+
+def _fresh_memory(settings: Settings) -> tuple[Control, TopicTable]:
+    plan = Plan(settings.max_topics, settings.max_queues, settings.max_sessions)
+    control = Control(_memory(SIZE))
+    control.create(0)
+    return control, TopicTable.create(_memory(plan.size), plan)
 
 
 def _memory(size: int) -> Mapping:

@@ -23,8 +23,12 @@ def check_seals(folders: StoreFolders, file_size: int) -> Iterator[tuple[str, in
     if SEALS not in folders.ours.names():
         return
     log = CommitLog(folders, file_size)
+    with Seals(folders) as seals:
+        yield from _wrong(folders, log, seals)
+
+
+def _wrong(folders: StoreFolders, log: CommitLog, seals: Seals) -> Iterator[tuple[str, int, str]]:
     there = set(log.bases())
-    seals = Seals(folders)
     for base in seals.bases():
         if base not in there:
             continue

@@ -26,8 +26,9 @@ from e2e.running import (
     silo,
 )
 
-from silomq import Corrupt, CorruptRange, IllegalMessage, PutMessageStatus
+from silomq import Corrupt, CorruptRange, IllegalMessage, PutMessageStatus, StoreError
 from silomq.cli.outcome import Exit, explain
+from silomq.supervisor.__main__ import explain as supervisor_explain
 
 NOBODY = 65534
 
@@ -243,6 +244,42 @@ def test_a_full_disk(tmp_path: Path) -> None:
     assert process.returncode == 0, log
 
 
+def supervisor(store: Path, *settings: str) -> tuple[int, str]:
+    """Runs `python -m silomq.supervisor` to its end: (status, the one line that it says)."""
+    done = subprocess.run(
+        [*PYTHON, "-m", "silomq.supervisor", f"store_path={store}", *settings],
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    text = done.stderr.decode()
+    assert text.startswith("silomq.supervisor: "), text
+    assert text.count("\n") == 1, text
+    return done.returncode, text
+
+
+def test_the_supervisor_alone_ends_as_serve_does(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    small = [pair for pair in SMALL_OPTIONS if pair != "--set"]
+    for setting in ("max_topics=many", "max_topic=5", "nothing"):
+        silo("serve", "--set", setting, store=store, status=3)
+        status, said = supervisor(store, setting)
+        assert status == 3
+        assert setting.split("=")[0] in said
+    with running(store):
+        status, said = supervisor(store, *small)
+        assert status == 4
+        assert "in use by another process" in said
+        silo("send", "t", "x", store=store)
+    log = store / "commitlog" / f"{0:020d}"
+    log.write_bytes(log.read_bytes()[:-1])
+    status, said = supervisor(store, *small)
+    assert status == 1
+    assert "mapped_file_size_commit_log" in said
+    assert "cannot use" in supervisor(log, *small)[1]
+    assert_nothing_left(store)
+
+
 def test_each_error_has_its_status() -> None:
     illegal = IllegalMessage(PutMessageStatus.SERVICE_NOT_AVAILABLE, "the store is stopping")
     full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/srv/silo/commitlog")
@@ -256,3 +293,5 @@ def test_each_error_has_its_status() -> None:
     ):
         assert explain(error)[0] == status
         assert part in explain(error)[1]
+        if isinstance(error, StoreError | OSError):
+            assert supervisor_explain(error) == explain(error)

@@ -13,7 +13,7 @@ from unit.store.twins import twin_dispatch, twin_index, walk
 from silomq.conf import settings as conf
 from silomq.shm.control import SIZE, Control
 from silomq.store.paths import StoreFolders
-from silomq.store.startup import QueueMissing, StartUp, check_layout
+from silomq.store.startup import bring_back, check_layout
 from silomq.store.table import Plan, TopicTable
 from silomq.store.tails import BOOT
 
@@ -56,7 +56,6 @@ class Started:
     """A store that start-up has brought back, with its memory in this process."""
 
     settings: Settings
-    folders: StoreFolders
     control: Control
     table: TopicTable
     report: Report
@@ -86,19 +85,17 @@ def start(path: Path, *, new_boot: bool = True, **changes: object) -> Started:
     boot = path / "silomq" / BOOT
     if new_boot and boot.exists():
         boot.write_text("another boot")
-    folders = StoreFolders(path, create=True)
-    check_layout(folders)
-    plan = Plan(settings.max_topics, settings.max_queues, settings.max_sessions)
-    extra: dict[str, int] = {}
-    while True:
-        control = Control(bytearray(SIZE))
-        table = TopicTable.create(bytearray(plan.size), plan)
-        try:
-            report = StartUp(folders, settings, control, table).run(extra)
-        except QueueMissing as missing:
-            extra[missing.topic] = missing.queue_id + 1
-            continue
-        return Started(settings, folders, control, table, report)
+    with StoreFolders(path, create=True) as folders:
+        check_layout(folders)
+        plan = Plan(settings.max_topics, settings.max_queues, settings.max_sessions)
+        made: list[tuple[Control, TopicTable]] = []
+
+        def fresh_memory() -> tuple[Control, TopicTable]:
+            made.append((Control(bytearray(SIZE)), TopicTable.create(bytearray(plan.size), plan)))
+            return made[-1]
+
+        report = bring_back(folders, settings, fresh_memory)
+        return Started(settings, *made[-1], report)
 
 
 def check(store: Started, said: Said, *, durable: bool) -> int:

@@ -7,7 +7,6 @@ import random
 import shutil
 from collections import Counter
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,12 +16,15 @@ from power.recorder import TOPICS, body_of, keys_of, small_store
 
 from silomq import Message, Producer
 from silomq.client.received import MessageView
+from silomq.store.consumequeue import QueueFiles
 from silomq.store.errors import StoreError
+from silomq.store.paths import StoreFolders
 from silomq.store.reading import LogReader, QueueReader
 from silomq.store.recording import files_below
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 NOT_DATA = ("lock", "silomq/boot")
 MESSAGES = 240
@@ -86,26 +88,31 @@ class Damage:
 
 def served(store: Started) -> Iterator[MessageView]:
     """What a reader that checks gets: the messages whose check passes."""
-    log = LogReader(store.folders.commit_log, store.settings.mapped_file_size_commit_log)
     size = store.settings.mapped_file_size_consume_queue
-    for topic in store.table.topics():
-        for queue_id, slot in enumerate(topic.slots):
-            end = store.table.queue_word(slot, "max_offset").load()
-            if end == 0:
-                continue
-            folder = Path(store.folders.consume_queue.path) / topic.name / str(queue_id)
-            reader = QueueReader(type(store.folders.root).open(folder), size)
-            number = 0
-            while number < end:
-                for entry in reader.entries(number, end - number):
-                    try:
-                        view = MessageView(log.record(*entry[:2]), number)
-                        view.check()
-                    except (StoreError, FileNotFoundError):
-                        pass
-                    else:
-                        yield view
-                    number += 1
+    with StoreFolders(store.settings.store_path) as folders:
+        log = LogReader(folders.commit_log, store.settings.mapped_file_size_commit_log)
+        queues = QueueFiles(folders.consume_queue, size)
+        for topic in store.table.topics():
+            for queue_id, slot in enumerate(topic.slots):
+                end = store.table.queue_word(slot, "max_offset").load()
+                if end == 0:
+                    continue
+                with queues.folder(topic.name, queue_id) as folder:
+                    yield from _served(log, QueueReader(folder, size), end)
+
+
+def _served(log: LogReader, reader: QueueReader, end: int) -> Iterator[MessageView]:
+    number = 0
+    while number < end:
+        for entry in reader.entries(number, end - number):
+            try:
+                view = MessageView(log.record(*entry[:2]), number)
+                view.check()
+            except (StoreError, FileNotFoundError):
+                pass
+            else:
+                yield view
+            number += 1
 
 
 @pytest.mark.timeout(1800)
@@ -143,13 +150,10 @@ def one_case(path: Path, *, new_boot: bool) -> str:
         if str(path) not in str(error) and "offset" not in str(error):
             raise AssertionError(f"it does not say where: {error}") from error
         return "refused"
-    try:
-        found = 0
-        for view in served(store):
-            owner, number, _ = view.body.split(b":", 2)
-            assert view.body == body_of(int(owner), int(number))
-            found += 1
-    finally:
-        store.folders.close()
+    found = 0
+    for view in served(store):
+        owner, number, _ = view.body.split(b":", 2)
+        assert view.body == body_of(int(owner), int(number))
+        found += 1
     whole = MESSAGES * (1 if not (path / "abort").exists() else 2)
     return "all there" if found >= whole else "some left out"

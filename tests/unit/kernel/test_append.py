@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import threading
+import time
 
 import pytest
 from unit.kernel.rig import (
@@ -53,6 +55,38 @@ def fill_rings(
                 assert result == (ILLEGAL, -1, -1, -1)
                 assert len(batch.records()) + 8 + 20 * len(batch.messages) > rig.file_size
     return answered, refused
+
+
+def test_nothing_is_stored_before_it_is_born() -> None:
+    """Also what comes into one ring while append is busy with a long batch of another."""
+    rig = Rig(file_size=32 << 20, batch_bytes=32 << 20)
+    busy, quick = rig.new_ring(capacity=8 << 20), rig.new_ring(capacity=1 << 20)
+    large = rig.frame(one(body=bytes(1 << 20)))
+    born: dict[int, int] = {}
+    stopping = threading.Event()
+
+    def produce() -> None:
+        while not stopping.is_set():
+            now = time.time_ns() // 1_000_000
+            frame = rig.frame(one(born_timestamp=now))
+            if quick.room(len(frame)):
+                born[quick.place(frame)] = now
+            time.sleep(0.0002)
+
+    producer = threading.Thread(target=produce)
+    producer.start()
+    try:
+        for _ in range(12):
+            while busy.room(len(large)):
+                busy.place(large)
+            assert rig.run() == []
+    finally:
+        stopping.set()
+        producer.join()
+    assert rig.run() == []
+    stored = {begin: quick.result(begin).store_timestamp for begin in born}
+    assert len(stored) > 12
+    assert [now for begin, now in born.items() if stored[begin] < now] == []
 
 
 @pytest.mark.parametrize("append_crc", [False, True])

@@ -98,6 +98,19 @@ def test_cut_keeps_every_byte_and_leaves_zeros(store: Store) -> None:
     assert cut(store.log, end) == ([], 0)
 
 
+def test_cuts_within_one_second_are_kept_apart(store: Store) -> None:
+    folders = []
+    for number in (30, 20, 10):
+        before = log_bytes(store)
+        kept, _ = cut(store.log, store.ends[number])
+        folders.append({name.rsplit("/", 1)[0] for name in kept})
+        for name in kept:
+            data = (Path(store.folders.root.path) / name).read_bytes()
+            assert data == before[int(name[-20:]) :][: len(data)]
+    assert [len(names) for names in folders] == [1, 1, 1]
+    assert len(set.union(*folders)) == 3
+
+
 def test_used_end() -> None:
     for data, start, end in (
         (bytes(100), 0, 0),

@@ -13,10 +13,12 @@ from unit.kernel.files import QUEUE_FILE, Store, batches, message
 from unit.kernel.rig import Batch
 
 from silomq.shm.control import SIZE, Control
+from silomq.store import _scan as kernel
 from silomq.store import progress
 from silomq.store.errors import Corrupt, StoreError
+from silomq.store.logend import ENDS
 from silomq.store.paths import PROGRESS, StoreFolders, file_name
-from silomq.store.startup import QueueMissing, Report, StartUp
+from silomq.store.startup import QueueMissing, Report, StartUp, bring_back
 from silomq.store.table import Plan, TopicTable
 
 if TYPE_CHECKING:
@@ -29,6 +31,14 @@ FILE_SIZE = 6000
 
 def start(store: Store, path: Path, extra: dict[str, int] | None = None) -> Report:
     """Starts the store from its files alone, in fresh shared memory, which `store` then shows."""
+    store.folders = StoreFolders(path, create=True)
+    fresh_memory(store)
+    start_up = StartUp(store.folders, settings_of(store), store.control, store.table)
+    store.queues, store.index = start_up.queues, start_up.index
+    return start_up.run(extra)
+
+
+def settings_of(store: Store) -> Settings:
     settings = SimpleNamespace(
         mapped_file_size_commit_log=FILE_SIZE,
         mapped_file_size_consume_queue=QUEUE_FILE,
@@ -38,13 +48,14 @@ def start(store: Store, path: Path, extra: dict[str, int] | None = None) -> Repo
         check_crc_on_recover=True,
         default_topic_queue_nums=4,
     )
+    return cast("Settings", settings)
+
+
+def fresh_memory(store: Store) -> tuple[Control, TopicTable]:
     plan = Plan(max_topics=8, max_queues=40, max_sessions=1)
-    store.folders = StoreFolders(path, create=True)
     store.control = Control(bytearray(SIZE))
     store.table = TopicTable.create(bytearray(plan.size), plan)
-    start_up = StartUp(store.folders, cast("Settings", settings), store.control, store.table)
-    store.queues, store.index = start_up.queues, start_up.index
-    return start_up.run(extra)
+    return store.control, store.table
 
 
 def check(store: Store) -> None:
@@ -216,13 +227,43 @@ def test_a_topic_with_more_queues_than_known_starts_over(tmp_path: Path) -> None
     check(store)
 
 
+def test_a_second_attempt_knows_what_the_first_one_cut(tmp_path: Path) -> None:
+    """The first one cuts off a torn end, then meets a queue that nothing else knew of."""
+    known = [message(), Batch("a", 6, [{"body": b""}])]
+    torn = message(KEYS="torn")
+    store = Store(tmp_path, [*known, torn], file_size=FILE_SIZE, topics={"a": 7})
+    store.dispatch()
+    whole = Store(tmp_path / "whole", known, file_size=FILE_SIZE)
+    log_file = tmp_path / "commitlog" / file_name(0)
+    data = bytearray(log_file.read_bytes())
+    data[store.ends[2] + 35] ^= 1  # it names another offset
+    log_file.write_bytes(data)
+    shutil.rmtree(tmp_path / "consumequeue" / "a" / "6")
+    store.ends, store.next, store.data = whole.ends, whole.next, whole.data
+    report = bring_back(store.folders, settings_of(store), lambda: fresh_memory(store))
+    check(store)
+    assert store.table.queue_count == 7
+    assert report.cut_bytes > 0
+    assert report.queue_bytes_cut > 0, "its queue entry went too"
+    assert [(tmp_path / name).is_file() for name in report.kept_in] == [True]
+    assert "were cut off and kept" in report.notes[0]
+    assert report.end_reason != ENDS[kernel.NOTHING]
+    assert len(report.notes) == len(set(report.notes))
+
+
 def test_half_made_files_go(tmp_path: Path) -> None:
     store = Store(tmp_path, batches(11, 5), file_size=FILE_SIZE)
-    (tmp_path / "silomq" / f"allocating-{file_name(FILE_SIZE)}").write_bytes(b"")
+    log, queue = (
+        tmp_path / "silomq" / f"allocating-{file_name(FILE_SIZE)}",
+        tmp_path / "consumequeue" / "silomq-new",
+    )
+    log.touch()
+    queue.touch()
     report = start(store, tmp_path)
     check(store)
-    assert "half-made" in report.notes[0]
-    assert not (tmp_path / "silomq" / f"allocating-{file_name(FILE_SIZE)}").exists()
+    assert ["half-made" in note for note in report.notes] == [True, True]
+    assert not log.exists()
+    assert not queue.exists()
 
 
 def test_an_empty_store(tmp_path: Path) -> None:

@@ -113,6 +113,11 @@ def test_flipped_queue_entries(normal: golden.Golden, copy: Path) -> None:
     assert check(copy).sound
 
 
+def test_a_queue_file_that_was_being_made_is_no_queue(copy: Path) -> None:
+    (copy / "consumequeue" / "silomq-new").write_bytes(bytes(100))
+    assert check(copy).sound
+
+
 def test_flipped_index(copy: Path) -> None:
     rng = random.Random(SEED)
     slots = 40 + 4 * golden.INDEX_SLOTS
