@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..store import offsets_json
+from ..store import acks, offsets_json
 from ..store.acks import About, Queue
 from ..store.assignment import average
 from ..store.commitlog import disk_full
@@ -89,28 +89,28 @@ class Groups:
 
     def serve(
         self, session: int, index: int, request: dict[str, Any]
-    ) -> tuple[dict[str, Any], int]:
-        """Answers a request: (answer, descriptor for the client or -1). Raises Refused,
-        IllegalMessage.
+    ) -> tuple[dict[str, Any], tuple[int, ...]]:
+        """Answers a request: (answer, descriptors for the client, which the caller closes). Raises
+        Refused, IllegalMessage.
         """
         match request["do"]:
             case "join":
-                return self.join(session, index, request), -1
+                return self.join(session, index, request), ()
             case "sync":
                 return self.sync(session, request)
             case "leave":
                 self.leave(session)
-                return {"ok": True}, -1
+                return {"ok": True}, ()
             case "groups":
-                return self.page(str(request["after"])), -1
+                return self.page(str(request["after"])), ()
             case "group":
-                return self.show(str(request["group"]), int(request["after"])), -1
+                return self.show(str(request["group"]), int(request["after"])), ()
             case "reset":
                 offsets = {int(queue): int(at) for queue, at in request["offsets"].items()}
-                return self.reset(str(request["group"]), str(request["topic"]), offsets), -1
+                return self.reset(str(request["group"]), str(request["topic"]), offsets), ()
             case other:
                 assert other == "delete group"
-                return self.delete(str(request["group"])), -1
+                return self.delete(str(request["group"])), ()
 
     def join(self, session: int, index: int, request: dict[str, Any]) -> dict[str, Any]:
         """Makes the session a member. `start` is where a group begins that is new to a topic."""
@@ -139,7 +139,7 @@ class Groups:
         for topic in filters:
             self._begin(key, topic, request["start"])
         about = About(key, session, model, instance, filters, [])
-        number = self.progress.assign(about, None)
+        number = self.progress.assign(about, [], None)
         self.members[session] = Member(session, index, about, number)
         self._divide_soon(key)
         return {"ok": True, "retry_max_times": config.retry_max_times}
@@ -170,30 +170,26 @@ class Groups:
             at = int(offsets.get(str(queue_id), word.load()))
             self.progress.begin(key, (topic, queue_id), max(0, at))
 
-    def sync(self, session: int, request: dict[str, Any]) -> tuple[dict[str, Any], int]:
+    def sync(self, session: int, request: dict[str, Any]) -> tuple[dict[str, Any], tuple[int, ...]]:
         """What a member has to do: give back the queues named in `revoke`, or take the assignment
-        whose ack file's descriptor comes with the answer (-1: it has the newest).
+        whose ack file's descriptors come with the answer (none: it has the newest).
         """
-        member = self._member(session)
+        member = self.members.get(session)
+        if member is None:
+            raise _refuse("this session is in no consumer group")
         if request["have"] == member.number:
             released = {(str(t), int(q)) for t, q in request.get("released", ())}
             lost = (member.owned - member.target) - released
             if lost:
-                return {"ok": True, "revoke": sorted(lost)[:_REVOKE_AT_ONCE]}, -1
+                return {"ok": True, "revoke": sorted(lost)[:_REVOKE_AT_ONCE]}, ()
             if member.stale & released:
                 member.stale -= released
                 self._divide_soon(member.about.group)
             self._assign(member, member.owned - released)
         if request["have"] == member.number:
-            return {"ok": True, "number": member.number}, -1
-        with self.progress.folder.file(f"{member.number:020d}", write=True) as fd:
-            return {"ok": True, "number": member.number}, os.dup(fd)
-
-    def _member(self, session: int) -> Member:
-        member = self.members.get(session)
-        if member is None:
-            raise _refuse("this session is in no consumer group")
-        return member
+            return {"ok": True, "number": member.number}, ()
+        fds = acks.hand_out(self.progress.folder, member.number)
+        return {"ok": True, "number": member.number}, fds
 
     def _assign(self, member: Member, kept: set[Queue]) -> None:
         """Gives the member what is free of what it is to have; whom that concerns hears of it."""
@@ -208,14 +204,15 @@ class Groups:
             return
         freed = member.owned - owned
         queues = sorted(owned)
+        ends = []
         for topic, queue_id in queues:
-            self.progress.begin(member.about.group, (topic, queue_id), 0)
             found = self.table.find(topic)
-            assert found is not None
+            assert found is not None, "topics that go are taken out of targets at once"
+            ends.append(self.table.queue_word(found.slots[queue_id], "max_offset").load())
             self.control.watch(found.slots[queue_id])
         old = member.about
         about = About(old.group, old.session, old.model, old.instance, old.filters, queues)
-        member.number = self.progress.assign(about, member.number)
+        member.number = self.progress.assign(about, ends, member.number)
         member.about, member.owned = about, owned
         for other in self._of(about.group):
             if freed & other.target:
@@ -252,6 +249,7 @@ class Groups:
             if topic in member.about.filters:
                 if deleted:
                     member.stale |= {queue for queue in member.owned if queue[0] == topic}
+                    member.target = {queue for queue in member.target if queue[0] != topic}
                 self._divide_soon(member.about.group)
 
     def _divide(self, group: str) -> None:

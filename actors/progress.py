@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ..store import acks, offsets_json
@@ -127,18 +127,33 @@ class GroupProgress:
     def has_topic(self, group: str, topic: str) -> bool:
         return any(g == group and t == topic for g, t, _ in self.known)
 
-    def assign(self, about: About, old: int | None) -> int:
+    def assign(self, about: About, ends: Sequence[int], old: int | None) -> int:
         """A new ack file for a member in place of its `old` one, which nobody writes to any more:
-        its number. Raises OSError (ENOSPC).
+        its number. `ends` are the ends of `about.queues`. Raises OSError (ENOSPC).
         """
         if old is not None:
             self.retire(old)
         keys = [(about.group, *queue) for queue in about.queues]
-        number = self._new_file(about, [self.known[key] for key in keys])
+        start = [self._bounded(key, end) for key, end in zip(keys, ends, strict=True)]
+        number = self._new_file(about, start)
         self.living[number] = AckReader(self.folder, number)
         for key in keys:
             self._only_in.pop(key, None)
         return number
+
+    def _bounded(self, key: Key, end: int) -> Progress:
+        """A group cannot be behind its queue's `end`: there a power cut has taken messages, or a
+        member has written nonsense. What comes next is not to be passed over.
+        """
+        known = self.known.get(key, Progress(0))
+        if known.offset > end:
+            self.logger.warning(
+                "a group was behind the end of a queue: it goes on at the end",
+                group=key[0], topic=key[1], queue=key[2], offset=known.offset, end=end,
+            )  # fmt: skip
+        beyond = frozenset(at for at in known.beyond if at < end)
+        self.known[key] = Progress(min(known.offset, end), beyond)
+        return self.known[key]
 
     def _new_file(self, about: About, start: list[Progress]) -> int:
         self._number = max(self._number + 1, time.time_ns())

@@ -255,8 +255,7 @@ class Registry(Actor):
         self, connection: socket.socket, request: dict[str, Any]
     ) -> tuple[dict[str, Any], tuple[int, ...]]:
         number = self.by_connection[connection.fileno()]
-        answer, fd = self.groups.serve(number, self.sessions[number].index, request)
-        return answer, () if fd < 0 else (fd,)
+        return self.groups.serve(number, self.sessions[number].index, request)
 
     def _expel(self, number: int) -> None:
         """Hangs up on a session."""

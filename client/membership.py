@@ -65,7 +65,7 @@ class Membership:
                     self._give_back(lost)
                     released += lost
                 elif fds:
-                    self._take(AckWriter(fds[0]), answer["number"])
+                    self._take(AckWriter(*fds), answer["number"])
                     released = []
                 else:
                     return self._stay()

@@ -6,26 +6,17 @@ keeps it whoever is killed. The registry reads the file (never maps it: a member
 when queues change hands, to save `consumerOffset.json`, and, if everything was killed, at the next
 start. Numbers of files ascend, so the newest that names a queue is the one to believe.
 
-A queue's *offset* is its first message that is not acknowledged. Messages behind it that are stand
-in its *window*, each at queue offset modulo window as queue offset + 1: a word says itself which
-message it speaks of, so nothing is ever cleared.
-
-Layout ack:
-
-======  ====  ====  ============  =======
-offset  size  type  field         meaning
-======  ====  ====  ============  =======
-0       8     u64   magic         "SILOACK1"
-8       8     u64   count         queues
-16      8     u64   window        words of each queue's window
-24      8     u64   about_length  bytes of JSON from offset 64 on: who, and which queues in order
-32      8     u64   offsets_at    position of the queues' offsets, `count` words
-40      8     u64   windows_at    position of the windows, `count` × `window` words
-======  ====  ====  ============  =======
+A file is nothing but words, as its member may write anything into it: whose it is, and which queues
+it speaks of, stands in a second one beside it, NUMBER.json, which the member only reads. First
+come the queues' offsets, then from the next multiple of eight words on their windows. A queue's
+*offset* is its first message that is not acknowledged. Messages behind it that are stand in its
+*window*, each at queue offset modulo window as queue offset + 1: a word says itself which message
+it speaks of, so nothing is ever cleared.
 """
 
 from __future__ import annotations
 
+import os
 import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -37,16 +28,6 @@ from . import disk
 from .disk import Folder
 from .errors import Corrupt
 
-MAGIC: Final = int.from_bytes(b"SILOACK1", "little")
-ACK: dict[str, tuple[int, int]] = {
-    name: (8 * i, 8)
-    for i, name in enumerate(
-        ("magic", "count", "window", "about_length", "offsets_at", "windows_at")
-    )
-}
-LAYOUTS = {"ack": ACK}
-_HEADER = struct.Struct("<6Q")
-_ABOUT_AT: Final = 64
 _MOST_WINDOW: Final = 2048
 _LEAST_WINDOW: Final = 64
 _WINDOW_WORDS: Final = 1 << 21  # of all queues of a member together: 16 MiB
@@ -78,67 +59,68 @@ def window_for(queues: int) -> int:
     return max(_LEAST_WINDOW, min(_MOST_WINDOW, _WINDOW_WORDS // max(1, queues)))
 
 
+def _windows_at(queues: int) -> int:
+    """Where the windows begin, in words."""
+    return (queues + 7) // 8 * 8
+
+
+def _size(queues: int) -> int:
+    """Length of a file, bytes; one page for a member without queues."""
+    return max(disk.PAGE, 8 * (_windows_at(queues) + queues * window_for(queues)))
+
+
 def _name(number: int) -> str:
     return f"{number:020d}"
 
 
 def numbers(folder: Folder) -> list[int]:
-    """The ack files there are, oldest first."""
-    return sorted(int(name) for name in folder.names() if len(name) == 20 and name.isdigit())
+    """The ack files there are, oldest first; what a killed registry left half-made is removed."""
+    names = folder.names()
+    whole = {name[:20] for name in names if len(name) == 25 and name.endswith(".json")}
+    for name in names:
+        if name[:20] not in whole or name.endswith(".tmp"):
+            folder.unlink(name)
+    return sorted(int(name) for name in whole)
 
 
 def create(folder: Folder, number: int, about: About, start: Iterable[Progress]) -> None:
     """Makes the file `number`, whole or not at all; `start` goes with `about.queues`. Raises
     OSError (ENOSPC).
     """
-    text = msgspec.json.encode(about)
-    count, window = len(about.queues), window_for(len(about.queues))
-    offsets_at = (_ABOUT_AT + len(text) + 63) // 64 * 64
-    windows_at = (offsets_at + 8 * count + 63) // 64 * 64
-    header = _HEADER.pack(MAGIC, count, window, len(text), offsets_at, windows_at)
-    temporary = f"{_name(number)}.tmp"
-    with folder.file(temporary, write=True, create=True) as fd:
-        disk.allocate(fd, 0, windows_at + 8 * count * window)
-        disk.write_at(fd, header.ljust(_ABOUT_AT, b"\0") + text, 0)
+    count = len(about.queues)
+    window, windows_at = window_for(count), _windows_at(count)
+    with folder.file(_name(number), write=True, create=True) as fd:
+        disk.allocate(fd, 0, _size(count))
         for i, progress in enumerate(start):
-            disk.write_at(fd, struct.pack("<Q", progress.offset), offsets_at + 8 * i)
+            disk.write_at(fd, struct.pack("<Q", progress.offset), 8 * i)
             for offset in progress.beyond:
-                at = windows_at + 8 * (i * window + offset % window)
-                disk.write_at(fd, struct.pack("<Q", offset + 1), at)
-    folder.rename(temporary, folder, _name(number))
+                at = windows_at + i * window + offset % window
+                disk.write_at(fd, struct.pack("<Q", offset + 1), 8 * at)
+    with folder.file(f"{_name(number)}.tmp", write=True, create=True) as fd:
+        disk.write_at(fd, msgspec.json.encode(about), 0)
+    folder.rename(f"{_name(number)}.tmp", folder, f"{_name(number)}.json")
 
 
 def remove(folder: Folder, number: int) -> None:
     """Removes the file `number`."""
+    folder.unlink(f"{_name(number)}.json")
     folder.unlink(_name(number))
 
 
-def _parse(data: bytes, where: str) -> tuple[tuple[int, ...], bytes]:
-    """(header fields, JSON) of the first bytes of a file. Raises Corrupt."""
-    if len(data) < _ABOUT_AT:
-        raise Corrupt(where, 0, "an ack file has a header of 64 bytes")
-    head = _HEADER.unpack_from(data)
-    magic, count, window, length, offsets_at, windows_at = head
-    if (
-        magic != MAGIC
-        or window < 1
-        or _ABOUT_AT + length > offsets_at
-        or offsets_at + 8 * count > windows_at
-        or offsets_at % 8
-        or windows_at % 8
+def hand_out(folder: Folder, number: int) -> tuple[int, int]:
+    """Descriptors of the file `number`, to write, and of what it is about, to read."""
+    with (
+        folder.file(_name(number), write=True) as words,
+        folder.file(f"{_name(number)}.json") as text,
     ):
-        raise Corrupt(where, 0, "this is not the header of an ack file")
-    return head, data[_ABOUT_AT : _ABOUT_AT + length]
+        return os.dup(words), os.dup(text)
 
 
-def _about(text: bytes, count: int, where: str) -> About:
+def _read_about(fd: int, where: str) -> About:
     try:
-        about = msgspec.json.decode(text, type=About)
-    except msgspec.DecodeError as error:
-        raise Corrupt(where, _ABOUT_AT, f"no description of a member: {error}") from error
-    if len(about.queues) != count:
-        raise Corrupt(where, _ABOUT_AT, f"{len(about.queues)} queues described, {count} counted")
-    return about
+        return msgspec.json.decode(disk.read_at(fd, disk.size_of(fd), 0), type=About)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise Corrupt(where, 0, f"no description of a member: {error}") from error
 
 
 class AckReader:
@@ -148,79 +130,71 @@ class AckReader:
         self.number = number
         self._folder = folder
         self._where = f"{folder.path}/{_name(number)}"
+        with folder.file(f"{_name(number)}.json") as fd:
+            self.about = _read_about(fd, f"{self._where}.json")
         with folder.file(_name(number)) as fd:
-            size = disk.size_of(fd)
-            data = disk.read_at(fd, min(size, 4096), 0)
-            head, text = _parse(data, self._where)
-            _, self._count, self._window, length, self._offsets_at, self._windows_at = head
-            if self._windows_at + 8 * self._count * self._window > size:
-                raise Corrupt(self._where, size, "the file is shorter than its header says")
-            if len(text) < length:
-                text = disk.read_at(fd, length, _ABOUT_AT)
-        self.about = _about(text, self._count, self._where)
+            self._words(fd, 0, 0)
 
     def _words(self, fd: int, at: int, count: int) -> list[int]:
-        data = disk.read_at(fd, 8 * count, at)
-        if len(data) != 8 * count:
-            raise Corrupt(self._where, at, "the file was shortened")
-        return memoryview(data).cast("Q").tolist()
+        """`count` words from word `at` on."""
+        if disk.size_of(fd) < _size(len(self.about.queues)):
+            raise Corrupt(self._where, disk.size_of(fd), "the file was shortened")
+        return memoryview(disk.read_at(fd, 8 * count, 8 * at)).cast("Q").tolist()
 
     def offsets(self) -> list[int]:
         """The queues' offsets, in the order of `about.queues`."""
         with self._folder.file(_name(self.number)) as fd:
-            return self._words(fd, self._offsets_at, self._count)
+            return self._words(fd, 0, len(self.about.queues))
 
     def progress(self) -> dict[Queue, Progress]:
         """How far the member is in each queue. The offsets are read first: what a window says of
         messages that were behind them stays true.
         """
+        count = len(self.about.queues)
+        window, windows_at = window_for(count), _windows_at(count)
         found: dict[Queue, Progress] = {}
         with self._folder.file(_name(self.number)) as fd:
-            offsets = self._words(fd, self._offsets_at, self._count)
+            offsets = self._words(fd, 0, count)
             for i, queue in enumerate(self.about.queues):
-                at = self._windows_at + 8 * i * self._window
-                low, high = offsets[i], offsets[i] + self._window
-                words = self._words(fd, at, self._window)
-                found[queue] = Progress(
-                    low, frozenset(word - 1 for word in words if low < word <= high)
-                )
+                low, high = offsets[i], offsets[i] + window
+                words = self._words(fd, windows_at + i * window, window)
+                beyond = frozenset(word - 1 for word in words if low < word <= high)
+                found[queue] = Progress(low, beyond)
         return found
 
 
 class AckWriter:
-    """A member's own ack file, given by descriptor `fd` (which stays the caller's)."""
+    """A member's own ack file: `words` to write and `text` to read are its descriptors, which stay
+    the caller's.
+    """
 
-    def __init__(self, fd: int) -> None:
-        head, text = _parse(disk.read_at(fd, 4096, 0), "the ack file")
-        _, count, self.window, length, offsets_at, windows_at = head
-        if len(text) < length:
-            text = disk.read_at(fd, length, _ABOUT_AT)
-        self.about = _about(text, count, "the ack file")
-        self._mapping = disk.map_file(fd, 0, windows_at + 8 * count * self.window, writable=True)
-        self._words = memoryview(self._mapping).cast("B").cast("Q")
-        self._offsets_at = offsets_at // 8
-        self._windows_at = windows_at // 8
+    def __init__(self, words: int, text: int) -> None:
+        self.about = _read_about(text, "the ack file")
+        count = len(self.about.queues)
+        self.window = window_for(count)
+        mapping = disk.map_file(words, 0, _size(count), writable=True)
+        self._words = memoryview(mapping).cast("B").cast("Q")
+        self._windows_at = _windows_at(count)
 
     def offset(self, i: int) -> int:
-        return self._words[self._offsets_at + i]
+        """The first message of queue `i` that is not acknowledged."""
+        return self._words[i]
 
     def beyond(self, i: int) -> set[int]:
         """Messages of queue `i` behind its offset that are acknowledged."""
         at = self._windows_at + i * self.window
         low = self.offset(i)
         high = low + self.window
-        return {
-            word - 1 for word in self._words[at : at + self.window].tolist() if low < word <= high
-        }
+        words = self._words[at : at + self.window].tolist()
+        return {word - 1 for word in words if low < word <= high}
 
     def mark(self, i: int, queue_offset: int) -> None:
         """Message `queue_offset` of queue `i`, less than `window` behind its offset, is
         acknowledged.
         """
-        self._words[self._windows_at + i * self.window + queue_offset % self.window] = (
-            queue_offset + 1
-        )
+        at = self._windows_at + i * self.window + queue_offset % self.window
+        self._words[at] = queue_offset + 1
 
     def move(self, i: int, offset: int) -> None:
         """All messages of queue `i` below `offset` are acknowledged."""
-        self._words[self._offsets_at + i] = offset
+        self._words[i] = offset
