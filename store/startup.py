@@ -23,7 +23,7 @@ from .consumequeue import ENTRY_SIZE, QueueFiles, count_entries
 from .dispatching import Dispatching
 from .errors import StoreError
 from .index import IndexFiles
-from .indexend import index_below
+from .indexend import index_below, kept_until
 from .logend import ENDS, LogEnd, cut, find_end, refuse_damage
 from .paths import ABORT, LAYOUT_FILE, LAYOUT_VERSION, TOPICS, StoreFolders, file_bases
 from .seals import Seals
@@ -120,6 +120,7 @@ class StartUp:
         self.again = report is not None
         self.report = report or Report()
         self.power_lost = False
+        self.index_kept_ms = 0
         self.seen: list[QueueSeen] = []
 
     def run(self, extra_queues: dict[str, int] | None = None) -> Report:
@@ -296,6 +297,7 @@ class StartUp:
             if not published["dispatch_count"]:
                 published["dispatch_count"] = sum(self.table.queue_column("max_offset"))
         published["dispatched"] = self.report.dispatched_from
+        self.index_kept_ms = kept_until(self.index, published)
         self.control.set_progress(published)
         dispatching = Dispatching(
             self.control,
@@ -338,7 +340,7 @@ class StartUp:
             noted = checkpoint.careful(
                 noted.physic_msg_timestamp,
                 noted.logics_msg_timestamp,
-                noted.index_msg_timestamp,
+                min(noted.index_msg_timestamp, self.index_kept_ms),
                 noted.confirm_phy_offset,
             )
         checkpoint.write(self.folders.root, noted)
