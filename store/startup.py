@@ -239,14 +239,13 @@ class StartUp:
     def _recover_queues(self, found: dict[str, int] | None) -> dict[str, int] | None:
         """Where dispatch begins; the progress that is true, None if all must be dispatched anew."""
         self._take_counts()
-        missing = self._missing(found) if found else ""
-        if found and not missing:
-            known = self._index_to_dispatch(found)
-            if known:
-                return known
-            missing = "an index file is damaged"
-        if not missing:
-            return found
+        if found is None:
+            return None
+        missing = self._missing(found)
+        known = None if missing else self._index_to_dispatch(found)
+        if known:
+            return known
+        missing = missing or "an index file is damaged"
         self._say(f"{missing}: queues and index are built anew from the commit log")
         self._look_at_queues(None)
         self._take_counts()
