@@ -67,6 +67,15 @@ def index_below(
     return found | NO_INDEX
 
 
+def kept_until(index: IndexFiles, found: dict[str, int]) -> int:
+    """The store timestamp, epoch ms, by which only such index files end as dispatch will not touch
+    when it goes on from the progress `found`: what may be promised to be durable.
+    """
+    if found["index_count"] >= index.entries:
+        return found["end_time"]
+    return max(0, found["begin_time"] - 1)
+
+
 def _entries_below(index: IndexFiles, name: int, count: int, limit: int) -> int:
     """The number of the first of a file's `count` entries that leads to `limit` or behind it:
     entries ascend by record.

@@ -24,7 +24,7 @@ from .deletions import Deletions, finish_all
 from .dispatching import Dispatching
 from .errors import StoreError
 from .index import IndexFiles
-from .indexend import index_below
+from .indexend import index_below, kept_until
 from .logend import ENDS, LogEnd, cut, find_end, refuse_damage
 from .paths import ABORT, LAYOUT_FILE, LAYOUT_VERSION, TOPICS, StoreFolders, file_bases
 from .seals import Seals
@@ -121,6 +121,7 @@ class StartUp:
         self.again = report is not None
         self.report = report or Report()
         self.power_lost = False
+        self.index_kept_ms = 0
         self.seen: list[QueueSeen] = []
 
     def run(self, extra_queues: dict[str, int] | None = None) -> Report:
@@ -249,14 +250,13 @@ class StartUp:
     def _recover_queues(self, found: dict[str, int] | None) -> dict[str, int] | None:
         """Where dispatch begins; the progress that is true, None if all must be dispatched anew."""
         self._take_counts()
-        missing = self._missing(found) if found else ""
-        if found and not missing:
-            known = self._index_to_dispatch(found)
-            if known:
-                return known
-            missing = "an index file is damaged"
-        if not missing:
-            return found
+        if found is None:
+            return None
+        missing = self._missing(found)
+        known = None if missing else self._index_to_dispatch(found)
+        if known:
+            return known
+        missing = missing or "an index file is damaged"
         self._say(f"{missing}: queues and index are built anew from the commit log")
         self._look_at_queues(None)
         self._take_counts()
@@ -310,6 +310,7 @@ class StartUp:
             self.deletions.entries = 0  # no part of a count that is made anew
             self.deletions.write()
         published["dispatched"] = self.report.dispatched_from
+        self.index_kept_ms = kept_until(self.index, published)
         self.control.set_progress(published)
         dispatching = Dispatching(
             self.control,
@@ -352,7 +353,7 @@ class StartUp:
             noted = checkpoint.careful(
                 noted.physic_msg_timestamp,
                 noted.logics_msg_timestamp,
-                noted.index_msg_timestamp,
+                min(noted.index_msg_timestamp, self.index_kept_ms),
                 noted.confirm_phy_offset,
             )
         checkpoint.write(self.folders.root, noted)

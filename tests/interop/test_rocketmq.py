@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from e2e.harness import LONG, PYTHON, SMALL, StoreProcess, eventually
+from interop.indexes import check_index_files, put_again_by_rocketmq
 from interop.knowing import (
     Known,
     check_consumed,
@@ -133,8 +134,8 @@ def copy_of(written: Written, folder: Path) -> Path:
     )
 
 
-def check_look_ups(said: Said, known: list[Known], release: str) -> None:
-    assert check_keys(said, known) > 100
+def check_look_ups(said: Said, known: list[Known], release: str, twice: set[int]) -> None:
+    assert check_keys(said, known, twice) > 100
     assert check_times(said, known, exact=release.startswith("5.")) > 100
 
 
@@ -144,12 +145,16 @@ def read(
     """RocketMQ opens the store as we left it, which must be right, and goes on as `then` says: what
     it printed, and what is known of the messages now.
     """
-    queries = write_queries(rocketmq.folder / "queries", written.known)
+    assert check_index_files(path, written.settings, written.known, set()) == set()
+    again = put_again_by_rocketmq(path)
+    queries = write_queries(rocketmq.folder / "queries", written.known, sure=again)
     said = rocketmq.run(path, "start", "dump", queries, *then)
     assert said.one("load")["abortFilePresent"] == written.killed
     known = written.known + unanswered(said, written.known, written.counts)
     check_dump(said, known)
-    check_look_ups(said, known, rocketmq.release)
+    check_look_ups(said, known, rocketmq.release, again)
+    # What was there once when RocketMQ came: who put it twice was RocketMQ.
+    assert check_index_files(path, written.settings, known, again) == again
     return said, known
 
 
@@ -161,6 +166,7 @@ def exchange(
     """
     rocketmq = RocketMQ(release, folder, written.settings)
     path = copy_of(written, folder)
+    twice = put_again_by_rocketmq(path)
     said, known = read(written, path, rocketmq, "append", THEIRS, 11, theirs)
     if theirs == "stop":
         assert not said.one("stop")["abortFilePresent"]
@@ -177,10 +183,14 @@ def exchange(
         else:
             store.stop()
 
-    queries = write_queries(folder / "queries", known)
+    # Of what RocketMQ had put twice something may be left; nothing came to that.
+    twice = check_index_files(path, written.settings, known, twice)
+    again = put_again_by_rocketmq(path)
+    queries = write_queries(folder / "queries", known, sure=twice | again)
     said = rocketmq.run(path, "start", "dump", queries, "--halt")
     check_dump(said, known)
-    check_look_ups(said, known, release)
+    check_look_ups(said, known, release, twice | again)
+    check_index_files(path, written.settings, known, twice | again)
 
 
 def test_full_queue_files_are_dated_by_their_last_message(clean: Written) -> None:

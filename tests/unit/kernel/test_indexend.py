@@ -46,6 +46,17 @@ def halted(store: Store, path: Path, noted: Checkpoint) -> tuple[Store, Report]:
         checkpoint.write(root, noted)
     report = start(started, path)
     assert report.known_from == "RocketMQ's checkpoint"
+    with Folder.open(path) as root:
+        promised = checkpoint.read(root)
+    assert promised is not None
+    for name in started.index.names():
+        # What RocketMQ would take to be durable after a power cut must have been so before.
+        if started.index.end_time(name) <= promised.index_msg_timestamp:
+            assert started.index.end_time(name) <= noted.index_msg_timestamp
+            assert name in store.index.names()
+            fields = index_fields(started.index, name)
+            assert fields is not None
+            assert fields["end_offset"] < report.dispatched_from
     return started, report
 
 
