@@ -141,6 +141,16 @@ def _about(text: bytes, count: int, where: str) -> About:
     return about
 
 
+def _beyond(window: memoryview, offset: int) -> set[int]:
+    """Messages behind `offset` that a window says are acknowledged. Most windows say nothing, and
+    there are thousands: they cost a comparison.
+    """
+    if window.tobytes() == bytes(window.nbytes):
+        return set()
+    high = offset + len(window)
+    return {word - 1 for word in window.tolist() if offset < word <= high}
+
+
 class AckReader:
     """The registry's view of one ack file, by reading. Raises Corrupt, FileNotFoundError."""
 
@@ -159,16 +169,16 @@ class AckReader:
                 text = disk.read_at(fd, length, _ABOUT_AT)
         self.about = _about(text, self._count, self._where)
 
-    def _words(self, fd: int, at: int, count: int) -> list[int]:
+    def _words(self, fd: int, at: int, count: int) -> memoryview:
         data = disk.read_at(fd, 8 * count, at)
         if len(data) != 8 * count:
             raise Corrupt(self._where, at, "the file was shortened")
-        return memoryview(data).cast("Q").tolist()
+        return memoryview(data).cast("Q")
 
     def offsets(self) -> list[int]:
         """The queues' offsets, in the order of `about.queues`."""
         with self._folder.file(_name(self.number)) as fd:
-            return self._words(fd, self._offsets_at, self._count)
+            return self._words(fd, self._offsets_at, self._count).tolist()
 
     def progress(self) -> dict[Queue, Progress]:
         """How far the member is in each queue. The offsets are read first: what a window says of
@@ -179,11 +189,8 @@ class AckReader:
             offsets = self._words(fd, self._offsets_at, self._count)
             for i, queue in enumerate(self.about.queues):
                 at = self._windows_at + 8 * i * self._window
-                low, high = offsets[i], offsets[i] + self._window
                 words = self._words(fd, at, self._window)
-                found[queue] = Progress(
-                    low, frozenset(word - 1 for word in words if low < word <= high)
-                )
+                found[queue] = Progress(offsets[i], frozenset(_beyond(words, offsets[i])))
         return found
 
 
@@ -207,11 +214,7 @@ class AckWriter:
     def beyond(self, i: int) -> set[int]:
         """Messages of queue `i` behind its offset that are acknowledged."""
         at = self._windows_at + i * self.window
-        low = self.offset(i)
-        high = low + self.window
-        return {
-            word - 1 for word in self._words[at : at + self.window].tolist() if low < word <= high
-        }
+        return _beyond(self._words[at : at + self.window], self.offset(i))
 
     def mark(self, i: int, queue_offset: int) -> None:
         """Message `queue_offset` of queue `i`, less than `window` behind its offset, is
