@@ -9,7 +9,7 @@ from .client._future import SendFuture
 from .client._message import Message
 from .client.admin import Admin, TopicInfo
 from .client.consumer import Consumer
-from .client.errors import SendTimeout, SessionLost, StoreClosed
+from .client.errors import SendTimeout, SessionLost, StoreClosed, TopicDeleted
 from .client.group import GroupConsumer
 from .client.group_admin import GroupInfo, GroupState, MemberInfo, QueueProgress
 from .client.listening import Listener
@@ -57,6 +57,7 @@ __all__ = [
     "StoreClosed",
     "StoreError",
     "StoreReader",
+    "TopicDeleted",
     "TopicInfo",
 ]
 __version__ = "0.1.0"

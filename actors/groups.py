@@ -10,27 +10,29 @@ hears of it: what a registry knows of its members its successor finds there.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..store import acks, offsets_json
+from ..store import acks
 from ..store.acks import About, Queue
 from ..store.assignment import average
 from ..store.commitlog import disk_full
 from ..store.names import retry_topic, validate_group
-from ..store.offsets_json import GroupConfig
 from ..store.status import PutMessageStatus
 from .frame import World
+from .group_configs import GroupConfigs
 from .progress import GroupProgress, broadcast_key
 from .system_topics import SystemTopics
 from .topics import Refused
 
 CLUSTERING, BROADCASTING = "clustering", "broadcasting"
-# Members often come many at once: one division of the queues serves all.
+# Members often come many at once: one division of the queues serves all. It costs each member some
+# requests, so the more there are, the longer it waits.
 _REBALANCE_DELAY_S = 0.02
+_MEMBER_DELAY_S = 0.0005
+_MOST_DELAY_S = 0.5
 _REVOKE_AT_ONCE = 500  # queues named in one packet
 _PAGE = 200
 
@@ -70,13 +72,11 @@ class Groups:
         self.topics = topics
         self.expel = expel
         self.progress = GroupProgress(world, logger)
-        self.config_path = os.path.join(world.folders.config.path, offsets_json.GROUPS_FILE)
-        self.configs, problems = offsets_json.load_groups(self.config_path)
-        for problem in problems:
-            logger.error("consumer groups", problem=problem)
+        self.configs = GroupConfigs(world.folders.config, logger)
         self.members: dict[int, Member] = {}
         self.due: dict[str, float] = {}  # group -> when to divide its queues anew
         self.save_at = time.monotonic()
+        self.topics_seen = self.table.topic_count
         indexes = {s.number: s.index for s in world.sessions.values() if not s.closing}
         for reader in self.progress.take_over(indexes):
             about = reader.about
@@ -122,7 +122,7 @@ class Groups:
         filters = {str(t): (str(f[0]), str(f[1])) for t, f in request["filters"].items()}
         if session in self.members:
             return {"ok": True}
-        config = self.config(group)
+        config = self.configs.get(group)
         if not config.consume_enable:
             raise _refuse(f"group {group} may not consume (consumeEnable is false)")
         if model == BROADCASTING and not config.consume_broadcast_enable:
@@ -166,6 +166,8 @@ class Groups:
         last = start["from"] == "last" and not self.progress.has_topic(key, topic)
         offsets = start.get("offsets", {}).get(topic, {})
         for queue_id, slot in enumerate(found.slots[: found.read_queue_nums]):
+            if self.progress.knows(key, (topic, queue_id)):
+                continue
             word = self.table.queue_word(slot, "max_offset" if last else "min_offset")
             at = int(offsets.get(str(queue_id), word.load()))
             self.progress.begin(key, (topic, queue_id), max(0, at))
@@ -204,9 +206,10 @@ class Groups:
             return
         freed = member.owned - owned
         queues = sorted(owned)
+        topics = {topic: self.table.find(topic) for topic in {topic for topic, _ in queues}}
         ends = []
         for topic, queue_id in queues:
-            found = self.table.find(topic)
+            found = topics[topic]
             assert found is not None, "topics that go are taken out of targets at once"
             ends.append(self.table.queue_word(found.slots[queue_id], "max_offset").load())
             self.control.watch(found.slots[queue_id])
@@ -237,7 +240,9 @@ class Groups:
     # -- dividing
 
     def _divide_soon(self, group: str) -> None:
-        self.due.setdefault(group, time.monotonic() + _REBALANCE_DELAY_S)
+        if group not in self.due:
+            delay = _REBALANCE_DELAY_S + len(self._of(group)) * _MEMBER_DELAY_S
+            self.due[group] = time.monotonic() + min(_MOST_DELAY_S, delay)
 
     def topic_changed(self, topic: str, *, deleted: bool) -> None:
         """A topic has other queues or permissions than before, or is gone. One of the same name has
@@ -275,9 +280,18 @@ class Groups:
             if member.owned != member.target:
                 self.table.notify(member.index)
 
+    def _notice_topics(self) -> None:
+        """A topic that was deleted and is made again has queues for who still reads that name."""
+        for index in range(self.topics_seen, self.table.topic_count):
+            name = self.table.topic_name(index)
+            for group in {m.about.group for m in self.members.values() if name in m.about.filters}:
+                self._divide_soon(group)
+        self.topics_seen = self.table.topic_count
+
     def tick(self) -> None:
         """Whatever is due: dividing queues, putting out who does not answer, saving."""
         now = time.monotonic()
+        self._notice_topics()
         for group in [g for g, at in self.due.items() if at <= now]:
             del self.due[group]
             self._divide(group)
@@ -298,8 +312,7 @@ class Groups:
         return max(0.0, min([*self.due.values(), self.save_at]) - time.monotonic())
 
     def save(self) -> None:
-        every = self.settings.flush_consumer_offset_interval_ms / 1000
-        self.save_at = time.monotonic() + every
+        self.save_at = time.monotonic() + self.settings.flush_consumer_offset_interval_ms / 1000
         try:
             self.progress.save()
         except OSError as error:
@@ -314,18 +327,6 @@ class Groups:
             self.table.notify(member.index)
 
     # -- administration
-
-    def config(self, group: str) -> GroupConfig:
-        """How a group consumes; RocketMQ's defaults are noted for one that is new."""
-        found = self.configs.get(group)
-        if found is None:
-            found = self.configs[group] = GroupConfig(group)
-            self._save_configs()
-        return found
-
-    def _save_configs(self) -> None:
-        self.configs.data_version = self.configs.data_version.next(int(time.time() * 1000))
-        offsets_json.save_groups(self.config_path, self.configs)
 
     def page(self, after: str) -> dict[str, Any]:
         """Names of up to 200 groups behind `after`, in order, with how many members each has."""
@@ -391,7 +392,6 @@ class Groups:
         if self._of(group):
             raise _refuse(f"group {group} has members: stop them first")
         self.progress.forget(group)
-        if self.configs.pop(group, None) is not None:
-            self._save_configs()
+        self.configs.forget(group)
         self.save()
         return {"ok": True}

@@ -124,6 +124,10 @@ class GroupProgress:
             self.known[group, *queue] = Progress(offset)
             self.changed = True
 
+    def knows(self, group: str, queue: Queue) -> bool:
+        """Whether the group has begun in the queue."""
+        return (group, *queue) in self.known
+
     def has_topic(self, group: str, topic: str) -> bool:
         return any(g == group and t == topic for g, t, _ in self.known)
 

@@ -66,6 +66,7 @@ class Registry(Actor):
         while not self.stopping:
             self.beat()
             for key, _ in self.selector.select(self._patience()):
+                self.beat()  # a thousand requests may wait
                 if key.fileobj is self.world.listener:
                     self._accept()
                 elif key.fileobj is self.inbox:

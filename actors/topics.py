@@ -218,6 +218,8 @@ class Topics:
                 self.deletions.decide(name, self.control.load("wrote"), self._entries(topic))
             fault("registry:decided")
             altering.retire(table, topic.index)
+            for slot in topic.slots:  # who sleeps until a message comes is to hear of it
+                self.control.arrival(slot).wake()
             self._await_round("reput")
             self.configs.pop(name, None)
             self._save_now()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +11,11 @@ import click
 from ..client.admin import Admin
 from ..client.reader import StoreReader
 from .common import json_option, put_json, say, store_option
+from .look import plain_table
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from ..client.group_admin import GroupState
 
 _GROUPS_EPILOG = """\b
@@ -51,8 +53,10 @@ def groups(group: str | None, store: Path, *, as_json: bool) -> None:
     if as_json:
         put_json([_summary(state) for state in states], indent=2)
         return
-    rows = [(s.name, f"{len(s.members):,}", f"{len(s.queues):,}", f"{s.lag:,}") for s in states]
-    _print("", ("Group", "Members", "Queues", "Diff"), rows, right=(1, 2, 3))
+    table = plain_table("", "Group", "Members", "Queues", "Diff", right=(1, 2, 3))
+    for s in states:
+        table.add_row(s.name, f"{len(s.members):,}", f"{len(s.queues):,}", f"{s.lag:,}")
+    _print(table)
 
 
 def _summary(state: GroupState) -> dict[str, Any]:
@@ -70,22 +74,17 @@ def _show(state: GroupState, *, as_json: bool) -> None:
         members = [dataclasses.asdict(member) for member in state.members]
         put_json({**_summary(state), "queues": queues, "members": members}, indent=2)
         return
-    _print(
-        f"Group {state.name}",
-        ("Topic", "QID", "Broker Offset", "Consumer Offset", "Diff", "Member"),
-        [
-            (q.topic, str(q.queue_id), f"{q.end:,}", f"{q.offset:,}", f"{q.lag:,}", _who(q.member))
-            for q in state.queues
-        ],
-        right=(1, 2, 3, 4),
-    )
+    columns = ("Topic", "QID", "Broker Offset", "Consumer Offset", "Diff", "Member")
+    table = plain_table(f"Group {state.name}", *columns, right=(1, 2, 3, 4))
+    for q in state.queues:
+        numbers = (f"{number:,}" for number in (q.end, q.offset, q.lag))
+        table.add_row(q.topic, str(q.queue_id), *numbers, _who(q.member))
+    _print(table)
     print()
-    _print(
-        "Members",
-        ("Member", "Model", "Instance", "Queues"),
-        [(_who(m.session), m.model, m.instance or "-", str(m.queues)) for m in state.members],
-        right=(3,),
-    )
+    table = plain_table("Members", "Member", "Model", "Instance", "Queues", right=(3,))
+    for m in state.members:
+        table.add_row(_who(m.session), m.model, m.instance or "-", str(m.queues))
+    _print(table)
     print(f"\nDiff total: {state.lag:,}")
 
 
@@ -93,18 +92,9 @@ def _who(session: int) -> str:
     return f"{session:x}" if session else "-"
 
 
-def _print(
-    title: str, columns: tuple[str, ...], rows: Sequence[tuple[str, ...]], *, right: tuple[int, ...]
-) -> None:
-    from rich import box
+def _print(table: Table) -> None:
     from rich.console import Console
-    from rich.table import Table
 
-    table = Table(title=title or None, title_justify="left", box=box.SIMPLE_HEAD, show_edge=False)
-    for i, name in enumerate(columns):
-        table.add_column(name, justify="right" if i in right else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*row)
     Console(highlight=False, markup=False).print(table)
 
 
@@ -153,8 +143,16 @@ def _place(reader: StoreReader, topic: str, queue: int, to: str) -> int:
 @click.command("delete-group", short_help="Forget a consumer group that has no members.")
 @click.argument("group")
 @store_option
-def delete_group(group: str, store: Path) -> None:
-    """Forget the consumer group GROUP: where it is in each queue, and how it consumes."""
+@json_option
+def delete_group(group: str, store: Path, *, as_json: bool) -> None:
+    """Forget the consumer group GROUP: where it is in each queue, and how it consumes.
+
+    A group that has members is refused; forgetting one that there is not is no error.
+    """
     with Admin(store) as admin:
+        known = any(found.name == group for found in admin.groups())
         admin.delete_group(group)
-    say(f"group {group} is gone")
+    if as_json:
+        put_json({"group": group, "deleted": known})
+    else:
+        say(f"group {group} is forgotten" if known else f"there is no consumer group {group}")

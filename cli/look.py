@@ -76,11 +76,16 @@ def status(store: Path, *, as_json: bool) -> None:
         say("silo: the disk is too full: the store takes no messages until there is space")
 
 
-def _table(title: str, *columns: str, right: tuple[int, ...] = ()) -> Table:
+def plain_table(title: str, *columns: str, right: tuple[int, ...] = ()) -> Table:
+    """A table for the terminal; without a title "" none is printed. `right` are columns of
+    numbers.
+    """
     from rich import box
     from rich.table import Table
 
-    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
+    table = Table(
+        title=title or None, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD
+    )
     table.show_edge = False
     for i, name in enumerate(columns):
         table.add_column(name, justify="right" if i in right else "left", overflow="fold")
@@ -88,7 +93,7 @@ def _table(title: str, *columns: str, right: tuple[int, ...] = ()) -> Table:
 
 
 def _positions(found: dict[str, Any]) -> Table:
-    table = _table("Commit log (bytes)", "position", "offset", "behind", right=(1, 2))
+    table = plain_table("Commit log (bytes)", "position", "offset", "behind", right=(1, 2))
     behind = {
         "flushed": found["flush_behind_bytes"],
         "dispatched": found["dispatch_behind_bytes"],
@@ -100,7 +105,7 @@ def _positions(found: dict[str, Any]) -> Table:
 
 
 def _counts(found: dict[str, Any]) -> Table:
-    table = _table("Since the start", "count", "value", right=(1,))
+    table = plain_table("Since the start", "count", "value", right=(1,))
     for name, label in (
         ("records", "messages appended"),
         ("rejected", "messages refused"),
@@ -115,7 +120,7 @@ def _counts(found: dict[str, Any]) -> Table:
 
 
 def _disk(found: dict[str, Any]) -> Table:
-    table = _table("Disk", "what", "value", right=(1,))
+    table = plain_table("Disk", "what", "value", right=(1,))
     for name, label in (("log_used_percent", "commit log"), ("queue_used_percent", "queues")):
         used = found["disk"][name]
         table.add_row(f"disk of the {label}, used", "-" if used is None else f"{used} %")
@@ -128,7 +133,7 @@ def _disk(found: dict[str, Any]) -> Table:
 
 
 def _processes(found: dict[str, Any]) -> Table:
-    table = _table("Processes", "process", "pid", "starts", "state", "up", right=(1, 2, 4))
+    table = plain_table("Processes", "process", "pid", "starts", "state", "up", right=(1, 2, 4))
     now = time.time()
     for name, process in found["processes"].items():
         up = duration(now - process["started_ms"] / 1000) if process["pid"] else "-"
@@ -138,7 +143,7 @@ def _processes(found: dict[str, Any]) -> Table:
 
 
 def _start_up(found: dict[str, Any]) -> Table:
-    table = _table("Start-up", "what", "value", right=(1,))
+    table = plain_table("Start-up", "what", "value", right=(1,))
     for name, value in found["start_up"].items():
         if isinstance(value, bool):
             shown = "yes" if value else "no"
@@ -262,8 +267,7 @@ def show(name: str, store: Path, *, as_json: bool) -> None:
     order = ", ordered" if topic.order else ""
     console.print(f"{name}: perm {topic.perm} ({_may(topic.perm)}){order}", soft_wrap=True)
     right = (0, 1, 2, 3)
-    table = _table("", "qid", "min offset", "max offset", "messages", "used by", right=right)
-    table.title = None
+    table = plain_table("", "qid", "min offset", "max offset", "messages", "used by", right=right)
     for queue in topic.queues:
         users = [
             word for word, used in (("consumers", queue.read), ("producers", queue.write)) if used
@@ -327,8 +331,7 @@ def _print_topics(store: Path, *, as_json: bool) -> None:
         return
     from rich.console import Console
 
-    table = _table("", "topic", "queues", "may", "messages", right=(1, 3))
-    table.title = None
+    table = plain_table("", "topic", "queues", "may", "messages", right=(1, 3))
     for topic in found:
         table.add_row(topic.topic, _queues(topic), _may(topic.perm), f"{topic.messages:,}")
     Console(highlight=False, markup=False).print(table)

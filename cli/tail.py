@@ -10,7 +10,9 @@ from pathlib import Path
 import click
 
 from ..client.consumer import Consumer, Start
+from ..client.group import GroupConsumer
 from ..client.received import MessageView
+from ..client.subscription import Sql
 from ..store.filters import FilterError, MessageFilter, sql_filter, tag_filter
 from ..store.names import validate_topic
 from .common import json_option, printable, put_json, put_line, store_option
@@ -24,13 +26,21 @@ Examples:
   silo tail orders --sql "price > 10 AND TAGS IN ('drinks')"
   silo tail orders --queue 2 --from 1000 --max 10
   silo tail orders --body-only > bodies.txt
+  silo tail orders --group readers -f
 
 \b
 A readable line is QUEUE@OFFSET, store time, tags, keys, body. Bytes that are not printable UTF-8
 are escaped in it; --json has "body" for UTF-8 and "body_base64" for anything else.
+
+\b
+With --group NAME this command is a member of that consumer group while it runs: it gets its share
+of the messages, those that came back too, and acknowledges what it printed. --from says where a
+group begins that is new; --tag and --sql are the group's own filter.
 """
 _BATCH = 256
 _WAIT_S = 1.0
+# Within this time other members have given a new one its queues.
+_JOIN_S = 2.0
 
 
 def _start(value: str) -> Start:
@@ -59,6 +69,7 @@ def _start(value: str) -> Start:
     metavar="earliest|latest|OFFSET",
     help="Where to begin.  [default: earliest, with --follow latest]",
 )
+@click.option("--group", metavar="NAME", help="Read as a member of this consumer group.")
 @click.option("-f", "--follow", is_flag=True, help="Wait for more messages until Ctrl-C.")
 @click.option("--max", "limit", type=click.IntRange(min=1), help="End after so many messages.")
 @click.option(
@@ -84,6 +95,7 @@ def tail(
     topic: str,
     store: Path,
     queues: tuple[int, ...],
+    group: str | None,
     start: Start | None,
     limit: int | None,
     tags: tuple[str, ...],
@@ -105,9 +117,15 @@ def tail(
         put = _put_escaped_body if sys.stdout.isatty() else _put_body
     else:
         put = _put_readable
+    if group is not None and queues:
+        raise click.UsageError("--group and --queue exclude each other: the group has its queues")
     try:
         if not follow:
             await_dispatch(store)
+        if group is not None:
+            with _join(store, group, topic, start, wanted) as member:
+                _print_shared(member, put, limit, follow=follow)
+            return Exit.OK
         try:
             consumer = Consumer(store, topic, queues=queues or None, offset=start)
         except ValueError as error:
@@ -118,6 +136,45 @@ def tail(
     except KeyboardInterrupt:
         return Exit.INTERRUPTED
     return Exit.OK
+
+
+def _join(
+    store: Path, group: str, topic: str, start: Start, wanted: MessageFilter
+) -> GroupConsumer:
+    if isinstance(start, int):
+        raise click.UsageError("--group takes --from earliest or latest; see silo reset-offset")
+    kind, expression = wanted.describe()
+    return GroupConsumer(
+        store,
+        group,
+        {topic: Sql(expression) if kind == "SQL92" else expression},
+        start="first" if start == "earliest" else "last",
+        auto_ack=False,
+    )
+
+
+def _print_shared(
+    member: GroupConsumer,
+    put: Callable[[MessageView], None],
+    limit: int | None,
+    *,
+    follow: bool,
+) -> None:
+    """Prints what the group has for this member; what is not written out stays unacknowledged."""
+    printed = 0
+    patience = _JOIN_S
+    while limit is None or printed < limit:
+        most = _BATCH if limit is None else min(_BATCH, limit - printed)
+        found = member.poll(most, _WAIT_S if follow else patience)
+        if not found and not follow:
+            return
+        if found:
+            patience = _WAIT_S / 10
+        for message in found:
+            put(message)
+        sys.stdout.flush()
+        member.ack(found)
+        printed += len(found)
 
 
 def _filter(tags: tuple[str, ...], sql: str | None) -> MessageFilter:

@@ -14,7 +14,7 @@ from libc.string cimport memset
 
 from ..store.errors import Corrupt
 from ..store.ids import Host
-from ..store.properties import decode_properties
+from ..store.properties import RETRY_TOPIC, decode_properties
 from ..store.record import decode_record
 
 cdef extern from "shm/words.h" nogil:
@@ -167,6 +167,14 @@ cdef class MessageView:
         return PyUnicode_DecodeUTF8(
             <char *>self.at + self.m.topic_at, self.m.topic_length, "replace"
         )
+
+    @property
+    def origin_topic(self):
+        """Where it was sent: `topic`, unless it came back or is dead (RETRY_TOPIC)."""
+        cdef str topic = self.topic
+        if topic.startswith("%"):
+            return self.properties.get(RETRY_TOPIC, topic)
+        return topic
 
     @property
     def properties(self):

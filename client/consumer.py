@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 _Found = TypeVar("_Found")
 
+# Asleep, a consumer looks this often whether a store that was killed still lives.
+_TICK_S = 5.0
+
 Start = Literal["earliest", "latest"] | int
 
 
@@ -43,7 +46,8 @@ class Consumer:
     where it has one, its structure): `poll` returns what is good before a damaged one, and raises
     Corrupt at it; `seek` behind it goes on. That costs several microseconds a message.
 
-    Raises StoreClosed when no store runs there, IllegalMessage when the topic does not exist.
+    Raises StoreClosed when no store runs there, IllegalMessage when the topic does not exist;
+    `poll` TopicDeleted when it was deleted, also if there is a new one of that name.
     """
 
     def __init__(
@@ -160,7 +164,7 @@ class Consumer:
                     f"the store at {self._link.path} stopped; everything in it was read"
                 )
             self._source.relax()
-            wait_any(self._words, seen, min(left, 1.0))
+            wait_any(self._words, seen, min(left, _TICK_S))
 
     def _take(self, limit: int) -> list[MessageView]:
         found: list[MessageView] = []
@@ -180,7 +184,7 @@ class Consumer:
         """Every message, for ever; ends when the store stops."""
         while True:
             try:
-                found = self.poll(256, 1.0)
+                found = self.poll(256, _TICK_S)
             except StoreClosed:
                 return
             yield from found

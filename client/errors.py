@@ -19,3 +19,9 @@ class SessionLost(StoreClosed):
     """The store closed this session alone: its ring made no sense, or a consumer kept a queue that
     it was to give back.
     """
+
+
+class TopicDeleted(StoreError, LookupError):
+    """The topic that is read here was deleted. One of the same name that was made since is another
+    topic: open it anew.
+    """

@@ -6,16 +6,19 @@ import os
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
 from ..shm._words import Word, wait_any
 from ..shm.control import StoreState
 from ..store.acks import Queue
+from ..store.columns import COLUMNS, arrow, mask_of
 from ..store.names import retry_topic
-from .errors import SessionLost, StoreClosed
+from .batches import next_batch
+from .errors import SessionLost, StoreClosed, TopicDeleted
 from .held import Held
+from .iterating import TICK_S, Iterated
 from .listening import Listener
 from .membership import Membership
 from .producer import Producer
@@ -25,12 +28,13 @@ from .session import Connection, HungUp
 from .source import Source
 from .subscription import Selection, Subscription, expressions, start_request
 
-# Asleep, a member looks this often whether a store that was killed still lives.
-_TICK_S = 5.0
-_AT_ONCE = 256
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_Found = TypeVar("_Found")
 
 
-class GroupConsumer:
+class GroupConsumer(Iterated):
     """A member of the consumer group `group` of the store in folder `store`.
 
     `subscribe` is a topic, several, or a mapping from topic to filter: a tag expression
@@ -152,22 +156,62 @@ class GroupConsumer:
         """
         if max_messages < 1:
             raise ValueError(f"max_messages={max_messages}: at least 1")
+        self._begin_poll()
+        return self._fetch(max_messages, timeout, max_bytes, hand_out=not self.auto_ack)
+
+    def _begin_poll(self) -> None:
         if self._listener is not None:
             raise RuntimeError("this consumer listens: its messages go to the callback")
         if self.auto_ack:
             self.ack_polled()
-        return self._fetch(max_messages, timeout, max_bytes, hand_out=not self.auto_ack)
+
+    def poll_arrow(
+        self,
+        max_messages: int = 16_384,
+        timeout: float = 0.0,
+        *,
+        columns: Iterable[str] = COLUMNS,
+        max_bytes: int = 4 << 20,
+    ) -> pa.RecordBatch:
+        """As `poll`, but a pyarrow.RecordBatch with a row for each message, made without a Python
+        object for any: see `Consumer.poll_arrow`. It is acknowledged as a whole, by the next call
+        (`poll` or this) with `auto_ack`, by `ack_polled` else. Filters apply as everywhere; tags
+        cost little, and an SQL expression is evaluated row by row in Python.
+        """
+        if max_messages < 1 or max_bytes < 1:
+            raise ValueError(f"max_messages={max_messages}, max_bytes={max_bytes}: at least 1")
+        arrow()
+        names = tuple(columns)
+        mask_of(names)
+        self._begin_poll()
+
+        def take() -> pa.RecordBatch:
+            order = self._next_turn()
+            batch, read = next_batch(order, self._selections, names, max_messages, max_bytes)
+            self._read += read
+            return batch
+
+        return self._until(take, lambda batch: batch.num_rows > 0, timeout)
 
     def _fetch(
         self, limit: int, timeout: float, max_bytes: int = sys.maxsize, *, hand_out: bool
     ) -> list[MessageView]:
+        def take() -> list[MessageView]:
+            return self._gather(limit, max_bytes, hand_out=hand_out)
+
+        return self._until(take, bool, timeout)
+
+    def _until(
+        self, take: Callable[[], _Found], is_enough: Callable[[_Found], bool], timeout: float
+    ) -> _Found:
+        """What `take` finds, as soon as that is enough, or time is up."""
         deadline = time.monotonic() + timeout
         while True:
             with self.lock:
                 words, seen, settled = self.keep_up()
-                found = self._gather(limit, max_bytes, hand_out=hand_out)
+                found = take()
             left = deadline - time.monotonic()
-            if found or left <= 0:
+            if is_enough(found) or left <= 0:
                 return found
             self.sleep(words, seen, left if settled else 0.01)
 
@@ -178,7 +222,7 @@ class GroupConsumer:
         self._check_alive()
         with self.lock:
             self._source.relax()
-        wait_any(words, seen, min(timeout_s, _TICK_S))
+        wait_any(words, seen, min(timeout_s, TICK_S))
 
     def rouse(self) -> None:
         """Wakes who sleeps on this consumer."""
@@ -197,9 +241,7 @@ class GroupConsumer:
 
     def _gather(self, limit: int, max_bytes: int, *, hand_out: bool) -> list[MessageView]:
         found: list[MessageView] = []
-        order = self.order
-        for i in range(len(order)):
-            held = order[(self._turn + i) % len(order)]
+        for held in self._next_turn():
             messages = self.read(held, limit - len(found), max_bytes, hand_out=hand_out)
             if not messages:
                 continue
@@ -209,8 +251,13 @@ class GroupConsumer:
                 max_bytes -= sum(message.size for message in messages)
             if len(found) >= limit or max_bytes <= 0:
                 break
-        self._turn += 1
         return found
+
+    def _next_turn(self) -> list[Held]:
+        """The queues, each time another one first."""
+        turn = self._turn % max(1, len(self.order))
+        self._turn += 1
+        return self.order[turn:] + self.order[:turn]
 
     def read(
         self, held: Held, limit: int, max_bytes: int, *, hand_out: bool = True
@@ -221,7 +268,10 @@ class GroupConsumer:
         selection = self._selections[held.queue[0]]
         while True:
             before = held.cursor.next
-            messages = selection.chosen(held.read(limit, selection.codes, max_bytes))
+            try:
+                messages = selection.chosen(held.read(limit, selection.codes, max_bytes))
+            except TopicDeleted:
+                return []  # the store is about to take the queue back
             if messages and hand_out:
                 held.hand_out(messages)
             if messages or held.cursor.next == before:
@@ -281,36 +331,6 @@ class GroupConsumer:
             if self._producer is None:
                 self._producer = Producer(self.store)
             return self._producer
-
-    def __iter__(self) -> Iterator[MessageView]:
-        """Every message, for ever; ends when the store stops. With `auto_ack` a message is
-        acknowledged when the next one is asked for.
-        """
-        while True:
-            try:
-                found = self._fetch(_AT_ONCE, _TICK_S, hand_out=True)
-            except StoreClosed:
-                return
-            for message in found:
-                yield message
-                if self.auto_ack:
-                    self.ack(message)
-
-    async def __aiter__(self) -> AsyncIterator[MessageView]:
-        """As iteration, for asyncio: waits in a thread, so that the loop goes on."""
-        import asyncio  # only who uses it pays for it
-
-        while True:
-            try:
-                found = self._fetch(_AT_ONCE, 0.0, hand_out=True) or await asyncio.to_thread(
-                    self._fetch, _AT_ONCE, 1.0, hand_out=True
-                )
-            except StoreClosed:
-                return
-            for message in found:
-                yield message
-                if self.auto_ack:
-                    self.ack(message)
 
     def listen(
         self,

@@ -58,6 +58,17 @@ class Held:
         """These are with the caller, who is to acknowledge each."""
         self.out.extend(m.queue_offset for m in messages)
 
+    def hold(self, queue_offset: int) -> None:
+        """What was read from here on is with the caller as a whole: the offset stays here until
+        `acknowledge_all`.
+        """
+        self.out.append(queue_offset)
+
+    def release(self) -> None:
+        """Undoes the last `hold`: nothing that was read from there on was handed out."""
+        self.out.pop()
+        self.settle()
+
     def is_out(self, queue_offset: int) -> bool:
         """Whether the message was handed out and is not acknowledged."""
         out = self.out

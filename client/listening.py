@@ -13,13 +13,13 @@ from ..store.acks import Queue
 from ..store.errors import StoreError
 from .errors import StoreClosed
 from .held import Held
+from .iterating import TICK_S
 from .received import MessageView
 
 if TYPE_CHECKING:
     from .group import GroupConsumer
 
 _BATCH = 32
-_TICK_S = 5.0
 _RETRY_S = 1.0
 _Task = tuple[Held, list[MessageView]]
 
@@ -152,7 +152,7 @@ class Listener:
         """Until a suspended queue goes on."""
         now = time.monotonic()
         due = [held.resume_at - now for held in self.consumer.order if held.again]
-        return max(0.0, min([*due, _TICK_S]))
+        return max(0.0, min([*due, TICK_S]))
 
     def let_go(self, queues: list[Queue]) -> bool:
         """The consumer is to give these queues back: whether no callback is at work on them. For

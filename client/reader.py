@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import errno
+import functools
 import os
+import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Final, Literal, Self, TypeAlias
+from typing import Concatenate, Final, Literal, ParamSpec, Self, TypeAlias, TypeVar
 
 from ..store import key_lookup, reads, time_lookup
 from ..store.consumequeue import ENTRY_SIZE
@@ -40,9 +43,29 @@ class GetMessageResult:
     max_offset: int
 
 
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+
+def _in_turn(
+    method: Callable[Concatenate[StoreReader, _P], _T],
+) -> Callable[Concatenate[StoreReader, _P], _T]:
+    """One thread at a time: what is mapped, and for which queues, is common to all."""
+
+    @functools.wraps(method)
+    def locked(self: StoreReader, /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        with self.lock:
+            return method(self, *args, **kwargs)
+
+    return locked
+
+
 class StoreReader:
     """Answers from the store in folder `store`, by mapping its files: no process is asked for a
-    message. It sees what has been dispatched. One thread at a time may use it.
+    message. It sees what has been dispatched. Threads may share it: they take turns.
+
+    Who reads a queue on and on, each time from the `next_begin_offset` of the last, has the old
+    commit-log file in which that is kept for a while when its time has come, as a `Consumer` has.
 
     A question that makes no sense (unknown topic, queue or offset out of range, negative or future
     time, malformed id, a limit below 1) raises IllegalQuery, a message that is not there
@@ -50,11 +73,14 @@ class StoreReader:
     """
 
     def __init__(self, store: str | os.PathLike[str]) -> None:
+        self.lock = threading.RLock()
         self._store = ServedStore(store)
         self._log = self._store.log
+        self._goes_on = ("", 0, 0)  # what a read that goes on asks for
 
     # -- a queue, from an offset on
 
+    @_in_turn
     def get_message(
         self,
         topic: str,
@@ -90,11 +116,14 @@ class StoreReader:
                 entries = queue.entries(offset, min(end - offset, reads.scan_count(max_messages)))
                 break
             except FileNotFoundError:
+                queue.check_topic()
                 if queue.least > offset:
                     continue  # clean moves the beginning, then removes the file: look again
                 behind = reads.next_queue_file(offset, queue.file_size)
                 status = GetMessageStatus.OFFSET_FOUND_NULL
                 return GetMessageResult(status, [], behind, least, end)
+        if (topic, queue_id, offset) == self._goes_on:
+            self._store.lease(entries[0][0])
         batch = reads.collect(
             entries,
             self._log.part,
@@ -108,8 +137,10 @@ class StoreReader:
             path=self._log.path,
             wanted=filter,
         )
+        self._goes_on = (topic, queue_id, batch.next)
         return GetMessageResult(batch.status, batch.messages, batch.next, least, end)
 
+    @_in_turn
     def at(self, topic: str, queue_id: int, queue_offset: int) -> MessageView:
         """The message at a queue offset."""
         check_number("queue_offset", queue_offset)
@@ -135,6 +166,7 @@ class StoreReader:
 
     # -- by address, id and key
 
+    @_in_turn
     def look_at(self, physical_offset: int) -> MessageView:
         """The message whose record begins at an address of the commit log."""
         self._store.check_open()
@@ -153,6 +185,7 @@ class StoreReader:
             raise MessageNotFound(f"no message begins at commit-log offset {physical_offset}")
         return found
 
+    @_in_turn
     def by_message_id(self, message_id: str) -> MessageView:
         """The message with an offset message id (32 or 56 hex digits: store host and commit-log
         offset).
@@ -169,12 +202,14 @@ class StoreReader:
             )
         return found
 
+    @_in_turn
     def by_unique_key(self, topic: str, key: str) -> list[MessageView]:
         """The messages with a UNIQ_KEY, oldest first: one, or more where it was sent again."""
         self._store.topic(topic)
         query = self._key_query(topic, key, FOREVER, 0, FOREVER)
         return key_lookup.matching(self._store.index_files(), query, self._message, unique=True)
 
+    @_in_turn
     def by_key(
         self,
         topic: str,
@@ -229,6 +264,7 @@ class StoreReader:
 
     # -- offsets and times
 
+    @_in_turn
     def offset_at_time(
         self,
         topic: str,
@@ -297,14 +333,17 @@ class StoreReader:
             )
         )
 
+    @_in_turn
     def min_offset(self, topic: str, queue_id: int) -> int:
         """Queue offset of the first message that is still there."""
         return self._store.queue(topic, queue_id).least
 
+    @_in_turn
     def max_offset(self, topic: str, queue_id: int) -> int:
         """Queue offset behind the last dispatched message."""
         return self._store.queue(topic, queue_id).end
 
+    @_in_turn
     def earliest_time(self, topic: str, queue_id: int) -> int | None:
         """Store time (epoch ms) of a queue's first message; None without one."""
         queue = self._store.queue(topic, queue_id)
@@ -325,6 +364,7 @@ class StoreReader:
         self._store.check_open()
         return self._log.end
 
+    @_in_turn
     def earliest_store_time(self) -> int | None:
         """Store time (epoch ms) of the commit log's first message; None without one."""
         self._store.check_open()
@@ -336,6 +376,7 @@ class StoreReader:
             if self._log.least == least:
                 return None
 
+    @_in_turn
     def close(self) -> None:
         """Ends the session. Messages that were read stay readable."""
         self._store.close()

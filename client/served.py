@@ -32,8 +32,10 @@ class ServedStore:
 
     def __init__(self, store: str | os.PathLike[str]) -> None:
         self._folders: list[Folder] = []
-        self._queues: OrderedDict[tuple[str, int], ServedQueue] = OrderedDict()
+        # By slot: a topic that is deleted and made again has other queues of the same names.
+        self._queues: OrderedDict[int, ServedQueue] = OrderedDict()
         self._link = Connection(store)
+        self._leased = -1
         try:
             self._open()
         except BaseException:
@@ -88,9 +90,9 @@ class ServedStore:
             raise IllegalQuery(
                 f"queue {queue_id} of topic {topic}: it has queues 0 to {len(slots) - 1}"
             )
-        found = self._queues.pop((topic, queue_id), None)
+        table, slot = self._link.table, slots[queue_id]
+        found = self._queues.pop(slot, None)
         if found is None:
-            table, slot = self._link.table, slots[queue_id]
             found = ServedQueue(
                 self._queue_root,
                 topic,
@@ -98,10 +100,11 @@ class ServedStore:
                 self._link.config.file_size_consume_queue,
                 least=table.queue_word(slot, "min_offset"),
                 end=table.queue_word(slot, "max_offset"),
+                since=table.queue_word(slot, "since"),
             )
             if len(self._queues) >= _QUEUES_KEPT:
                 self._queues.popitem(last=False)[1].close()
-        self._queues[topic, queue_id] = found
+        self._queues[slot] = found
         return found
 
     def queue_if_any(self, topic: str, queue_id: int) -> ServedQueue | None:
@@ -130,6 +133,18 @@ class ServedStore:
             raise IllegalQuery(
                 f"{name} {timestamp_ms} is in the future: it is {now} (milliseconds since 1970)"
             )
+
+    def lease(self, offset: int) -> None:
+        """A reader is at commit-log address `offset`: the store is to keep its file for a while, if
+        it is an old one. One request for each file, none at the log's end.
+        """
+        size = self._link.config.file_size_commit_log
+        base = offset - offset % size
+        if base + size > self._link.control.load("wrote"):
+            base = -1  # that file is written, and never goes
+        if base != self._leased:
+            self._link.request({"do": "lease", "offset": None if base < 0 else base})
+            self._leased = base
 
     def close(self) -> None:
         self._link.close()

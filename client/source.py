@@ -16,8 +16,9 @@ from ..store.disk import Folder
 from ..store.errors import Corrupt
 from ..store.paths import COMMIT_LOG, CONSUME_QUEUE
 from ..store.reading import LogReader, QueueReader
+from ..store.table import DELETED
 from ._received import ALL, BAD_ENTRY, FULL, Memory, MessageView, take
-from .errors import StoreClosed
+from .errors import StoreClosed, TopicDeleted
 from .session import Connection
 
 if TYPE_CHECKING:
@@ -145,6 +146,7 @@ class Cursor:
         self.start = source.link.table.queue_word(slot, "min_offset")
         self.end = source.link.table.queue_word(slot, "max_offset")
         self.arrival = source.link.control.arrival(slot)
+        self._since = source.link.table.queue_word(slot, "since")
         self.file = _NO_FILE  # the commit-log file it was last read from, by offset
         self._source = source
         self._memory: Memory | None = None  # that file
@@ -216,6 +218,14 @@ class Cursor:
         fill_from([self], filled, limit, codes, max_bytes)
         return to_batch(filled, columns)
 
+    def check_topic(self) -> None:
+        """Raises TopicDeleted."""
+        if self._since.load() == DELETED:
+            raise TopicDeleted(
+                f"topic {self.topic} was deleted while queue {self.queue_id} of it was read: if "
+                "there is a new one of that name, open it anew"
+            )
+
     def _ascending(self, codes: frozenset[int] | None) -> array[int] | None:
         """Tags codes as the kernel takes them; who reads asks with the same ones again and
         again.
@@ -227,9 +237,10 @@ class Cursor:
 
     def _advance(self, step: Callable[[memoryview, int], tuple[_Found, int, int]]) -> _Found | None:
         """Gives entries to `step` until it has found something: what that is; None: the queue's end
-        was reached. Moves `next` behind what was examined.
+        was reached. Moves `next` behind what was examined. Raises TopicDeleted.
         """
         while True:
+            self.check_topic()
             least = self.start.load()  # SYNC: queue-min observe
             if least > self.next:
                 self.missed += least - self.next
@@ -242,6 +253,7 @@ class Cursor:
                 found = self._read_files(count, step)
             except FileNotFoundError:
                 # The minima move before the files go: look at them again.
+                self.check_topic()
                 if self.start.load() <= self.next:
                     raise
             else:
@@ -318,6 +330,7 @@ class Cursor:
         if self._reader is None:
             with self._source.queues.folder(self.topic) as parent:
                 self._folder = parent.folder(str(self.queue_id))
+            self.check_topic()  # else this may be the folder of a new topic of that name
             self._reader = QueueReader(
                 self._folder, self._source.link.config.file_size_consume_queue
             )

@@ -123,6 +123,16 @@ def _read_about(fd: int, where: str) -> About:
         raise Corrupt(where, 0, f"no description of a member: {error}") from error
 
 
+def _beyond(window: memoryview, offset: int) -> set[int]:
+    """Messages behind `offset` that a window says are acknowledged. Most windows say nothing, and
+    there are thousands: they cost a comparison.
+    """
+    if window.tobytes() == bytes(window.nbytes):
+        return set()
+    high = offset + len(window)
+    return {word - 1 for word in window.tolist() if offset < word <= high}
+
+
 class AckReader:
     """The registry's view of one ack file, by reading. Raises Corrupt, FileNotFoundError."""
 
@@ -135,16 +145,16 @@ class AckReader:
         with folder.file(_name(number)) as fd:
             self._words(fd, 0, 0)
 
-    def _words(self, fd: int, at: int, count: int) -> list[int]:
+    def _words(self, fd: int, at: int, count: int) -> memoryview:
         """`count` words from word `at` on."""
         if disk.size_of(fd) < _size(len(self.about.queues)):
             raise Corrupt(self._where, disk.size_of(fd), "the file was shortened")
-        return memoryview(disk.read_at(fd, 8 * count, 8 * at)).cast("Q").tolist()
+        return memoryview(disk.read_at(fd, 8 * count, 8 * at)).cast("Q")
 
     def offsets(self) -> list[int]:
         """The queues' offsets, in the order of `about.queues`."""
         with self._folder.file(_name(self.number)) as fd:
-            return self._words(fd, 0, len(self.about.queues))
+            return self._words(fd, 0, len(self.about.queues)).tolist()
 
     def progress(self) -> dict[Queue, Progress]:
         """How far the member is in each queue. The offsets are read first: what a window says of
@@ -156,10 +166,8 @@ class AckReader:
         with self._folder.file(_name(self.number)) as fd:
             offsets = self._words(fd, 0, count)
             for i, queue in enumerate(self.about.queues):
-                low, high = offsets[i], offsets[i] + window
                 words = self._words(fd, windows_at + i * window, window)
-                beyond = frozenset(word - 1 for word in words if low < word <= high)
-                found[queue] = Progress(low, beyond)
+                found[queue] = Progress(offsets[i], frozenset(_beyond(words, offsets[i])))
         return found
 
 
@@ -183,10 +191,7 @@ class AckWriter:
     def beyond(self, i: int) -> set[int]:
         """Messages of queue `i` behind its offset that are acknowledged."""
         at = self._windows_at + i * self.window
-        low = self.offset(i)
-        high = low + self.window
-        words = self._words[at : at + self.window].tolist()
-        return {word - 1 for word in words if low < word <= high}
+        return _beyond(self._words[at : at + self.window], self.offset(i))
 
     def mark(self, i: int, queue_offset: int) -> None:
         """Message `queue_offset` of queue `i`, less than `window` behind its offset, is

@@ -12,7 +12,7 @@ import struct
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from .consumequeue import ENTRY_SIZE
-from .errors import Corrupt
+from .errors import Corrupt, IllegalQuery
 from .paths import file_bases, file_name
 from .reading import LogReader, QueueReader
 from .record import (
@@ -23,6 +23,7 @@ from .record import (
     SYS_BORN_V6,
     decode_record,
 )
+from .table import DELETED
 from .time_lookup import BEFORE_LOG, UNREADABLE, QueueFile
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ class ServedLog:
         self._least = least
         self._end = end
         self._reader = LogReader(folder, file_size)
+        self._forgotten = 0  # `least` when removed files were last let go of
 
     @property
     def least(self) -> int:
@@ -68,7 +70,11 @@ class ServedLog:
         """The bytes [at, at + size) of one file; None when they were removed. Raises Corrupt where
         no record can be.
         """
-        if at < self.least:
+        least = self.least
+        if least != self._forgotten:  # what is mapped would keep its disk space
+            self._reader.forget(least - least % self.file_size)
+            self._forgotten = least
+        if at < least:
             return None
         try:
             return self._reader.record(at, size)
@@ -122,7 +128,15 @@ class ServedQueue:
     """
 
     def __init__(
-        self, root: Folder, topic: str, queue_id: int, file_size: int, *, least: Word, end: Word
+        self,
+        root: Folder,
+        topic: str,
+        queue_id: int,
+        file_size: int,
+        *,
+        least: Word,
+        end: Word,
+        since: Word,
     ) -> None:
         self.topic = topic
         self.queue_id = queue_id
@@ -130,6 +144,7 @@ class ServedQueue:
         self._root = root
         self._least = least
         self._end = end
+        self._since = since
         self._folder: Folder | None = None
         self._reader: QueueReader | None = None
 
@@ -151,7 +166,13 @@ class ServedQueue:
         if self._folder is None:
             with self._root.folder(self.topic) as parent:
                 self._folder = parent.folder(str(self.queue_id))
+        self.check_topic()  # else this may be the folder of a new topic of that name
         return self._folder
+
+    def check_topic(self) -> None:
+        """Raises IllegalQuery when the topic was deleted."""
+        if self._since.load() == DELETED:
+            raise IllegalQuery(f"topic {self.topic} was deleted while {self} was read")
 
     def entries(self, first: int, count: int) -> list[tuple[int, int, int]]:
         """Up to `count` entries from queue offset `first` on, all of one file: (log address, size,
@@ -190,6 +211,7 @@ class ServedQueue:
             try:
                 return read()
             except FileNotFoundError as error:
+                self.check_topic()
                 if self.least == least:
                     raise Corrupt(
                         f"{self._root.path}/{self.topic}/{self.queue_id}",
