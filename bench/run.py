@@ -18,11 +18,12 @@ from rich.console import Console
 from rich.table import Table
 
 from . import rows as bench
+from .consume import consuming
 from .limits import futex_hand_over_us
 from .read import reading
 from .rows import Plan, Row
 
-PARTS = ("throughput128", "throughput1024", "latency", "sync", "topics", "read", "idle")
+PARTS = ("throughput128", "throughput1024", "latency", "sync", "topics", "read", "consume", "idle")
 
 
 def collect(plan: Plan, parts: tuple[str, ...], console: Console) -> list[Row]:
@@ -35,6 +36,7 @@ def collect(plan: Plan, parts: tuple[str, ...], console: Console) -> list[Row]:
         "sync": lambda: bench.sync_flush(plan),
         "topics": lambda: bench.many_topics(plan),
         "read": lambda: reading(plan),
+        "consume": lambda: consuming(plan, hand_over),
         "idle": lambda: bench.idle(plan),
     }
     found = []

@@ -15,7 +15,7 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from e2e.cleaning import TINY, await_durable, least_offsets
+from e2e.cleaning import BY_HAND, await_durable, least_offsets
 from e2e.harness import LONG, StoreProcess, eventually
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
@@ -39,9 +39,8 @@ GROUPS = ("a", "b")
 MOST_TRIES = 1
 ACTORS = ("append", "reput", "registry", "flush", "schedule", "clean")
 SETTINGS = {
-    **TINY,
-    "delete_when": "00;01;02;03;04;05;06;07;08;09;10;11;12;13;14;15;16;17;18;19;20;21;22;23",
-    "clean_resource_interval_ms": 3_600_000,  # only when asked
+    **BY_HAND,  # cleans only when asked, then MANUAL_RUNS times
+    "clean_resource_interval_ms": 10,
     "max_topics": 20_000,
     "max_queues": 40_000,
     "flush_consumer_offset_interval_ms": 300,
@@ -64,8 +63,8 @@ class Group:
 class Groups(RuleBasedStateMachine):
     """One history, with a topic and groups of its own."""
 
-    @initialize()
-    def begin(self) -> None:
+    @initialize(crash=st.booleans())
+    def begin(self, *, crash: bool) -> None:
         """A new topic, one member in each group."""
         self.store = _store[0]
         self.run = next(_numbers)
@@ -75,6 +74,7 @@ class Groups(RuleBasedStateMachine):
         self.groups = {name: Group() for name in GROUPS}
         self.members: dict[str, list[GroupConsumer]] = {name: [] for name in GROUPS}
         self.hands: dict[GroupConsumer, dict[int, MessageView]] = {}
+        self.may_crash = crash  # once: that takes longer than all the rest
         self.producer = Producer(self.store.path, timeout=30.0)
         with Admin(self.store.path) as admin:
             admin.create_topic(self.topic, QUEUES)
@@ -187,9 +187,11 @@ class Groups(RuleBasedStateMachine):
     def kill_one(self, actor: str) -> None:
         self.store.replace(actor)
 
+    @precondition(lambda self: self.may_crash)
     @rule()
     def kill_all(self) -> None:
         """Every process of the store at once. Its clients' sessions are over."""
+        self.may_crash = False
         for members in self.members.values():
             for member in members:
                 member.close()
@@ -239,6 +241,8 @@ class Groups(RuleBasedStateMachine):
     def teardown(self) -> None:
         """Whatever is due comes, once; then nothing more, and the dead are as they should be."""
         for group, known in self.groups.items():
+            for other in self.members[group][1:]:
+                other.close()
             self.members[group] = self.members[group][:1]
             if not self.members[group]:
                 self.join(group)
@@ -282,7 +286,7 @@ def test_any_history(runs: int) -> None:
         Groups,
         settings=settings(
             max_examples=runs,
-            stateful_step_count=25,
+            stateful_step_count=40,
             deadline=None,
             phases=(Phase.generate,),  # a history that failed is told; another run differs anyway
             suppress_health_check=list(HealthCheck),
