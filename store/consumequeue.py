@@ -225,6 +225,10 @@ class QueueFiles:
                 folder.sync()
         finally:
             folder.close()
+        if first == 0:  # and so is its folder
+            with self.root.folder(topic) as parent:
+                parent.sync()
+            self.root.sync()
 
 
 def window_limit() -> int:

@@ -13,7 +13,7 @@ from crash.checking import check_twins, read_topic
 from e2e.harness import LONG
 from power.judge import Said, check, start
 from power.recorder import TOPICS, Recorded, body_of, small_store
-from power.simulator import Disk, events
+from power.simulator import FOLDER, Disk, events
 
 from silomq import Producer
 from silomq.store.errors import StoreError
@@ -109,6 +109,23 @@ def test_the_recording_has_what_matters(recordings: dict[str, Recorded]) -> None
         assert made["index"] > 2
         assert whats["rename"] > 5, "the log rolls"
         assert min(whats[what] for what in ("sync", "sync_range", "sync_folder", "write")) > 3
+
+
+def test_what_is_durable_lies_in_durable_folders(recordings: dict[str, Recorded]) -> None:
+    for recorded in recordings.values():
+        disk = Disk(recorded.store.path)
+        for at, event in events(recorded.recording):
+            disk.apply(at, event)
+        files = [path for path, number in disk.durable.items() if number != FOLDER]
+        assert sum(path.startswith("consumequeue/") for path in files) > 9
+        for path in files:
+            parents = path.split("/")[:-1]
+            lost = [
+                end
+                for end in range(1, len(parents))
+                if "/".join(parents[: end + 1]) not in disk.durable
+            ]
+            assert not lost, f"a power cut may take a folder of {path}"
 
 
 @pytest.mark.parametrize("drop", ["sync_range", "sync_folder", "sync"])
