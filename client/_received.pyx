@@ -14,6 +14,7 @@ from libc.string cimport memset
 
 from ..store.errors import Corrupt
 from ..store.ids import Host
+from ..store.names import DLQ_PREFIX, RETRY_PREFIX
 from ..store.properties import RETRY_TOPIC, decode_properties
 from ..store.record import decode_record
 
@@ -172,7 +173,7 @@ cdef class MessageView:
     def origin_topic(self):
         """Where it was sent: `topic`, unless it came back or is dead (RETRY_TOPIC)."""
         cdef str topic = self.topic
-        if topic.startswith("%"):
+        if topic.startswith((RETRY_PREFIX, DLQ_PREFIX)):
             return self.properties.get(RETRY_TOPIC, topic)
         return topic
 

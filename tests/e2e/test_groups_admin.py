@@ -12,7 +12,7 @@ import pytest
 from e2e.grouping import QUEUES, drain, numbers, send
 from e2e.harness import StoreProcess, eventually
 
-from silomq import Admin, GroupConsumer, IllegalMessage, Producer, Sql, StoreClosed
+from silomq import Admin, Consumer, GroupConsumer, IllegalMessage, Producer, Sql, StoreClosed
 from silomq.store import offsets_json
 
 if TYPE_CHECKING:
@@ -92,6 +92,21 @@ def test_what_is_refused(store: StoreProcess, topic: str) -> None:
     member.close()
     with pytest.raises(StoreClosed, match="closed"):
         member.poll(1, 0.1)
+
+
+def test_what_comes_back_says_where_it_was_sent(store: StoreProcess, topic: str) -> None:
+    send(store, topic, 2)
+    with GroupConsumer(store.path, "origin", topic, start="first", auto_ack=False) as member:
+        messages = [*member.poll(1, 5.0), *member.poll(1, 5.0)]
+        assert [m.origin_topic for m in messages] == [topic, topic]
+        assert member.nack(messages[0], delay_level=1)
+        assert member.nack(messages[1], delay_level=-1)
+        (again,) = member.poll(2, 10.0)
+        assert (again.topic, again.origin_topic) == ("%RETRY%origin", topic)
+        assert again.reconsume_times == 1
+    with Consumer(store.path, "%DLQ%origin") as consumer:
+        (dead,) = consumer.poll(2, 5.0)
+        assert (dead.topic, dead.origin_topic) == ("%DLQ%origin", topic)
 
 
 def test_reset(store: StoreProcess, topic: str) -> None:

@@ -39,12 +39,14 @@ def seen(view: MessageView) -> dict[str, Any]:
 def decoded(data: bytes, queue_offset: int) -> dict[str, Any]:
     """The twin: what a message says, from the plain decoder."""
     r = decode_record(data, check_crc=False)
+    came_back = r.topic.startswith(("%RETRY%", "%DLQ%"))
     return {
         "record": data,
         "size": len(data),
         "queue_offset": queue_offset,
         "offset_message_id": r.message_id,
         "message_id": r.uniq_key,
+        "origin_topic": r.properties.get("RETRY_TOPIC", r.topic) if came_back else r.topic,
         "keys": [key for key in r.properties.get(KEYS, "").split(" ") if key],
         **{
             name: getattr(r, name)
