@@ -69,11 +69,14 @@ def index_below(
 
 def kept_until(index: IndexFiles, found: dict[str, int]) -> int:
     """The store timestamp, epoch ms, by which only such index files end as dispatch will not touch
-    when it goes on from the progress `found`: what may be promised to be durable.
+    when it goes on from the progress `found`: what may be promised to be durable. A record's time,
+    or 0: nothing is promised.
     """
     if found["index_count"] >= index.entries:
         return found["end_time"]
-    return max(0, found["begin_time"] - 1)
+    before = [name for name in index.names() if name < found["index_name"]]
+    end = index.end_time(before[-1]) if before else 0
+    return end if end < found["begin_time"] else 0
 
 
 def _entries_below(index: IndexFiles, name: int, count: int, limit: int) -> int:

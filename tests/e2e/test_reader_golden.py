@@ -80,9 +80,11 @@ def served(
 
 
 def test_the_untouched_store_answers_as_it_did(served: Served) -> None:
-    """Our start leaves a cleanly stopped store as it was, so there RocketMQ's own answers hold."""
+    """RocketMQ's own answers hold; but a start after a crash writes to files that are looked at by
+    their time of modification.
+    """
     same = [served.of(kind) == served.store.of(kind) for kind in ("time", "key")]
-    assert same == [served.store.name != "crashed"] * 2
+    assert same == [served.store.name != "crashed", True]
 
 
 def messages_of(served: Served) -> dict[tuple[str, int], list[dict[str, Any]]]:
