@@ -120,9 +120,10 @@ class Groups:
         if model not in (CLUSTERING, BROADCASTING):
             raise _refuse(f"model {model!r}: {CLUSTERING} or {BROADCASTING}")
         filters = {str(t): (str(f[0]), str(f[1])) for t, f in request["filters"].items()}
-        if session in self.members:
-            return {"ok": True}
         config = self.configs.get(group)
+        answer = {"ok": True, "retry_max_times": config.retry_max_times}
+        if session in self.members:
+            return answer
         if not config.consume_enable:
             raise _refuse(f"group {group} may not consume (consumeEnable is false)")
         if model == BROADCASTING and not config.consume_broadcast_enable:
@@ -131,7 +132,9 @@ class Groups:
         if model == CLUSTERING:
             self.topics.open_system(retry_topic(group), config.retry_queue_nums)
             filters[retry_topic(group)] = ("TAG", "*")
-        key = group if model == CLUSTERING else broadcast_key(group, instance)
+        # Who has no instance's name shares its progress with nobody, now or later.
+        own = instance or f"-{session}"
+        key = group if model == CLUSTERING else broadcast_key(group, own)
         if model == BROADCASTING and instance:
             validate_group(instance)
             if any(m.about.group == key for m in self.members.values()):
@@ -142,7 +145,7 @@ class Groups:
         number = self.progress.assign(about, [], None)
         self.members[session] = Member(session, index, about, number)
         self._divide_soon(key)
-        return {"ok": True, "retry_max_times": config.retry_max_times}
+        return answer
 
     def _check_alike(self, group: str, model: str, filters: dict[str, tuple[str, str]]) -> None:
         """RocketMQ lets the last one win, and loses messages between members that differ."""

@@ -207,6 +207,7 @@ class GroupProgress:
         for key in [k for k in self.known if k[0] == group and topic in (None, k[1])]:
             del self.known[key]
             self._only_in.pop(key, None)
+            self._resets.pop(key, None)
         self.changed = True
 
     def now(self, group: str) -> dict[Queue, int]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import itertools
 import os
+import signal
 import sys
 import time
 from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from types import FrameType
+from typing import Any, Self
 
 import click
 
@@ -211,11 +213,12 @@ def _send_lines(sender: LineSender, *, as_json: bool) -> int:
     interrupted = False
     try:
         try:
-            for lines in _lines():
-                sender.feed(lines)
-                if talks and time.monotonic() >= due:
-                    due = time.monotonic() + _PROGRESS_S
-                    print(f"\r{_summary(sender, began)} ", end="", file=sys.stderr, flush=True)
+            with _Input() as source:
+                for lines in _lines(source):
+                    sender.feed(lines)
+                    if talks and time.monotonic() >= due:
+                        due = time.monotonic() + _PROGRESS_S
+                        print(f"\r{_summary(sender, began)} ", end="", file=sys.stderr, flush=True)
         except KeyboardInterrupt:
             interrupted = True
         except IllegalMessage:
@@ -252,10 +255,50 @@ def _summary(sender: LineSender, began: float) -> str:
     return f"{sender.messages:,} {messages} stored in {seconds:.2f} s, {rate:,.0f} a second"
 
 
-def _lines() -> Iterator[list[bytes]]:
-    """Standard input's lines without their ends: what is there at once, as soon as it is there."""
+class _Input:
+    """Reads standard input, where Ctrl-C ends the wait for more.
+
+    Elsewhere a first Ctrl-C waits until the next read: raised between the sending of a batch and
+    the noting of it, it would leave messages uncounted. A second one does not wait.
+    """
+
+    def __init__(self) -> None:
+        self._waiting = False
+        self._asked = False
+
+    def __enter__(self) -> Self:
+        self._before = signal.getsignal(signal.SIGINT)
+        if self._before is not signal.SIG_IGN:  # as nohup sets it
+            signal.signal(signal.SIGINT, self._interrupt)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        signal.signal(signal.SIGINT, self._before)
+
+    def _interrupt(self, _number: int, _frame: FrameType | None) -> None:
+        if self._waiting or self._asked:
+            raise KeyboardInterrupt
+        self._asked = True
+
+    def read(self) -> bytes:
+        """What is there, at least a byte of it; nothing at the end.
+
+        Raises:
+          KeyboardInterrupt: Ctrl-C was pressed, now or since the last read.
+        """
+        self._waiting = True
+        try:
+            if self._asked:
+                raise KeyboardInterrupt
+            return os.read(0, _CHUNK)
+        finally:
+            self._waiting = False
+
+
+def _lines(source: _Input) -> Iterator[list[bytes]]:
+    """The source's lines without their ends: what is there at once, as soon as it is there."""
     rest: list[bytes] = []  # the pieces of a line that has not ended yet
-    while chunk := os.read(0, _CHUNK):
+    while chunk := source.read():
         first, *others = chunk.split(b"\n")
         rest.append(first)
         if others:

@@ -14,6 +14,7 @@ from ..shm._words import Word, wait_any
 from ..shm.control import StoreState
 from ..store.acks import Queue
 from ..store.columns import COLUMNS, arrow, mask_of
+from ..store.errors import Corrupt
 from ..store.names import retry_topic
 from .batches import next_batch
 from .errors import SessionLost, StoreClosed, TopicDeleted
@@ -152,7 +153,8 @@ class GroupConsumer(Iterated):
         records (but always one message); waits up to `timeout` seconds for the first.
 
         Within a queue they come in order. Raises StoreClosed when the store stopped and all that
-        it had was read, SessionLost when the group has put this member out.
+        it had was read, SessionLost when the group has put this member out, Corrupt at a damaged
+        message, when those before it and of other queues were given.
         """
         if max_messages < 1:
             raise ValueError(f"max_messages={max_messages}: at least 1")
@@ -242,7 +244,12 @@ class GroupConsumer(Iterated):
     def _gather(self, limit: int, max_bytes: int, *, hand_out: bool) -> list[MessageView]:
         found: list[MessageView] = []
         for held in self._next_turn():
-            messages = self.read(held, limit - len(found), max_bytes, hand_out=hand_out)
+            try:
+                messages = self.read(held, limit - len(found), max_bytes, hand_out=hand_out)
+            except (Corrupt, FileNotFoundError):
+                if not found:
+                    raise
+                break  # it is met again; what was read counts as handed out
             if not messages:
                 continue
             self._read.append(held)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import AsyncIterator, Iterator
 
-from .errors import StoreClosed
+from .errors import SessionLost, StoreClosed
 from .received import MessageView
 
 #: Asleep, a member looks this often (s) whether a store that was killed still lives.
@@ -29,11 +29,13 @@ class Iterated:
 
     def __iter__(self) -> Iterator[MessageView]:
         """Every message, for ever; ends when the store stops. With `auto_ack` a message is
-        acknowledged when the next one is asked for.
+        acknowledged when the next one is asked for. Raises SessionLost: others have its queues.
         """
         while True:
             try:
                 found = self._fetch(_AT_ONCE, TICK_S, hand_out=True)
+            except SessionLost:
+                raise
             except StoreClosed:
                 return
             for message in found:
@@ -50,6 +52,8 @@ class Iterated:
                 found = self._fetch(_AT_ONCE, 0.0, hand_out=True) or await asyncio.to_thread(
                     self._fetch, _AT_ONCE, _ASYNC_WAIT_S, hand_out=True
                 )
+            except SessionLost:
+                raise
             except StoreClosed:
                 return
             for message in found:

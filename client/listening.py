@@ -59,7 +59,7 @@ class Listener:
         self.delay_level = delay_level
         self.max_pending = max_pending
         self.max_pending_bytes = max_pending_bytes
-        self.error: StoreError | None = None
+        self.error: StoreError | OSError | None = None
         self._stopping = False
         self._log = logging.getLogger("silomq")
         self._pending = self._pending_bytes = 0
@@ -100,7 +100,7 @@ class Listener:
         try:
             while not self._stopping:
                 self._turn()
-        except StoreError as error:
+        except (StoreError, OSError) as error:
             if not (self._stopping and isinstance(error, StoreClosed)):
                 self.error = error
         finally:
@@ -171,7 +171,7 @@ class Listener:
         while (task := self._tasks.get()) is not None:
             try:
                 self._consume(*task)
-            except StoreError as error:
+            except (StoreError, OSError) as error:
                 self.error = self.error or error
                 self._stopping = True
             self.consumer.rouse()

@@ -8,19 +8,18 @@ import subprocess
 import threading
 import time
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import pytest
 from e2e.grouping import QUEUES, drain, numbers, send, settle
 from e2e.harness import PYTHON, StoreProcess, eventually
 
-from silomq import Admin, GroupConsumer, IllegalMessage, SessionLost
+from silomq import Admin, Corrupt, GroupConsumer, IllegalMessage, Producer, SessionLost
+from silomq.client.session import Connection
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
-
-_names = itertools.count()
 
 
 @pytest.fixture(scope="module")
@@ -29,15 +28,6 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StoreProcess]:
         tmp_path_factory.mktemp("groups") / "store", consumer_release_timeout_ms=700
     ) as found:
         yield found
-
-
-@pytest.fixture
-def topic(store: StoreProcess) -> str:
-    """A topic of its own for each test."""
-    name = f"topic{next(_names)}"
-    with Admin(store.path) as admin:
-        admin.create_topic(name, QUEUES)
-    return name
 
 
 def test_members_share_the_queues_and_every_message_comes_once(
@@ -225,3 +215,74 @@ def test_broadcasting_gives_everything_to_everyone(store: StoreProcess, topic: s
             GroupConsumer(store.path, "all", topic, model="broadcasting", instance="a")
     with GroupConsumer(store.path, "all", topic, model="broadcasting", start="first") as nobody:
         assert sorted(drain(nobody)[0]) == sorted([*range(40), *range(40)])
+
+
+def test_broadcasting_members_without_a_name_share_nothing(store: StoreProcess, topic: str) -> None:
+    def nameless(start: Literal["first", "last"]) -> GroupConsumer:
+        return GroupConsumer(store.path, "some", topic, model="broadcasting", start=start)
+
+    send(store, topic, 40)
+    with nameless("first") as one, nameless("last") as two:
+        assert [sorted(its) for its in drain(one, two)] == [list(range(40)), []]
+        one.close()
+        send(store, topic, 8)
+        assert sorted(drain(two)[0]) == list(range(8))
+    with nameless("last") as three:
+        assert drain(three) == [[]]
+
+
+def test_iteration_says_that_the_member_was_put_out(store: StoreProcess, topic: str) -> None:
+    send(store, topic, 8)
+    with GroupConsumer(store.path, "loop", topic, start="first") as slow:
+        messages = iter(slow)
+        next(messages)
+        with GroupConsumer(store.path, "loop", topic) as other:
+            eventually(
+                lambda: other.poll(1) is not None and len(other.assignment) == QUEUES + 1, "all"
+            )
+            with pytest.raises(SessionLost, match="give back a queue in time"):
+                for _ in messages:
+                    pass
+
+
+def test_joining_may_be_asked_for_twice(store: StoreProcess, topic: str) -> None:
+    """As a client does whose registry was killed before it could answer."""
+    request = {
+        "do": "join",
+        "group": "twice",
+        "model": "clustering",
+        "filters": {topic: ("TAG", "*")},
+        "start": {"from": "first"},
+    }
+    link = Connection(store.path)
+    first = link.request(request)
+    store.replace("registry")
+    again = link.request(request)
+    link.close()
+    assert first["retry_max_times"] == again["retry_max_times"] == 16
+
+
+@pytest.mark.parametrize("auto_ack", [True, False])
+def test_damage_in_one_queue_costs_no_message_of_another(tmp_path: Path, auto_ack: bool) -> None:
+    with StoreProcess(tmp_path / "store") as store:
+        with Admin(store.path) as admin:
+            admin.create_topic("t", 2)
+        with Producer(store.path) as producer:
+            sent = [producer.send("t", b"%d" % i, queue=i % 2) for i in range(8)]
+        eventually(lambda: store.control.load("dispatched") == store.control.load("wrote"), "all")
+        with (store.path / "commitlog" / f"{0:020d}").open("r+b") as file:
+            file.seek(sent[5].physical_offset + 88)  # the body
+            file.write(b"!")
+        with GroupConsumer(
+            store.path, "g", "t", start="first", auto_ack=auto_ack, check_crc=True
+        ) as member:
+            found: list[int] = []
+            places: set[int] = set()  # of the damaged messages that were met
+            deadline = time.monotonic() + 10
+            while (len(found) < 6 or not places) and time.monotonic() < deadline:
+                try:
+                    found += numbers(member.poll(100, 0.2))
+                except Corrupt as error:
+                    places.add(error.offset)
+            assert sorted(found) == [0, 1, 2, 3, 4, 6]
+            assert places == {sent[5].physical_offset}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import threading
 import time
@@ -19,8 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-_names = itertools.count()
-
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StoreProcess]:
@@ -28,15 +25,6 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StoreProcess]:
         tmp_path_factory.mktemp("groups") / "store", consumer_release_timeout_ms=700
     ) as found:
         yield found
-
-
-@pytest.fixture
-def topic(store: StoreProcess) -> str:
-    """A topic of its own for each test."""
-    name = f"topic{next(_names)}"
-    with Admin(store.path) as admin:
-        admin.create_topic(name, QUEUES)
-    return name
 
 
 def test_where_a_new_group_begins(store: StoreProcess, topic: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,22 +14,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 pa = pytest.importorskip("pyarrow")
-_names = itertools.count()
 
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StoreProcess]:
     with StoreProcess(tmp_path_factory.mktemp("groups") / "store") as found:
         yield found
-
-
-@pytest.fixture
-def topic(store: StoreProcess) -> str:
-    """A topic of its own for each test."""
-    name = f"topic{next(_names)}"
-    with Admin(store.path) as admin:
-        admin.create_topic(name, QUEUES)
-    return name
 
 
 def bodies(member: GroupConsumer, most: int = 1000, timeout: float = 0.3) -> list[int]:

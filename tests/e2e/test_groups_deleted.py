@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import threading
 import time
 from typing import TYPE_CHECKING
@@ -16,22 +15,11 @@ from silomq import Admin, Consumer, GroupConsumer, IllegalQuery, StoreReader, To
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_names = itertools.count()
-
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StoreProcess]:
     with StoreProcess(tmp_path_factory.mktemp("deleted") / "store") as found:
         yield found
-
-
-@pytest.fixture
-def topic(store: StoreProcess) -> str:
-    """A topic of its own for each test."""
-    name = f"topic{next(_names)}"
-    with Admin(store.path) as admin:
-        admin.create_topic(name, QUEUES)
-    return name
 
 
 def again(store: StoreProcess, topic: str, count: int) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import random
 import threading
 import time
@@ -21,22 +20,11 @@ if TYPE_CHECKING:
 
     from silomq import MessageView
 
-_names = itertools.count()
-
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StoreProcess]:
     with StoreProcess(tmp_path_factory.mktemp("listening") / "store") as found:
         yield found
-
-
-@pytest.fixture
-def topic(store: StoreProcess) -> str:
-    """A topic of its own for each test."""
-    name = f"topic{next(_names)}"
-    with Admin(store.path) as admin:
-        admin.create_topic(name, QUEUES)
-    return name
 
 
 class Log:
