@@ -19,11 +19,22 @@ from rich.table import Table
 
 from . import rows as bench
 from .consume import consuming
+from .delayed import delayed
 from .limits import futex_hand_over_us
 from .read import reading
 from .rows import Plan, Row
 
-PARTS = ("throughput128", "throughput1024", "latency", "sync", "topics", "read", "consume", "idle")
+PARTS = (
+    "throughput128",
+    "throughput1024",
+    "latency",
+    "sync",
+    "topics",
+    "read",
+    "consume",
+    "delayed",
+    "idle",
+)
 
 
 def collect(plan: Plan, parts: tuple[str, ...], console: Console) -> list[Row]:
@@ -37,6 +48,7 @@ def collect(plan: Plan, parts: tuple[str, ...], console: Console) -> list[Row]:
         "topics": lambda: bench.many_topics(plan),
         "read": lambda: reading(plan),
         "consume": lambda: consuming(plan, hand_over),
+        "delayed": lambda: delayed(plan),
         "idle": lambda: bench.idle(plan),
     }
     found = []

@@ -74,6 +74,8 @@ def main() -> int:
                 consumers.append(Consumer(task["store"], topic, offset=offsets))
             _tell({"read": 0})
             tally, seconds = _read_all(admin, consumers)
+        totals = {"messages": tally.messages, "bytes": tally.bytes, "seconds": seconds}
+        _tell({"queues": tally.queues, **totals})
     except StoreError as error:
         say(f"the consumer process: {error}")
         return 1
@@ -84,8 +86,6 @@ def main() -> int:
     finally:
         for consumer in consumers:
             consumer.close()
-    totals = {"messages": tally.messages, "bytes": tally.bytes, "seconds": seconds}
-    _tell({"queues": tally.queues, **totals})
     return 0
 
 
