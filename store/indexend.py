@@ -31,6 +31,8 @@ def index_fields(index: IndexFiles, name: int) -> dict[str, int] | None:
         )
     if not (0 <= count <= index.entries and slots >= 0 and 0 <= begin <= end):
         return None
+    if begin_time < 0 or end_time < 0:
+        return None
     return {
         "index_name": name,
         "index_count": max(count, 1),
@@ -63,7 +65,10 @@ def index_below(
         assert fields is not None
         count = _entries_below(index, name, fields["index_count"], limit)
         if count > 1:
-            return found | _taken_back(index, log, fields, count)
+            taken_back = _taken_back(index, log, fields, count)
+            if not fields["begin_offset"] <= taken_back["end_offset"] <= fields["end_offset"]:
+                return None
+            return found | taken_back
     return found | NO_INDEX
 
 
@@ -114,7 +119,7 @@ def _taken_back(
     return fields | {
         "index_count": count,
         "index_slots": max(0, fields["index_slots"] - first_in_slot),
-        "end_time": rounded if record is None else record.store_timestamp,
+        "end_time": rounded if record is None else max(0, record.store_timestamp),
         "end_offset": _offset(last),
     }
 

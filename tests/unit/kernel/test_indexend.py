@@ -123,7 +123,12 @@ def cut_short(store: Store, name: int) -> None:
         os.ftruncate(fd, 100)
 
 
-@pytest.mark.parametrize("harm", [damage_header, cut_short])
+def damage_time(store: Store, name: int) -> None:
+    with store.index.folder.file(str(name), write=True) as fd:
+        os.pwrite(fd, b"\xff", 0)
+
+
+@pytest.mark.parametrize("harm", [damage_header, damage_time, cut_short])
 def test_a_damaged_file_that_is_needed(harm: Callable[[Store, int], None], tmp_path: Path) -> None:
     store = Store(tmp_path, batches(4, 40), file_size=FILE_SIZE, entries=30)
     store.dispatch()
@@ -139,3 +144,28 @@ def test_a_damaged_file_that_is_needed(harm: Callable[[Store, int], None], tmp_p
     if harm is cut_short:
         with pytest.raises(StoreError, match="max_index_num"):
             index_below(store.index, store.log, found, found["end_offset"])
+
+
+def test_damaged_entries(tmp_path: Path) -> None:
+    """Whatever an entry says, the index ends in its file, or all is dispatched anew."""
+    store = Store(tmp_path, batches(5, 40), file_size=FILE_SIZE, entries=30)
+    store.dispatch()
+    found = store.control.progress()
+    name = store.index.names()[-2]
+    fields = index_fields(store.index, name)
+    assert fields is not None
+    outcomes = set()
+    for number in range(1, fields["index_count"]):
+        at = store.index.entry_at(number) + 4
+        with store.index.folder.file(str(name), write=True) as fd:
+            before = os.pread(fd, 8, at)
+            for damage in (b"\xff" * 8, b"\x7f" * 8, b"\x00" * 8):
+                os.pwrite(fd, damage, at)
+                for limit in store.ends:
+                    below = index_below(store.index, store.log, found, limit)
+                    outcomes.add(below is None)
+                    if below is not None and below["index_name"] == name:
+                        assert fields["begin_offset"] <= below["end_offset"]
+                        assert below["end_offset"] <= fields["end_offset"]
+            os.pwrite(fd, before, at)
+    assert outcomes == {True, False}
