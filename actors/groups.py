@@ -132,9 +132,7 @@ class Groups:
         if model == CLUSTERING:
             self.topics.open_system(retry_topic(group), config.retry_queue_nums)
             filters[retry_topic(group)] = ("TAG", "*")
-        # Who has no instance's name shares its progress with nobody, now or later.
-        own = instance or f"-{session}"
-        key = group if model == CLUSTERING else broadcast_key(group, own)
+        key = group if model == CLUSTERING else broadcast_key(group, instance, session)
         if model == BROADCASTING and instance:
             validate_group(instance)
             if any(m.about.group == key for m in self.members.values()):

@@ -23,13 +23,17 @@ from .frame import World
 
 Key = tuple[str, str, int]  # group, topic, queue id
 BROADCAST = "%BROADCAST%"
+_NAMELESS = f"{BROADCAST}#"
 _RESET = "reset"
 _BROADCAST_FILE = "broadcastOffset.json"
 
 
-def broadcast_key(group: str, instance: str) -> str:
-    """The name under which a broadcasting member's own progress is kept."""
-    return f"{BROADCAST}{instance}%{group}"
+def broadcast_key(group: str, instance: str, session: int) -> str:
+    """The name under which a broadcasting member's own progress is kept. One without an instance's
+    name shares it with nobody, now or later: no instance may have a `#` in its name. Its ack file
+    alone keeps it, as long as the member lives.
+    """
+    return f"{BROADCAST}{instance}%{group}" if instance else f"{_NAMELESS}{session}%{group}"
 
 
 class GroupProgress:
@@ -93,6 +97,9 @@ class GroupProgress:
             # The JSON file is the newer one where a power cut has taken pages of ack files.
             if progress.offset > self.known[key].offset:
                 self.known[key] = progress
+        nameless = {group for group, _, _ in self.known if group.startswith(_NAMELESS)}
+        for group in nameless - {reader.about.group for reader in kept}:
+            self.forget(group)  # the store died before its member could leave
         return kept
 
     def _fold(self, reader: AckReader) -> None:
@@ -241,6 +248,8 @@ class GroupProgress:
             for queue, offset in self._offsets_of(reader).items():
                 offsets[reader.about.group, *queue] = offset
         for (group, topic, queue_id), offset in offsets.items():
+            if group.startswith(_NAMELESS):
+                continue
             table = fresh[group.startswith(BROADCAST)]
             table.setdefault((topic, group), {})[queue_id] = offset
         now_ms = int(time.time() * 1000)

@@ -112,7 +112,7 @@ def _fill(
             fill_from([held.cursor], filled, limit, selection.codes, max_bytes)
         except TopicDeleted:
             pass  # the store is about to take the queue back
-        except Corrupt:
+        except (Corrupt, FileNotFoundError):
             if not read:
                 raise
             break  # it is met again when what was read is handed out

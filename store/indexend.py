@@ -81,7 +81,7 @@ def kept_until(index: IndexFiles, found: dict[str, int]) -> int:
         return found["end_time"]
     before = [name for name in index.names() if name < found["index_name"]]
     end = index.end_time(before[-1]) if before else 0
-    return end if end < found["begin_time"] else 0
+    return end if 0 <= end < found["begin_time"] else 0
 
 
 def _entries_below(index: IndexFiles, name: int, count: int, limit: int) -> int:

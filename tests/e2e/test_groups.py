@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import random
+import re
 import subprocess
 import threading
 import time
@@ -15,6 +17,7 @@ from e2e.grouping import QUEUES, drain, numbers, send, settle
 from e2e.harness import PYTHON, StoreProcess, eventually
 
 from silomq import Admin, Corrupt, GroupConsumer, IllegalMessage, Producer, SessionLost
+from silomq.client.errors import StoreClosed
 from silomq.client.session import Connection
 
 if TYPE_CHECKING:
@@ -229,6 +232,29 @@ def test_broadcasting_members_without_a_name_share_nothing(store: StoreProcess, 
         assert sorted(drain(two)[0]) == list(range(8))
     with nameless("last") as three:
         assert drain(three) == [[]]
+
+
+def test_nothing_is_kept_of_members_without_a_name(tmp_path: Path) -> None:
+    """Also when they could not leave: the store was killed."""
+    ours = tmp_path / "store" / "silomq"
+    with StoreProcess(tmp_path / "store", flush_consumer_offset_interval_ms=100) as store:
+        with Admin(store.path) as admin:
+            admin.create_topic("t", QUEUES)
+        send(store, "t", 40)
+        with GroupConsumer(
+            store.path, "g", "t", model="broadcasting", instance="a", start="first"
+        ) as member:
+            assert sorted(drain(member)[0]) == list(range(40))
+        nameless = GroupConsumer(store.path, "g", "t", model="broadcasting", start="first")
+        assert sorted(drain(nameless)[0]) == list(range(40))
+        assert len(list((ours / "groups").iterdir())) > 0, "its ack file, while it lives"
+        store.crash()
+        store.start()
+        eventually(lambda: not list((ours / "groups").iterdir()), "the ack files are folded in")
+        kept = (ours / "broadcastOffset.json").read_text()
+        assert re.findall(r"t@[^\"]*", kept) == ["t@%BROADCAST%a%g"]
+        with contextlib.suppress(StoreClosed, SessionLost):
+            nameless.close()
 
 
 def test_iteration_says_that_the_member_was_put_out(store: StoreProcess, topic: str) -> None:

@@ -29,7 +29,9 @@ _ZERO = bytes(PAGE)
 
 
 def events(folder: Path) -> Iterator[tuple[int, Event]]:
-    """The events of a recording, each with its position; an unfinished last one is left out."""
+    """The events of a recording, each with the position behind it, as `Event.began` counts: who
+    began there knew of it, and who began before did not. An unfinished last one is left out.
+    """
     data = memoryview((folder / EVENTS).read_bytes())
     decoder = msgspec.msgpack.Decoder(Event)
     at = 0
@@ -37,14 +39,14 @@ def events(folder: Path) -> Iterator[tuple[int, Event]]:
         end = at + 4 + int.from_bytes(data[at : at + 4], "little")
         if end > len(data):
             return
-        yield at, decoder.decode(data[at + 4 : end])
+        yield end, decoder.decode(data[at + 4 : end])
         at = end
 
 
 @dataclass
 class File:
-    """A file from its creation at event position `made_at` on. Each page has the versions that may
-    be on the disk, the durable one first.
+    """A file from its creation on, an event that ends at position `made_at`. Each page has the
+    versions that may be on the disk, the durable one first.
 
     Two processes that read a page at the same time may record it in another order than they read
     it in. What may be older than a sync is therefore left out, except by flush itself: what it

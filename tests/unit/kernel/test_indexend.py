@@ -18,7 +18,7 @@ from silomq.store import checkpoint
 from silomq.store.checkpoint import Checkpoint
 from silomq.store.disk import Folder
 from silomq.store.errors import StoreError
-from silomq.store.indexend import NO_INDEX, index_below, index_fields
+from silomq.store.indexend import NO_INDEX, index_below, index_fields, kept_until
 from silomq.store.paths import ABORT
 
 if TYPE_CHECKING:
@@ -169,3 +169,15 @@ def test_damaged_entries(tmp_path: Path) -> None:
                         assert below["end_offset"] <= fields["end_offset"]
             os.pwrite(fd, before, at)
     assert outcomes == {True, False}
+
+
+def test_a_damaged_file_promises_nothing(tmp_path: Path) -> None:
+    store = Store(tmp_path, batches(6, 40), file_size=FILE_SIZE, entries=30)
+    store.dispatch()
+    found = store.control.progress()
+    before = store.index.names()[-2]
+    assert kept_until(store.index, found) in (0, store.index.end_time(before))
+    with store.index.folder.file(str(before), write=True) as fd:
+        os.pwrite(fd, b"\xff", 8)
+    assert store.index.end_time(before) < 0
+    assert kept_until(store.index, found) == 0
