@@ -11,7 +11,7 @@ PIP := $(VENV)/bin/python -m pip --quiet --disable-pip-version-check
 STAMPS := $(VENV)/.stamps
 # Folders are listed too: a deleted file changes its folder's time. The slash keeps `bench/` apart from the
 # task `bench`.
-PACKAGES := actors bench cli client conf shm store supervisor tools
+PACKAGES := actors bench cli client conf pipeline pyspark_silomq shm store supervisor tools
 SOURCES := pyproject.toml MANIFEST.in $(wildcard __init__.py py.typed) \
 	$(shell find $(addsuffix /,$(PACKAGES)) -name __pycache__ -prune -o \
 		\( -type d -o -name '*.py' -o -name '*.py[ix]' -o -name '*.pxd' -o -name '*.h' -o -name '*.toml' -o -name '*.service' \) -print)
@@ -29,18 +29,18 @@ JOBS ?= 3
 .DELETE_ON_ERROR:
 # Both builds write silomq.egg-info.
 .NOTPARALLEL:
-.PHONY: help demo serve test check lint fix bench bench-recovery torture fault-build interop install clean
+.PHONY: help demo serve test check lint fix bench bench-recovery bench-spark torture fault-build interop install clean
 
 help:  ## list the tasks
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: $(STAMPS)/demo $(STAMPS)/silomq  ## a tour on real data: send, read, kill, recover
+demo: $(STAMPS)/demo $(STAMPS)/spark $(STAMPS)/silomq  ## a tour on real data: send, read, kill, recover, compute
 	$(RUN) -m silomq.cli.demo
 
 serve: $(STAMPS)/silomq  ## run a store in ./store until Ctrl-C
 	$(VENV)/bin/silo serve --store ./store
 
-test: lint fault-build interop $(STAMPS)/demo $(STAMPS)/bench  ## everything CI runs: checks and all tests but the long ones
+test: lint fault-build interop $(STAMPS)/demo $(STAMPS)/bench $(STAMPS)/spark  ## everything CI runs: checks and all tests but the long ones
 	SILOMQ_FAULT_BUILD='$(CURDIR)/$(FAULTS)' $(RUN) -m pytest -n $(JOBS) --dist loadscope $(ARGS)
 
 check: lint  ## linters, types, and the tests of the source's own shape
@@ -56,6 +56,9 @@ bench: $(STAMPS)/bench $(STAMPS)/silomq  ## measure against this machine's limit
 
 bench-recovery: $(STAMPS)/bench $(STAMPS)/silomq  ## measure start-up and scans against this machine's limits
 	$(RUN) -m silomq.bench.recovery
+
+bench-spark: $(STAMPS)/bench $(STAMPS)/spark $(STAMPS)/silomq  ## measure Spark over a store against Spark over Parquet
+	$(RUN) -m silomq.bench.spark
 
 torture: fault-build interop $(STAMPS)/dev $(STAMPS)/demo $(STAMPS)/bench $(STAMPS)/silomq  ## the long forms of the crash and endurance tests
 	SILOMQ_LONG=1 SILOMQ_FAULT_BUILD='$(CURDIR)/$(FAULTS)' $(RUN) -m pytest -m slow $(ARGS)
@@ -98,7 +101,7 @@ $(STAMPS)/venv:
 	mkdir -p $(STAMPS)
 	touch $@
 
-$(STAMPS)/base $(STAMPS)/demo $(STAMPS)/bench $(STAMPS)/dev: pyproject.toml constraints.txt | $(STAMPS)/venv
+$(STAMPS)/base $(STAMPS)/demo $(STAMPS)/bench $(STAMPS)/spark $(STAMPS)/dev: pyproject.toml constraints.txt | $(STAMPS)/venv
 	$(RUN) -c "$$REQUIREMENTS" $(@F) > $(STAMPS)/$(@F).txt
 	$(PIP) install -c constraints.txt -r $(STAMPS)/$(@F).txt
 	touch $@

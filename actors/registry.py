@@ -217,6 +217,8 @@ class Registry(Actor):
                 return {"ok": True}, ()
             case "join" | "sync" | "leave" | "groups" | "group" | "reset" | "delete group":
                 return self._serve_groups(connection, request)
+            case "is open":
+                return {"ok": True, "open": int(request["session"]) in self.sessions}, ()
             case "report":
                 return {"ok": True, "report": self.world.report}, ()
             case _:

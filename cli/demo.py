@@ -1,4 +1,5 @@
-"""`make demo`: a year of real flights goes through a store, and what comes out is compared.
+"""`make demo`: a year of real flights goes through a store, and what comes out is compared; at the
+end Spark reads the store, and its figures are compared with those of the flights' CSV.
 
 Half-way one of the store's processes is killed. The store runs in a process of its own
 (`silo serve`), so does the consumer (`silomq.cli.demo_reader`); this process is the producer.
@@ -27,6 +28,7 @@ from ..client.admin import Admin
 from ..client.consumer import Consumer
 from ..client.producer import Producer
 from ..store.errors import StoreError
+from . import demo_spark
 from .common import say
 from .demo_processes import DemoFailed, Reader, Server
 from .flights import (
@@ -198,8 +200,8 @@ def print_rates(console: Console, result: Result, total: int) -> None:
         console.print(line, soft_wrap=True)
 
 
-def run(console: Console, store: Path, total: int) -> None:
-    """The whole demo. Raises DemoFailed, StoreError, NoData."""
+def run(console: Console, store: Path, total: int, *, spark: bool) -> None:
+    """The whole demo, `spark` with its end. Raises DemoFailed, StoreError, NoData."""
     folder = data_folder()
     names = airlines(folder)
     topics = [topic_of(carrier) for carrier in sorted(names)]
@@ -212,7 +214,8 @@ def run(console: Console, store: Path, total: int) -> None:
         for topic in topics:
             admin.create_topic(topic, _QUEUES)
         console.print(f"The store runs after {time.monotonic() - began:.2f} s.")
-        reader = Reader(store, latest(store, topics))
+        starts = latest(store, topics)
+        reader = Reader(store, starts)
         stack.callback(reader.end)
         producer = stack.enter_context(Producer(store, timeout=_KILL_S))
         stream = events(folder, total)
@@ -222,6 +225,8 @@ def run(console: Console, store: Path, total: int) -> None:
         print_rates(console, result, total)
         producer.close()
         admin.close()
+        if spark:
+            demo_spark.run(console, store, starts, demo_spark.from_csv(folder, total))
         console.print(f"The store stopped cleanly in {server.stop():.2f} s.")
     used = sum(file.stat().st_blocks * 512 for file in store.rglob("*") if file.is_file())
     console.print(f"Its files are in {store} ({used / 1e6:,.0f} MB); remove them when you like.")
@@ -236,12 +241,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m silomq.cli.demo", description=__doc__)
     parser.add_argument("--store", type=Path, default=Path("demo-store"), help="folder to use")
     parser.add_argument("--flights", type=int, default=FLIGHTS, help="how many to replay")
+    parser.add_argument("--no-spark", action="store_true", help="leave out the end, with Spark")
     options = parser.parse_args(arguments)
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupted)
     total = min(max(options.flights, 2), FLIGHTS)
     try:
-        run(Console(highlight=False), options.store, total)
+        run(Console(highlight=False), options.store, total, spark=not options.no_spark)
     except KeyboardInterrupt:
         say("interrupted")
         return 130

@@ -19,6 +19,7 @@ from .query import query
 from .repair import repair
 from .send import send
 from .serve import config, serve
+from .spark import spark
 from .tail import tail
 from .verify import verify
 
@@ -54,7 +55,7 @@ def silo(context: click.Context) -> None:
 for _command in (
     *(serve, send, tail, query, status, topics, delete_topic),
     *(groups, reset_offset, delete_group),
-    *(clean, config, dump, verify, repair),
+    *(clean, config, dump, verify, repair, spark),
 ):
     silo.add_command(_command)
 

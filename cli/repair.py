@@ -53,7 +53,7 @@ def repair(
                 say(f"would {step.what}")
             say("nothing was done; --yes does it")
             return
-        lock = _lock(store)
+        lock = lock_store(store)
         try:
             if StoreFiles(store, settings).log != files.log:
                 raise Failure(Exit.LOCKED, f"{store} was written to just now: try again")
@@ -64,7 +64,7 @@ def repair(
     say(f"done; what went is kept in {kept}")
 
 
-def _lock(store: Path) -> int:
+def lock_store(store: Path) -> int:
     """The store's lock, so that nobody starts it meanwhile."""
     from ..store.paths import StoreFolders
     from ..supervisor.prepare import AlreadyRunning, take_lock

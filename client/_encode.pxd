@@ -34,8 +34,10 @@ cdef class Encoder:
     cdef int64_t key_epoch_ms
     cdef uint32_t key_time
     cdef uint16_t key_counter, key_wrap
+    cdef bint keys_numbered     # the caller said how keys are counted: no time in them
     cdef int64_t now_ms
 
+    cdef void fill_time(self) noexcept
     cdef void refresh_time(self) noexcept
     cdef void fill_key(self) noexcept
     cdef int measure(self, Route route, Parts *m) except -1

@@ -44,31 +44,44 @@ cdef class Encoder:
         self.max_body = config.max_message_size
         self.append_crc = config.append_crc
 
+    def number_keys(self, bytes prefix, uint64_t first):
+        """From now on unique keys are `prefix` (20 hexadecimal digits) and 12 digits that count
+        from `first`, at least 1."""
+        assert len(prefix) == PREFIX and 0 < first < <uint64_t>1 << 48
+        self.keys_numbered = True
+        self.key_prefix = prefix
+        self.key_time = <uint32_t>((first - 1) >> 16)
+        self.key_counter = <uint16_t>((first - 1) & 0xFFFF)
+        self.key_wrap = 0
+        memcpy(self.key_text, <const char *>prefix, PREFIX)
+        self.fill_time()
+
+    cdef void fill_time(self) noexcept:
+        """The digits of the key that are the time."""
+        cdef int i
+        for i in range(4):
+            memcpy(self.key_text + PREFIX + 2 * i,
+                   HEX_DIGITS + 2 * (self.key_time >> (24 - 8 * i) & 255), 2)
+
     cdef void refresh_time(self) noexcept:
         """Now, and the eight digits of a unique key that count ms; neither steps back."""
         cdef int64_t now = silo_realtime_ms()
         cdef uint32_t time
-        cdef int i
         if now > self.now_ms:
             self.now_ms = now
         time = <uint32_t>(self.now_ms - self.key_epoch_ms)
-        if time > self.key_time:
+        if time > self.key_time and not self.keys_numbered:
             self.key_time = time
             self.key_wrap = self.key_counter
-            for i in range(4):
-                memcpy(self.key_text + PREFIX + 2 * i,
-                       HEX_DIGITS + 2 * (time >> (24 - 8 * i) & 255), 2)
+            self.fill_time()
 
     cdef void fill_key(self) noexcept:
         """The next unique key: prefix, time, counter. When 65,536 keys share one ms, the time is
         moved on."""
-        cdef int i
         self.key_counter += 1
         if self.key_counter == self.key_wrap:
             self.key_time += 1
-            for i in range(4):
-                memcpy(self.key_text + PREFIX + 2 * i,
-                       HEX_DIGITS + 2 * (self.key_time >> (24 - 8 * i) & 255), 2)
+            self.fill_time()
         memcpy(self.key_text + PREFIX + 8, HEX_DIGITS + 2 * (self.key_counter >> 8), 2)
         memcpy(self.key_text + PREFIX + 10, HEX_DIGITS + 2 * (self.key_counter & 255), 2)
 

@@ -11,6 +11,7 @@ Body: TypeAlias = bytes | bytearray | memoryview | str
 Keys: TypeAlias = str | Iterable[str] | None
 
 class Sender(RingProducer):
+    def number_keys(self, prefix: str, first: int) -> None: ...
     def send(
         self,
         topic: str,

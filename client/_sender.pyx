@@ -16,6 +16,7 @@ from ..store.status import PutMessageStatus
 from .outgoing import encode_extra, join_keys, plan_delay
 
 cdef object KEY_FORM = re.compile("[0-9A-F]{32}")
+cdef object KEY_PREFIX = re.compile("[0-9A-F]{20}")
 
 cdef extern from "shm/layout.h" nogil:
     int FRAME_HEADER
@@ -34,6 +35,15 @@ cdef inline object asked(int delay_level, object deliver_at, object delay_ms):
 cdef class Sender(RingProducer):
     """Sends through a ring. Subclasses give `open_topic(topic)`, which returns the topic's
     Route."""
+
+    def number_keys(self, str prefix, uint64_t first):
+        """The next messages' UNIQ_KEYs: `prefix` (20 hexadecimal digits, capitals) and 12 digits
+        that count from `first` (1 to 2^48 - 1). For who must find again what it sent in another
+        life. Raises ValueError."""
+        if not KEY_PREFIX.fullmatch(prefix) or not 0 < first < <uint64_t>1 << 48:
+            raise ValueError(
+                f"keys {prefix!r} from {first}: a prefix of 20 hexadecimal digits, numbers from 1")
+        self.encoder.number_keys(prefix.encode(), first)
 
     cdef Route route(self, object topic):
         cdef object found = self.routes.get(topic)

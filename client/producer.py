@@ -110,6 +110,11 @@ class Producer(Sender):
         """What the store has said of itself."""
         return self._connection.config
 
+    @property
+    def session(self) -> int:
+        """The store's number for this session: no other of the same run of the store has it."""
+        return self._connection.session
+
     def flush(self, timeout: float | None = None) -> None:
         """Waits until everything sent so far was answered. Raises SendTimeout."""
         self.wait_answered(self.send_timeout_s if timeout is None else timeout)

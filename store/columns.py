@@ -160,7 +160,8 @@ class LogScan:
     otherwise one must begin there. A batch ends with `max_rows`, or with the record before
     `max_bytes` of the log are exceeded (at most MOST_BYTES).
 
-    Zeros up to the end are the log's end. Everything else that is no record is damage: CorruptRange
+    Zeros up to the end are the log's end, without `zeros_end` damage as well, for who knows that
+    there are records up to the stop. Everything else that is no record is damage: CorruptRange
     is raised at it, after the batch with what is good before; with `skip_damage` it is passed over,
     and noted in `damage` as (start, end) offsets. With `check_crc` a body that fails its BODYCRC is
     damage, too. `position` is the offset behind what was read, or of the damage.
@@ -177,6 +178,7 @@ class LogScan:
         check_crc: bool = False,
         skip_damage: bool = False,
         resynchronise: bool = False,
+        zeros_end: bool = True,
         max_rows: int = 1 << 16,
         max_bytes: int = 64 << 20,
     ) -> None:
@@ -196,6 +198,7 @@ class LogScan:
         self._check_crc = check_crc
         self._skip_damage = skip_damage
         self._resynchronise = resynchronise
+        self._zeros_end = zeros_end
         self._max_rows = max_rows
         self._max_bytes = min(max_bytes, MOST_BYTES)
         self.damage: list[tuple[int, int]] = []
@@ -234,7 +237,8 @@ class LogScan:
             return
         end = self._next_record(self.position + 1)
         at = self.position - self._base
-        if why == NOTHING and end >= self._stop and not _any(self._memory[at:]):
+        is_end = self._zeros_end and why == NOTHING and end >= self._stop
+        if is_end and not _any(self._memory[at:]):
             self.position = self._stop
             return
         if not self._skip_damage:

@@ -36,13 +36,13 @@ if TYPE_CHECKING:
 
 #: Below this, one process is faster than many.
 _SMALL_BYTES = 64 << 20
-_CHECKS: dict[str, Callable[..., Result]] = {
+CHECKS: dict[str, Callable[..., Result]] = {
     "index": check_index_file,
     "queue": check_queue,
     "log": check_log_file,
 }
 #: The kind of check and its arguments.
-_Job = tuple[Any, ...]
+Job = tuple[Any, ...]
 #: In a worker: the facts it was forked with.
 _inherited: list[Facts] = []
 
@@ -73,9 +73,9 @@ def verify(
     """
     files = StoreFiles(path, settings)
     report = Report()
-    checkpoint = _read_checkpoint(files, report)
-    facts = _facts(files, checkpoint, report)
-    sizes = _jobs(facts)
+    checkpoint = read_checkpoint(files, report)
+    facts = gather(files, checkpoint, report)
+    sizes = jobs_of(facts)
     total = sum(size for _, size in sizes)
     if total < _SMALL_BYTES:
         workers = 1
@@ -95,14 +95,19 @@ def verify(
         facts.indexed = found.all_indexed()
     report.findings += found.findings
     report.counts = found.counts
-    _check_times(files, checkpoint, found, report)
-    _check_small_files(files, report)
-    report.findings += _check_seals(files, settings)
-    report.findings.sort(key=lambda finding: (finding.path, finding.offset))
+    check_rest(files, checkpoint, found, report)
     return report
 
 
-def _check_seals(files: StoreFiles, settings: Settings) -> list[Finding]:
+def check_rest(files: StoreFiles, checkpoint: Checkpoint, found: Result, report: Report) -> None:
+    """What is one job for the whole store, with what all the others found."""
+    _check_times(files, checkpoint, found, report)
+    _check_small_files(files, report)
+    report.findings += _check_seals(files)
+    report.findings.sort(key=lambda finding: (finding.path, finding.offset))
+
+
+def _check_seals(files: StoreFiles) -> list[Finding]:
     """Only our own stores have seals, and all of the folders."""
     if not os.path.isdir(f"{files.path}/{OURS}"):
         return []
@@ -111,13 +116,13 @@ def _check_seals(files: StoreFiles, settings: Settings) -> list[Finding]:
     except FileNotFoundError as error:
         return [Finding(str(error.filename), 0, "the folder is missing")]
     try:
-        size = settings.mapped_file_size_commit_log
-        return [Finding(*wrong) for wrong in check_seals(folders, size)]
+        return [Finding(*wrong) for wrong in check_seals(folders, files.log_size)]
     finally:
         folders.close()
 
 
-def _facts(files: StoreFiles, checkpoint: Checkpoint, report: Report) -> Facts:
+def gather(files: StoreFiles, checkpoint: Checkpoint, report: Report) -> Facts:
+    """The facts that all checks share; what is wrong already goes into the report."""
     log = LogView(files)
     start = log.recover(checkpoint, clean=files.clean)
     bases = log.bases
@@ -157,10 +162,10 @@ def _deleted_below(files: StoreFiles) -> dict[str, int]:
     return {name: deletion.below for name, deletion in found.topics.items()}
 
 
-def _jobs(facts: Facts) -> list[tuple[_Job, int]]:
+def jobs_of(facts: Facts) -> list[tuple[Job, int]]:
     """Every check with the bytes it reads."""
     files = facts.files
-    jobs: list[tuple[_Job, int]] = [
+    jobs: list[tuple[Job, int]] = [
         (("index", name), files.index_size) for name in facts.index_names
     ]
     jobs += [
@@ -172,11 +177,11 @@ def _jobs(facts: Facts) -> list[tuple[_Job, int]]:
 
 
 def _run(
-    facts: Facts, jobs: Sequence[tuple[_Job, int]], workers: int
+    facts: Facts, jobs: Sequence[tuple[Job, int]], workers: int
 ) -> Iterator[tuple[Result, int]]:
     if workers == 1 or len(jobs) < 2:
         for (kind, *arguments), size in jobs:
-            yield _CHECKS[kind](facts, *arguments), size
+            yield CHECKS[kind](facts, *arguments), size
         return
     context = multiprocessing.get_context("fork")
     with context.Pool(min(workers, len(jobs)), _inherit, (facts,)) as pool:
@@ -187,12 +192,13 @@ def _inherit(facts: Facts) -> None:
     _inherited[:] = [facts]
 
 
-def _work(job: tuple[_Job, int]) -> tuple[Result, int]:
+def _work(job: tuple[Job, int]) -> tuple[Result, int]:
     (kind, *arguments), size = job
-    return _CHECKS[kind](_inherited[0], *arguments), size
+    return CHECKS[kind](_inherited[0], *arguments), size
 
 
-def _read_checkpoint(files: StoreFiles, report: Report) -> Checkpoint:
+def read_checkpoint(files: StoreFiles, report: Report) -> Checkpoint:
+    """The checkpoint; what is wrong with it goes into the report. Raises BadInput."""
     data = files.small_file(CHECKPOINT)
     if data is None:
         return Checkpoint()

@@ -26,7 +26,11 @@ DEMO = (*PYTHON, "-m", "silomq.cli.demo")
 def test_twice_in_the_same_folder(tmp_path: Path) -> None:
     for _ in range(2):
         done = subprocess.run(
-            [*DEMO, "--flights", "5000"], cwd=tmp_path, capture_output=True, text=True, check=False
+            [*DEMO, "--flights", "5000", "--no-spark"],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
         )
         assert done.returncode == 0, done.stdout + done.stderr
         assert done.stderr == ""

@@ -9,7 +9,11 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = ("actors", "bench", "cli", "client", "conf", "shm", "store", "supervisor", "tools")
+PACKAGES = (
+    "actors", "bench", "cli", "client", "conf", "pipeline", "shm", "store", "supervisor", "tools",
+)  # fmt: skip
+#: Folders within packages that are packages, too.
+SUBPACKAGES = ("pipeline/jobs",)
 
 
 @functools.cache

@@ -24,8 +24,9 @@ ALLOWED = {
     "supervisor": {"conf", "shm", "store", "actors"},
     "client": {"conf", "shm", "store"},
     "tools": {"conf", "shm", "store"},
-    "cli": {"conf", "store", "client", "supervisor", "tools", ""},
-    "bench": {"conf", "shm", "store", "actors", "supervisor", "client", "cli", ""},
+    "pipeline": {"conf", "shm", "store", "client", "tools", ""},
+    "cli": {"conf", "store", "client", "supervisor", "tools", "pipeline", ""},
+    "bench": {"conf", "shm", "store", "actors", "supervisor", "client", "cli", "pipeline", ""},
 }
 #: A user's process pays for every import: logging (structlog) and the command line are not for it.
 NOT_IN_CLIENTS = ("structlog", "rich", "click", "asyncio")

@@ -1,0 +1,265 @@
+"""`make bench-spark`: the data source against Spark's own Parquet of the same rows, in one run."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.console import Console
+
+from ..client.producer import Producer
+from .rows import BATCH, Plan, Row
+from .run import as_json, table
+from .store import BenchStore
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import DataFrame, SparkSession
+
+_LOG = 1 << 30
+_TOPICS = 10
+_NARROW = (
+    "topic string, queueId int, queueOffset bigint, physicalOffset bigint, size int, "
+    "storeTimestamp timestamp"
+)
+_GROUPED = "topic string, size int, storeTimestamp timestamp"
+_IDLE_EVERY = "100 milliseconds"
+_IDLE_WAIT_S = 30.0
+_WORD = "seconds, Parquet"
+
+
+@dataclass
+class Filled:
+    """A store with a log of `log_bytes` bytes and `rows` messages in _TOPICS topics, and the same
+    rows as Parquet.
+    """
+
+    spark: SparkSession
+    store: Path
+    parquet: Path
+    rows: int
+    log_bytes: int
+
+    def of_store(self, schema: str | None = None, **options: object) -> DataFrame:
+        """A read of the store; a narrow schema reads only its columns."""
+        reader = self.spark.read.format("silomq").options(**options)
+        return (reader.schema(schema) if schema else reader).load(str(self.store))
+
+    def of_parquet(self) -> DataFrame:
+        return self.spark.read.parquet(str(self.parquet))
+
+
+@contextmanager
+def filled(spark: SparkSession, plan: Plan, size: int) -> Iterator[Filled]:
+    """Bodies of `size` bytes until the log has a gibibyte (less in the short form)."""
+    wanted, body = max(int(_LOG * plan.scale), 4 << 20), b"x" * size
+    with BenchStore(plan.folder, f"mapped_file_size_commit_log={plan.file_size}") as store:
+        with Producer(store.folder, timeout=60) as producer:
+            sent = 0
+            while store.control.load("wrote") < wanted:
+                topic = f"topic-{sent // BATCH % _TOPICS}"
+                producer.send_batch_oneway(topic, [body] * BATCH)
+                sent += BATCH
+            producer.flush(60)
+        store.wait_dispatched()
+        found = Filled(
+            spark, store.folder, plan.folder / f"parquet-{size}", sent, store.control.load("wrote")
+        )
+        found.of_store().write.parquet(str(found.parquet))
+        yield found
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def _noop(frame: DataFrame) -> None:
+    frame.write.format("noop").mode("overwrite").save()
+
+
+def _grouped(frame: DataFrame) -> None:
+    from pyspark.sql import functions as f
+
+    found = frame.groupBy("topic").agg(f.count("*"), f.sum("size"), f.max("storeTimestamp"))
+    assert len(found.collect()) == _TOPICS
+
+
+def _median(values: list[float]) -> float:
+    return sorted(values)[len(values) // 2]
+
+
+def batch_reads(data: Filled, plan: Plan, size: int) -> list[Row]:
+    """All columns, narrow ones, and a groupBy; beside each what Parquet takes. The runs take turns
+    and the first of each is for the JIT.
+    """
+    works: dict[str, Callable[[], object]] = {
+        "all": lambda: _noop(data.of_store()),
+        "all parquet": lambda: _noop(data.of_parquet()),
+        "narrow": lambda: _noop(data.of_store(_NARROW)),
+        "group": lambda: _grouped(data.of_store(_GROUPED)),
+        "group parquet": lambda: _grouped(data.of_parquet()),
+    }
+    took: dict[str, list[float]] = {name: [] for name in works}
+    for run in range(plan.runs + 1):
+        for name, work in works.items():
+            seconds = _seconds(work)
+            if run:
+                took[name].append(seconds)
+    narrow = took["narrow"]
+    by_bytes = [data.log_bytes / seconds / 1e9 for seconds in narrow]
+    by_rows = [data.rows / seconds for seconds in narrow]
+    large = size >= 1024
+    return [
+        Row(
+            f"all columns to noop, {size} B", "s", took["all"], _WORD, took["all parquet"],
+            _median(took["all parquet"]), higher_is_better=False, bar_text="Parquet",
+        ),
+        Row(f"narrow read, {size} B", "GB/s", by_bytes, bar=1.2 if large else 0.0),
+        Row(f"narrow read, {size} B", "rows/s", by_rows, bar=0.0 if large else 3e6),
+        Row(
+            f"groupBy(topic), {size} B", "s", took["group"], _WORD, took["group parquet"],
+            1.5 * _median(took["group parquet"]), higher_is_better=False,
+            bar_text="1.5 x Parquet",
+        ),
+    ]  # fmt: skip
+
+
+def window(data: Filled, size: int) -> Row:
+    """One topic in a tenth of the time: bytes looked at, in per cent of those of the whole log."""
+    from pyspark.sql import functions as f
+
+    first, last = (
+        data.of_store("storeTimestamp timestamp")
+        .agg(f.min(f.unix_millis("storeTimestamp")), f.max(f.unix_millis("storeTimestamp")))
+        .first()
+    )
+    tenth = (last - first) // 10
+    since = first + 4 * tenth
+    asked = {
+        "subscribe": "topic-3",
+        "startingTimestamp": str(since),
+        "endingTimestamp": str(since + tenth),
+    }
+    part, whole = _touched(data, asked), _touched(data, {})
+    share = 100 * part[0] / whole[0]
+    name = f"{100 * part[1] / whole[1]:.2f} % of the log by topic and time, {size} B"
+    return Row(name, "% of its bytes", [share], bar=5.0, higher_is_better=False)
+
+
+def _touched(data: Filled, asked: dict[str, str]) -> tuple[int, int]:
+    """(bytes looked at, rows) of a read, done here and not in Spark's workers, which do not say."""
+    from pyspark.sql.types import StructType
+
+    from ..pipeline.source import Parts, SiloSource
+    from ..pipeline.source_read import Work
+
+    source = SiloSource({"path": str(data.store), **asked})
+    reader: Any = source.reader(StructType.fromDDL(_NARROW))
+    work, rows = Work(), 0
+    for task in reader.partitions():
+        assert isinstance(task, Parts)
+        for batch in reader.shape.batches(task.parts, work):
+            rows += batch.num_rows
+    return work.touched, rows
+
+
+def streaming(data: Filled, plan: Plan, size: int) -> list[Row]:
+    """AvailableNow from the beginning, and what a trigger without new messages costs."""
+    checkpoints = [plan.folder / f"drain-{run}" for run in range(plan.runs)]
+    rates = [data.rows / _seconds(partial(_drain, data, checkpoint)) for checkpoint in checkpoints]
+    idle = _idle_ms(data, plan)
+    return [
+        Row(f"streaming, AvailableNow, {size} B", "rows/s", rates, bar=0.6e6),
+        Row("idle trigger", "ms", idle, bar=20.0, higher_is_better=False),
+    ]
+
+
+def _stream(data: Filled, checkpoint: Path, **options: object) -> Any:
+    frame = data.spark.readStream.format("silomq").options(**options).load(str(data.store))
+    return frame.writeStream.format("noop").option("checkpointLocation", str(checkpoint))
+
+
+def _drain(data: Filled, checkpoint: Path) -> None:
+    query = _stream(data, checkpoint, startingOffsets="earliest").trigger(availableNow=True).start()
+    query.awaitTermination()
+    assert sum(progress["numInputRows"] for progress in query.recentProgress) == data.rows
+
+
+def _idle_ms(data: Filled, plan: Plan) -> list[float]:
+    """Times of triggers that found nothing, after one to warm up."""
+    data.spark.conf.set("spark.sql.streaming.noDataProgressEventInterval", "0")
+    query = (
+        _stream(data, plan.folder / "idle", startingOffsets="latest")
+        .trigger(processingTime=_IDLE_EVERY)
+        .start()
+    )
+    wanted = 4 * plan.runs + 1
+    deadline = time.monotonic() + _IDLE_WAIT_S
+    found: dict[str, float] = {}
+    try:
+        while len(found) < wanted and time.monotonic() < deadline:
+            for progress in query.recentProgress:
+                if not progress["numInputRows"]:
+                    spent = progress["durationMs"]["triggerExecution"]
+                    found[progress["timestamp"]] = float(spent)
+            time.sleep(0.1)
+    finally:
+        query.stop()
+    return list(found.values())[1:]
+
+
+def collect(spark: SparkSession, plan: Plan, console: Console) -> list[Row]:
+    """All rows, for large messages and for small ones."""
+    found: list[Row] = []
+    for size in (1024, 128):
+        began = time.monotonic()
+        with filled(spark, plan, size) as data:
+            found += [*batch_reads(data, plan, size), window(data, size)]
+            if size == 128:
+                found += streaming(data, plan, size)
+        console.print(f"{size} B: {time.monotonic() - began:.0f} s", style="dim")
+    return found
+
+
+@click.command()
+@click.option("--runs", default=5, show_default=True, help="runs of each figure")
+@click.option("--short", is_flag=True, help="a short form that only shows that everything runs")
+@click.option("--folder", type=click.Path(path_type=Path), help="where to put stores (a real disk)")
+@click.option("--output", type=click.Path(path_type=Path), default=Path("build/bench-spark.json"))
+def main(*, runs: int, short: bool, folder: Path | None, output: Path) -> None:
+    """Measures Spark over a store against Spark over Parquet. Run it alone: it wants both cores."""
+    from ..pipeline.session import session
+
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    console = Console(width=None if Console().is_terminal else 160)
+    spark = session("silomq bench", **{"spark.driver.memory": "512m" if short else "2g"})
+    try:
+        home = folder or Path.cwd()
+        with tempfile.TemporaryDirectory(prefix="silomq-bench-", dir=home) as inside:
+            plan = Plan(Path(inside), runs)
+            if short:
+                plan = Plan(Path(inside), min(runs, 2), 0.02, 64 << 20)
+            found = collect(spark, plan, console)
+    finally:
+        spark.stop()
+    console.print(table(found))
+    output.parent.mkdir(parents=True, exist_ok=True)
+    output.write_text(json.dumps(as_json(found, plan), indent=1) + "\n")
+    console.print(f"written to {output}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Bulk jobs on Spark: statistics, audit, rebuilding, export and import, archives."""

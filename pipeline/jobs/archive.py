@@ -1,0 +1,265 @@
+"""Archives: full commit-log files copied to another place, so that history outlives the cleaner and
+the machine.
+
+An archive is a folder with `commitlog/` (files as they were), `config/` (the store's JSON files)
+and `archive.json`, the manifest. What the manifest does not name is not part of the archive; it is
+replaced when all else is there and was read back. So an archive can be added to at any time, by the
+same store, and an archive in a folder is read like a store. Manifest:
+
+=========  ======================================================================================
+field      meaning
+=========  ======================================================================================
+format     1
+file_size  bytes of each commit-log file
+files      of each: name, and as its seal size, crc32c (8 hex digits), records, first_offset,
+           last_offset (of the last record), first_store_time, last_store_time (epoch ms)
+config     of each: name (below the folder), size, crc32c
+=========  ======================================================================================
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import re
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from ...store import _scan as kernel
+from ...store import disk
+from ...store.disk import Folder
+from ...store.errors import Corrupt
+from ...store.paths import COMMIT_LOG, OURS, file_name
+from ...store.seals import SEALS, Seal
+from ...tools.files import BadInput, StoreFiles
+from ...tools.walk import holds_records
+from .filesystems import Place
+from .tasks import run
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import SparkSession
+
+    from ...conf.settings import Settings
+
+MANIFEST: Final = "archive.json"
+FORMAT: Final = 1
+_COPIED: Final = (
+    "name string, size long, crc32c string, records long, first_offset long, last_offset long, "
+    "first_store_time long, last_store_time long"
+)
+_HALF: Final = "restoring"
+_LOG_NAME: Final = re.compile(r"[0-9]{20}")
+_CONFIG_NAME: Final = re.compile(r"config/[A-Za-z0-9_-]+\.json")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What was copied: names of log files, and of those that were there already; bytes copied."""
+
+    copied: tuple[str, ...]
+    present: tuple[str, ...]
+    size: int
+    manifest: dict[str, Any]
+
+
+def archive(
+    spark: SparkSession, store: str | os.PathLike[str], url: str, settings: Settings
+) -> Outcome:
+    """Copies the full commit-log files of a store, which may run, to the archive at `url`, each in
+    a task that reads it back; those that are there already stay.
+
+    Raises BadInput for another store's archive, Corrupt for a file that is not what its seal says
+    or that was not read back as it was written, and OSError.
+    """
+    files = StoreFiles(store, settings)
+    place = Place(url)
+    manifest = read_manifest(place) or {"format": FORMAT, "file_size": files.log_size, "files": []}
+    if manifest["file_size"] != files.log_size:
+        raise BadInput(
+            f"{url} holds files of {manifest['file_size']} bytes, {files.path} has such of "
+            f"{files.log_size}: it is another store's archive, or the settings are"
+        )
+    there = {entry["name"]: entry for entry in manifest["files"]}
+    names = [file_name(base) for base in _full(files)]
+    for name in set(names) & set(there):
+        sealed = _seal(files, name)
+        if sealed is not None and sealed.crc32c != there[name]["crc32c"]:
+            raise BadInput(
+                f"{url} holds another {COMMIT_LOG}/{name} (CRC-32C {there[name]['crc32c']}, the "
+                f"store's {sealed.crc32c}): give each store an archive of its own"
+            )
+    wanted = [name for name in names if name not in there]
+    work = functools.partial(_copy, os.path.abspath(files.path), url, settings)
+    copied = run(spark, wanted, work, _COPIED)
+    entries = sorted([*there.values(), *copied], key=lambda entry: str(entry["name"]))
+    config = [_config(place, name, files.small_file(name) or b"") for name in files.json_files()]
+    manifest |= {"files": entries, "config": config}
+    place.write(MANIFEST, json.dumps(manifest, indent=1).encode() + b"\n")
+    place.clear_parts()
+    return Outcome(
+        tuple(wanted),
+        tuple(name for name in names if name in there),
+        sum(entry["size"] for entry in copied),
+        manifest,
+    )
+
+
+def read_manifest(place: Place) -> dict[str, Any] | None:
+    """The manifest of the archive at a place, None without one. Raises BadInput for one that is
+    none.
+    """
+    data = place.read(MANIFEST)
+    if data is None:
+        return None
+    try:
+        found: dict[str, Any] = json.loads(data)
+        if found["format"] != FORMAT:
+            raise BadInput(f"{place}/{MANIFEST} has format {found['format']}, known is {FORMAT}")
+        found["file_size"] = int(found["file_size"])
+        for entry in found["files"]:
+            _check_entry(entry, _LOG_NAME)
+        for entry in found["config"]:
+            _check_entry(entry, _CONFIG_NAME)
+    except (ValueError, KeyError, TypeError) as error:
+        raise BadInput(f"{place}/{MANIFEST} is no manifest of an archive: {error!r}") from error
+    return found
+
+
+def _check_entry(entry: dict[str, Any], names: re.Pattern[str]) -> None:
+    """A name becomes a path. Raises ValueError."""
+    int(entry["crc32c"], 16)
+    if not names.fullmatch(entry["name"]):
+        raise ValueError(f"it names {entry['name']!a}, which is none of a store's files")
+
+
+def restore(
+    spark: SparkSession,
+    url: str,
+    store: str | os.PathLike[str],
+    *,
+    first: int = 0,
+    end: int | None = None,
+) -> Outcome:
+    """Copies an archive back into the folder `store`: the log files that hold addresses [first,
+    end), and the JSON files unless they are there. `rebuild` makes queues and index of them.
+
+    Raises BadInput where there is no archive or a file is there already, Corrupt for one that is
+    not what the manifest says, and OSError.
+    """
+    path = os.path.abspath(store)
+    manifest = read_manifest(Place(url))
+    if manifest is None:
+        raise BadInput(f"{url} is no archive: there is no {MANIFEST}")
+    size = manifest["file_size"]
+    wanted = [
+        entry
+        for entry in manifest["files"]
+        if int(entry["name"]) + size > first and (end is None or int(entry["name"]) < end)
+    ]
+    log = f"{path}/{COMMIT_LOG}"
+    there = sorted(os.listdir(log)) if os.path.isdir(log) else []
+    taken = [entry["name"] for entry in wanted if entry["name"] in there]
+    if taken:
+        raise BadInput(f"{log}/{taken[0]} is there already: restore into another folder")
+    os.makedirs(log, disk.DIR_MODE, exist_ok=True)
+    rest = [entry for entry in manifest["config"] if not os.path.lexists(f"{path}/{entry['name']}")]
+    named = [{**entry, "name": f"{COMMIT_LOG}/{entry['name']}"} for entry in wanted]
+    run(spark, [*named, *rest], functools.partial(_copy_back, url, path), "name string, size long")
+    with Folder.open(path) as folder:
+        disk.sync_file_system(folder)
+    half = f"{path}/{_HALF}"
+    if os.path.isdir(half):
+        os.rmdir(half)
+    names = tuple(entry["name"] for entry in wanted)
+    return Outcome(names, (), sum(entry["size"] for entry in wanted), manifest)
+
+
+def _full(files: StoreFiles) -> list[int]:
+    """The files that nobody writes to any more: those before the last one that holds records."""
+    last = next((f.base for f in reversed(files.log) if holds_records(files, f.base)), 0)
+    return [file.base for file in files.log if file.base < last]
+
+
+def _seal(files: StoreFiles, name: str) -> Seal | None:
+    """What was said of a file when it was full; None where nobody did."""
+    path = f"{OURS}/{SEALS}/{name}.json"
+    data = files.small_file(path)
+    if data is None:
+        return None
+    try:
+        return Seal(**json.loads(data))
+    except (ValueError, TypeError) as error:
+        raise Corrupt(f"{files.path}/{path}", 0, f"not a seal: {error}") from error
+
+
+def _copy(store: str, url: str, settings: Settings, name: str) -> list[dict[str, Any]]:
+    """Copies one file and reads it back: its line of the manifest."""
+    files, place = StoreFiles(store, settings), Place(url)
+    base = int(name)
+    view = files.view(files.log_path(base))
+    crc = place.write(f"{COMMIT_LOG}/{name}", view)
+    found = Seal(len(view), f"{crc:08x}", *_bounds(view, base))
+    sealed = _seal(files, name)
+    if sealed is not None and sealed != found:
+        why = f"its CRC-32C is {found.crc32c}, its seal says {sealed.crc32c}: see silo verify"
+        raise Corrupt(files.log_path(base), base, why)
+    back = place.checksum(f"{COMMIT_LOG}/{name}")
+    if back != crc:
+        why = f"read back with CRC-32C {back:08x}, written with {crc:08x}"
+        raise Corrupt(f"{url}/{COMMIT_LOG}/{name}", base, why)
+    return [{"name": name, **asdict(found)}]
+
+
+def _bounds(view: memoryview, base: int) -> tuple[int, int, int, int, int]:
+    records, last, first_time, last_time = kernel.bounds(view, base)
+    return records, base, last, first_time, last_time
+
+
+def _config(place: Place, name: str, data: bytes) -> dict[str, Any]:
+    crc = place.write(name, data)
+    return {"name": name, "size": len(data), "crc32c": f"{crc:08x}"}
+
+
+def _copy_back(url: str, path: str, entry: dict[str, Any]) -> Sequence[dict[str, Any]]:
+    """Copies one file into the store, where it gets its name when it is whole and right."""
+    name = str(entry["name"])
+    half = f"{path}/{_HALF}/{name.replace('/', '-')}"
+    os.makedirs(os.path.dirname(half), disk.DIR_MODE, exist_ok=True)
+    os.makedirs(os.path.dirname(f"{path}/{name}"), disk.DIR_MODE, exist_ok=True)
+    with open(half, "wb") as out:
+        crc = Place(url).checksum(name, out.write)
+        size = out.tell()
+    if f"{crc:08x}" != entry["crc32c"]:
+        os.unlink(half)
+        why = f"its CRC-32C is {crc:08x}, the manifest says {entry['crc32c']}"
+        raise Corrupt(f"{url}/{name}", 0, why)
+    os.rename(half, f"{path}/{name}")
+    return [{"name": name, "size": size}]
+
+
+def verify(spark: SparkSession, url: str) -> list[tuple[str, str]]:
+    """Reads all of an archive: (file, what is wrong) of each that is not what the manifest says.
+
+    Raises BadInput where there is none.
+    """
+    manifest = read_manifest(Place(url))
+    if manifest is None:
+        raise BadInput(f"{url} is no archive: there is no {MANIFEST}")
+    named = [{**entry, "name": f"{COMMIT_LOG}/{entry['name']}"} for entry in manifest["files"]]
+    work = functools.partial(_look, url)
+    found = run(spark, [*named, *manifest["config"]], work, "name string, what string")
+    return [(row["name"], row["what"]) for row in found]
+
+
+def _look(url: str, entry: dict[str, Any]) -> list[dict[str, Any]]:
+    name = str(entry["name"])
+    try:
+        crc = Place(url).checksum(name)
+    except FileNotFoundError:
+        return [{"name": name, "what": "the file is missing"}]
+    if f"{crc:08x}" == entry["crc32c"]:
+        return []
+    return [{"name": name, "what": f"CRC-32C {crc:08x}, the manifest says {entry['crc32c']}"}]

@@ -1,0 +1,219 @@
+"""Whether what a store holds fits together, over all of its messages and all of its files.
+
+`audit` looks at messages through DataFrames (places in queues, ids that occur twice) and at files
+in tasks, by the checks of `silo verify`: records with their CRCs, queue entries and index entries
+against the log, and the other way round. In the end what consumer groups have read is held against
+what there is. Every finding says store, file and offset: an address in the log for its files, a
+position in the file otherwise.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql import Window
+from pyspark.sql import functions as fn
+
+from ...store.paths import COMMIT_LOG
+from ...store.record import TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
+from .audit_files import FileFindings, check_files
+from .audit_progress import check_progress
+from .rebuild import deleted
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from ...conf.settings import Settings
+
+#: What of a message this reads; a source that reads only these does less.
+SCHEMA: Final = (
+    "topic string, queueId int, queueOffset long, physicalOffset long, storeTimestamp timestamp, "
+    "bornTimestamp timestamp, messageId string, reconsumeTimes int, sysFlag int, store string"
+)
+FINDING: Final = "check string, store string, file string, offset long, what string"
+_QUEUE: Final = "store string, topic string, queueId int, first long, last long, messages long"
+_PROGRESS: Final = (
+    "store string, topic string, group string, queueId int, offset long, first long, end long, "
+    "lag long, missed long"
+)
+_TRANSACTION: Final = 0xC
+#: More of one kind are only counted.
+MOST: Final = 1000
+
+
+@dataclass
+class Audit:
+    """`findings` are rows of FINDING; `queues` and `progress` tell of each queue, and of each group
+    in it; `counts` are what was looked at; `unnamed` findings are beyond MOST of a kind.
+    """
+
+    findings: list[dict[str, Any]] = field(default_factory=list)
+    queues: list[dict[str, Any]] = field(default_factory=list)
+    progress: list[dict[str, Any]] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+    notes: list[str] = field(default_factory=list)
+    unnamed: int = 0
+
+    @property
+    def sound(self) -> bool:
+        return not self.findings
+
+
+def audit(spark: SparkSession, df: DataFrame, stores: Sequence[str], settings: Settings) -> Audit:
+    """Audits the stopped `stores`, whose messages are in `df` with the columns of SCHEMA: all that
+    are whole, whatever else is damaged. Raises BadInput for what is no store.
+    """
+    found = Audit()
+    size = settings.mapped_file_size_commit_log
+    gone = {store: deleted(store) for store in stores}
+    rows = queued(df, gone)
+    _take(found, misplaced(rows, size))
+    _take(found, twice(df, size))
+    found.queues = [row.asDict() for row in queue_ends(rows).collect()]
+    for store in stores:
+        files: FileFindings = check_files(spark, store, settings)
+        found.findings += files.findings
+        found.counts += files.counts
+        found.notes += files.notes
+        ends = _ends(found.queues, store, files.ends)
+        progress, wrong = check_progress(store, ends)
+        found.progress += progress
+        found.findings += wrong
+    found.findings.sort(key=lambda row: (row["store"], row["file"], row["offset"], row["what"]))
+    return found
+
+
+def _take(found: Audit, wrong: DataFrame) -> None:
+    """Names the first MOST of a check's findings and counts the rest."""
+    rows = [row.asDict() for row in wrong.orderBy("store", "file", "offset").take(MOST + 1)]
+    if len(rows) > MOST:
+        rows.pop()
+        found.unnamed += wrong.count() - MOST
+    found.findings += rows
+
+
+def queued(df: DataFrame, gone: Mapping[str, Mapping[str, int]]) -> DataFrame:
+    """The messages that have a place in a queue: no half messages and rollbacks, and none of a
+    deleted topic (`gone`: by store and topic, the log address below which they are nobody's).
+    """
+    kind = fn.col("sysFlag").bitwiseAND(_TRANSACTION)
+    rows = df.where(~kind.isin(TRANSACTION_PREPARED, TRANSACTION_ROLLBACK))
+    for store, topics in gone.items():
+        for topic, below in topics.items():
+            nobodys = (
+                (fn.col("store") == store)
+                & (fn.col("topic") == topic)
+                & (fn.col("physicalOffset") < below)
+            )
+            rows = rows.where(~nobodys)
+    return rows
+
+
+def _log_file(log_file_size: int) -> Any:
+    """The path of the log file that holds a row's physicalOffset."""
+    base = fn.col("physicalOffset") - fn.col("physicalOffset") % fn.lit(log_file_size)
+    return fn.concat("store", fn.lit(f"/{COMMIT_LOG}/"), fn.lpad(base.cast("string"), 20, "0"))
+
+
+def _finding(df: DataFrame, check: str, what: Any, log_file_size: int) -> DataFrame:
+    return df.select(
+        fn.lit(check).alias("check"),
+        "store",
+        _log_file(log_file_size).alias("file"),
+        fn.col("physicalOffset").alias("offset"),
+        what.alias("what"),
+    )
+
+
+def misplaced(df: DataFrame, log_file_size: int) -> DataFrame:
+    """Findings about the places in queues: offsets that are missing, that two messages have, or
+    that do not ascend with the log.
+    """
+    order = Window.partitionBy("store", "topic", "queueId").orderBy("queueOffset", "physicalOffset")
+    rows = df.select("store", "topic", "queueId", "queueOffset", "physicalOffset").select(
+        "*",
+        fn.lag("queueOffset").over(order).alias("before"),
+        fn.lag("physicalOffset").over(order).alias("place"),
+    )
+    at = fn.format_string(
+        "%s/%d has message %d", fn.col("topic"), fn.col("queueId"), fn.col("queueOffset")
+    )
+    last = fn.format_string(" behind message %d at %d", fn.col("before"), fn.col("place"))
+    missing = fn.col("queueOffset") - fn.col("before") - 1
+    what = (
+        fn.when(missing == -1, fn.concat(at, fn.lit(" twice: the other is"), last))
+        .when(missing > 0, fn.concat(at, last, fn.format_string(": %d are missing", missing)))
+        .when(
+            fn.col("physicalOffset") < fn.col("place"),
+            fn.concat(at, last, fn.lit(", later in the log")),
+        )
+    )
+    wrong = rows.withColumn("what", what).where(fn.col("what").isNotNull())
+    return _finding(wrong, "queue offsets", fn.col("what"), log_file_size)
+
+
+def twice(df: DataFrame, log_file_size: int) -> DataFrame:
+    """Findings about ids that more than one message of a topic has, in whatever store. A message
+    that a group got again has its id again, and another count of tries.
+    """
+    place = fn.struct("storeTimestamp", "store", "physicalOffset")
+    rows = (
+        df.where(fn.col("messageId").isNotNull())
+        .select("topic", "messageId", "reconsumeTimes", place.alias("place"))
+        .groupBy("topic", "messageId", "reconsumeTimes")
+        .agg(
+            fn.count("*").alias("messages"),
+            fn.min("place").alias("first"),
+            fn.max("place").alias("last"),
+        )
+        .where(fn.col("messages") > 1)
+        .select("*", "last.store", "last.physicalOffset")
+    )
+    what = fn.format_string(
+        "%d messages of %s have the UNIQ_KEY %s; the first is at %d of %s",
+        *(fn.col(name) for name in ("messages", "topic", "messageId")),
+        *(fn.col(f"first.{name}") for name in ("physicalOffset", "store")),
+    )
+    return _finding(rows, "duplicates", what, log_file_size)
+
+
+def queue_ends(df: DataFrame) -> DataFrame:
+    """Of each queue of each store the first and last offset in the log, and how many messages."""
+    return (
+        df.groupBy("store", "topic", "queueId")
+        .agg(
+            fn.min("queueOffset").alias("first"),
+            fn.max("queueOffset").alias("last"),
+            fn.count("*").alias("messages"),
+        )
+        .orderBy("store", "topic", "queueId")
+    )
+
+
+def _ends(
+    queues: Sequence[Mapping[str, Any]],
+    store: str,
+    held: Mapping[tuple[str, int], tuple[int, int]],
+) -> dict[tuple[str, int], tuple[int, int]]:
+    """Of each queue the first offset and the one behind the last: by its files, or where a crash
+    has left those behind the log, by the log.
+    """
+    ends = dict(held)
+    for row in queues:
+        if row["store"] == store:
+            queue = row["topic"], row["queueId"]
+            first, end = ends.get(queue, (row["first"], 0))
+            ends[queue] = first, max(end, row["last"] + 1)
+    return ends
+
+
+def write_parquet(spark: SparkSession, found: Audit, folder: str) -> None:
+    """Writes findings, queues and progress to folders of these names, which are replaced."""
+    kinds = {"findings": FINDING, "queues": _QUEUE, "progress": _PROGRESS}
+    for name, schema in kinds.items():
+        df = spark.createDataFrame(getattr(found, name), schema)
+        df.coalesce(1).write.mode("overwrite").parquet(f"{folder}/{name}")

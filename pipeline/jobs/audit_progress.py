@@ -1,0 +1,57 @@
+"""What consumer groups have read (`config/consumerOffset.json`), held against the queues."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ...store import offsets_json
+from ...store.errors import Corrupt
+from ...store.paths import CONFIG
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+def check_progress(
+    store: str, ends: Mapping[tuple[str, int], tuple[int, int]]
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Of each group and queue: store, topic, group, queueId, offset (the next to be read), first
+    and end of the queue (null where there is no such queue), lag (messages to be read), missed
+    (removed before the group read them); and what is wrong, as rows of `audit.FINDING`.
+
+    Wrong is a group that is ahead of its queue: it will not be given what is stored next. `ends`
+    are first offset and end by topic and queue.
+    """
+    path = f"{store}/{CONFIG}/{offsets_json.OFFSETS_FILE}"
+    rows: list[dict[str, Any]] = []
+    wrong: list[dict[str, Any]] = []
+
+    def note(what: str) -> None:
+        place = {"store": store, "file": path, "offset": 0}
+        wrong.append({"check": "progress", **place, "what": what})
+
+    try:
+        offsets, problems = offsets_json.load(path)
+    except Corrupt as error:
+        note(str(error))
+        return rows, wrong
+    for problem in problems:
+        note(problem)
+    for (topic, group), queues in sorted(offsets.items()):
+        for queue_id, offset in sorted(queues.items()):
+            first, end = ends.get((topic, queue_id), (None, None))
+            row = {"store": store, "topic": topic, "group": group, "queueId": queue_id}
+            rows.append(
+                {
+                    **row,
+                    "offset": offset,
+                    "first": first,
+                    "end": end,
+                    "lag": max(0, end - max(offset, first or 0)) if end is not None else None,
+                    "missed": max(0, first - offset) if first is not None else None,
+                }
+            )
+            if offset > (end or 0):
+                has = f"ends at {end}" if end is not None else "is not there"
+                note(f"group {group} goes on at {offset} of {topic}/{queue_id}, which {has}")
+    return rows, wrong

@@ -1,0 +1,146 @@
+"""Queue entries from records, written where they belong: an entry's place is its queue offset x 20.
+
+Nothing is sorted across files or machines, and writing an entry again changes nothing; so any
+number of tasks may write into one queue, and each may be tried again.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections import OrderedDict
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Self
+
+import numpy as np
+import pyarrow.compute as pc
+
+from ...store import disk
+from ...store.consumequeue import BLANK_ENTRY, ENTRY_SIZE
+from ...store.names import SCHEDULE_TOPIC, validate_topic
+from ...store.paths import CONSUME_QUEUE, file_name
+from ...store.record import TRANSACTION_PREPARED, TRANSACTION_ROLLBACK, decode_record
+from ...tools.view import entry_code
+from .hashing import java_hashes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+#: As the entry's layout in store/consumequeue.py.
+ENTRY: Final = np.dtype([("offset", ">i8"), ("size", ">i4"), ("tags_code", ">i8")])
+#: What of a record an entry is made of.
+COLUMNS: Final = (
+    "topic", "queue_id", "queue_offset", "physical_offset", "tags", "size", "sys_flag",
+)  # fmt: skip
+_TRANSACTION: Final = 0xC
+_OPEN_FILES: Final = 256
+_FLAGS: Final = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+assert ENTRY.itemsize == ENTRY_SIZE
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Entries of one queue, ascending: `offsets` (queue offsets) and `entries` of that dtype."""
+
+    topic: str
+    queue_id: int
+    offsets: Any
+    entries: Any
+
+
+def runs_of(batch: Any, memory: memoryview, base: int, deleted: Mapping[str, int]) -> Iterator[Run]:
+    """The queue entries of a batch of records with COLUMNS from the log file at address `base`,
+    queue by queue.
+
+    Half messages and rollbacks get none, nor do records of a deleted topic: those of a name in
+    `deleted` below its log address.
+    """
+    topics = batch.column("topic").dictionary_encode()
+    names = topics.dictionary.to_pylist()
+    topic = topics.indices.to_numpy(zero_copy_only=False)
+    kind = batch.column("sys_flag").to_numpy() & _TRANSACTION
+    physical = batch.column("physical_offset").to_numpy()
+    wanted = (kind != TRANSACTION_PREPARED) & (kind != TRANSACTION_ROLLBACK)
+    if deleted:
+        below = np.array([deleted.get(name, 0) for name in names])
+        wanted &= physical >= below[topic]
+    entries: Any = np.zeros(len(batch), dtype=ENTRY)
+    entries["offset"] = physical
+    entries["size"] = batch.column("size").to_numpy()
+    entries["tags_code"] = _codes(batch, memory, base)
+    queue, place = batch.column("queue_id").to_numpy(), batch.column("queue_offset").to_numpy()
+    rows = np.flatnonzero(wanted)
+    rows = rows[np.lexsort((place[rows], queue[rows], topic[rows]))]
+    if not len(rows):
+        return
+    changes = (np.diff(topic[rows]) != 0) | (np.diff(queue[rows]) != 0)
+    for part in np.split(rows, np.flatnonzero(changes) + 1):
+        name = names[int(topic[part[0]])]
+        yield Run(name, int(queue[part[0]]), place[part], entries[part])
+
+
+def _codes(batch: Any, memory: memoryview, base: int) -> Any:
+    """The third field of each entry: the hash of the tags, or when a delayed message is due."""
+    tags = batch.column("tags").dictionary_encode()
+    hashes = java_hashes(tags.dictionary).view(np.int32).astype(np.int64)
+    codes = np.append(hashes, 0)[pc.fill_null(tags.indices, len(hashes)).to_numpy()]
+    delayed = pc.equal(batch.column("topic"), SCHEDULE_TOPIC).to_numpy(zero_copy_only=False)
+    for row in np.flatnonzero(delayed).tolist():
+        at = batch.column("physical_offset")[row].as_py()
+        codes[row] = entry_code(decode_record(memory, at - base, base=base, check_crc=False))
+    return codes
+
+
+class QueueWriter:
+    """Writes entries into the queue files below `folder`, each made when it is first needed, of
+    `file_size` bytes and sparse. A context manager that closes them. Raises OSError, and
+    IllegalMessage for what is no topic's name.
+    """
+
+    def __init__(self, folder: str, file_size: int) -> None:
+        self.folder = folder
+        self.file_size = file_size
+        self._open: OrderedDict[tuple[str, int, int], int] = OrderedDict()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        while self._open:
+            os.close(self._open.popitem()[1])
+
+    def write(self, run: Run) -> None:
+        """Writes the entries at their places; neighbours go in one call."""
+        breaks = np.diff(run.offsets) != 1
+        files = run.offsets * ENTRY_SIZE // self.file_size
+        breaks |= np.diff(files) != 0
+        bounds = [0, *(np.flatnonzero(breaks) + 1).tolist(), len(run.offsets)]
+        for start, end in itertools.pairwise(bounds):
+            position = int(run.offsets[start]) * ENTRY_SIZE
+            base = position - position % self.file_size
+            fd = self._file(run.topic, run.queue_id, base)
+            disk.write_at(fd, run.entries[start:end].tobytes(), position - base)
+
+    def blank(self, topic: str, queue_id: int, first: int) -> None:
+        """Marks as blank what lies before queue offset `first` in that entry's file, as RocketMQ
+        does where a queue does not begin with 0.
+        """
+        count = first % (self.file_size // ENTRY_SIZE)
+        if count:
+            fd = self._file(topic, queue_id, (first - count) * ENTRY_SIZE)
+            disk.write_at(fd, BLANK_ENTRY * count, 0)
+
+    def _file(self, topic: str, queue_id: int, base: int) -> int:
+        key = (topic, queue_id, base)
+        fd = self._open.pop(key, None)
+        if fd is None:
+            validate_topic(topic)  # it becomes a folder, and came out of a record
+            path = Path(self.folder, CONSUME_QUEUE, topic, str(queue_id), file_name(base))
+            path.parent.mkdir(disk.DIR_MODE, parents=True, exist_ok=True)
+            fd = os.open(path, _FLAGS, disk.FILE_MODE)
+            os.ftruncate(fd, self.file_size)
+            if len(self._open) >= _OPEN_FILES:
+                os.close(self._open.popitem(last=False)[1])
+        self._open[key] = fd
+        return fd

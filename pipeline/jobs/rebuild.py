@@ -1,0 +1,284 @@
+"""Consume queues and index of a stopped store, built anew from its commit log by many tasks.
+
+First one task for each log file writes queue entries at their places (`placing`) and counts keys;
+then one task for each index file writes that (`indexing`). Every byte is the one that dispatch
+writes. Nothing is shuffled, so what a machine reads is what its tasks were given, but the folder
+must be the same for all of them: the master's own, or one that all machines share.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import shutil
+import time
+from bisect import bisect_right
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, Final
+
+from ...store import disk
+from ...store.columns import LogScan
+from ...store.deletions import Deletions
+from ...store.disk import Folder
+from ...store.errors import Corrupt, CorruptRange
+from ...store.paths import CONSUME_QUEUE, INDEX, OURS, PROGRESS, RECOVERY
+from ...tools.files import BadInput, StoreFiles
+from ...tools.logs import LogView
+from ...tools.repair import Step, apply
+from . import indexing, placing
+from .tasks import run
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from pyspark.sql import SparkSession
+
+    from ...conf.settings import Settings
+
+_NEW: Final = f"{RECOVERY}/rebuilt"
+_PLACED: Final = (
+    "base long, topic string, queue_id int, first long, last long, entries long, keys long"
+)
+_INDEXED: Final = "name long, keys long"
+
+
+@dataclass(frozen=True, slots=True)
+class Rebuilt:
+    """What was built: `path` holds it, `kept` what was there before (None: nothing was moved)."""
+
+    path: str
+    kept: str | None
+    log_files: int
+    queues: int
+    entries: int
+    keys: int
+    index_files: int
+    #: Queues whose entries are not as many as their offsets, as (topic, queue id, missing).
+    gaps: tuple[tuple[str, int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """What every task must know. The log's records end at `end`."""
+
+    store: str
+    target: str
+    settings: Settings
+    end: int
+    deleted: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class _IndexFile:
+    """Keys [first, end) of the whole log; `base` and `skip` say where number first - 1 is (number
+    0, if first is 0): in that log file, behind so many keys.
+    """
+
+    name: int
+    first: int
+    end: int
+    base: int
+    skip: int
+
+
+def rebuild(
+    spark: SparkSession,
+    store: str | os.PathLike[str],
+    settings: Settings,
+    target: str | os.PathLike[str] | None = None,
+) -> Rebuilt:
+    """Builds queues and index of the stopped store in the folder `target`, which must not have
+    them; by default in place: what was there goes to `recovery/`, when all is built. The caller
+    holds the store's lock then.
+
+    Raises BadInput where the log is damaged in its middle, or `target` is not empty, and OSError.
+    """
+    path = os.fspath(store)
+    plan = _plan(path, os.fspath(target or f"{path}/{_NEW}"), settings)
+    if target is None and os.path.lexists(plan.target):
+        shutil.rmtree(plan.target)  # an earlier one was cut short
+    os.makedirs(plan.target, disk.DIR_MODE, exist_ok=True)
+    for name in (CONSUME_QUEUE, INDEX):
+        if os.path.lexists(f"{plan.target}/{name}"):
+            raise BadInput(f"{plan.target}/{name} is there already: give another folder")
+        os.mkdir(f"{plan.target}/{name}", disk.DIR_MODE)
+    bases = [file.base for file in StoreFiles(path, settings).log if file.base < plan.end]
+    placed = run(spark, bases, functools.partial(_place, plan), _PLACED)
+    queues = _queues(placed)
+    with placing.QueueWriter(plan.target, _queue_size(plan)) as writer:
+        for (topic, queue_id), (first, _, _) in queues.items():
+            writer.blank(topic, queue_id, first)
+    totals = [(row["base"], row["keys"]) for row in placed if row["topic"] is None]
+    index = _index_files(sorted(totals), settings.max_index_num - 1)
+    done = run(spark, index, functools.partial(_index, plan), _INDEXED)
+    _sync(plan.target)
+    return Rebuilt(
+        path=path if target is None else plan.target,
+        kept=_swap(path, settings, plan.target) if target is None else None,
+        log_files=len(bases),
+        queues=len(queues),
+        entries=sum(entries for _, _, entries in queues.values()),
+        keys=sum(row["keys"] for row in done),
+        index_files=len(done),
+        gaps=tuple(
+            (*queue, last + 1 - first - entries)
+            for queue, (first, last, entries) in sorted(queues.items())
+            if last + 1 - first != entries
+        ),
+    )
+
+
+def _plan(path: str, target: str, settings: Settings) -> _Plan:
+    files = StoreFiles(path, settings)
+    log = LogView(files)
+    log.recover(files.checkpoint(), clean=files.clean)
+    if log.problems:
+        raise BadInput(f"{log.problems[0]}; restore the file, or use silo repair --truncate-at")
+    return _Plan(os.path.abspath(path), os.path.abspath(target), settings, log.end, deleted(path))
+
+
+def deleted(path: str) -> dict[str, int]:
+    """By name of a deleted topic: the log address below which its records are nobody's."""
+    if not os.path.isdir(f"{path}/{OURS}"):
+        return {}
+    with Folder.open(f"{path}/{OURS}") as folder:
+        return {name: found.below for name, found in Deletions.read(folder).topics.items()}
+
+
+def _queue_size(plan: _Plan) -> int:
+    return StoreFiles(plan.store, plan.settings).queue_size
+
+
+def _batches(plan: _Plan, files: StoreFiles, base: int, columns: Sequence[str]) -> Iterator[Any]:
+    """The records of a log file as batches. Raises BadInput at damage."""
+    view = files.view(files.log_path(base))
+    scan = LogScan(
+        view, base, stop=min(plan.end, base + len(view)), columns=columns, check_crc=True
+    )
+    try:
+        yield from scan
+    except CorruptRange as error:
+        why = f"{error.end - error.start} bytes are no records; see silo repair --truncate-at"
+        raise Corrupt(files.log_path(base), error.start, why) from error
+
+
+def _place(plan: _Plan, base: int) -> list[dict[str, Any]]:
+    """Writes the queue entries of one log file: a row for each queue, and one with the keys."""
+    files = StoreFiles(plan.store, plan.settings)
+    view = files.view(files.log_path(base))
+    indexed = plan.settings.message_index_enable
+    names = (*placing.COLUMNS, *(set(indexing.COLUMNS) - set(placing.COLUMNS) if indexed else ()))
+    rows: list[dict[str, Any]] = []
+    found: dict[tuple[str, int], tuple[int, int, int]] = {}
+    keys = 0
+    with placing.QueueWriter(plan.target, files.queue_size) as writer:
+        for batch in _batches(plan, files, base, names):
+            if indexed:
+                keys += int(indexing.counts_of(batch).sum())
+            for part in placing.runs_of(batch, view, base, plan.deleted):
+                writer.write(part)
+                span = int(part.offsets[0]), int(part.offsets[-1]), len(part.offsets)
+                _widen(found, (part.topic, part.queue_id), span)
+    _sync(plan.target)
+    for (topic, queue_id), (first, last, entries) in found.items():
+        span_row = {"first": first, "last": last, "entries": entries}
+        rows.append({"base": base, "topic": topic, "queue_id": queue_id, **span_row})
+    return [*rows, {"base": base, "keys": keys}]
+
+
+def _widen(
+    found: dict[tuple[str, int], tuple[int, int, int]],
+    queue: tuple[str, int],
+    span: tuple[int, int, int],
+) -> None:
+    first, last, entries = found.get(queue, (span[0], span[1], 0))
+    found[queue] = min(first, span[0]), max(last, span[1]), entries + span[2]
+
+
+def _queues(placed: Sequence[dict[str, Any]]) -> dict[tuple[str, int], tuple[int, int, int]]:
+    """Of each queue the first and the last offset, and how many entries."""
+    found: dict[tuple[str, int], tuple[int, int, int]] = {}
+    for row in placed:
+        if row["topic"] is not None:
+            span = row["first"], row["last"], row["entries"]
+            _widen(found, (row["topic"], row["queue_id"]), span)
+    return found
+
+
+def _index_files(totals: Sequence[tuple[int, int]], most: int) -> list[_IndexFile]:
+    """Which keys go into which file, from the number of keys of each log file, ascending."""
+    ends = list(accumulate(keys for _, keys in totals))
+    now = time.time()
+    name = int(time.strftime("%Y%m%d%H%M%S", time.localtime(now)) + f"{int(now * 1000) % 1000:03d}")
+    found: list[_IndexFile] = []
+    for first in range(0, ends[-1] if ends else 0, most):
+        at = max(first - 1, 0)
+        log = bisect_right(ends, at)
+        before = ends[log - 1] if log else 0
+        end = min(first + most, ends[-1])
+        found.append(_IndexFile(name + len(found), first, end, totals[log][0], at - before))
+    return found
+
+
+def _index(plan: _Plan, item: _IndexFile) -> list[dict[str, Any]]:
+    """Writes one index file: how many keys."""
+    files = StoreFiles(plan.store, plan.settings)
+    settings = plan.settings
+    parts = _keys(plan, files, item)
+    before = 0
+    if item.first:
+        before = int(next(parts).times[0])
+    path = f"{plan.target}/{INDEX}/{item.name:017d}"
+    with indexing.IndexFileWriter(
+        path, before, settings.max_hash_slot_num, settings.max_index_num
+    ) as writer:
+        for part in parts:
+            writer.put(part)
+    _sync(plan.target)
+    return [{"name": item.name, "keys": item.end - item.first}]
+
+
+def _keys(plan: _Plan, files: StoreFiles, item: _IndexFile) -> Iterator[indexing.Keys]:
+    """The file's keys; before them, alone, the one before the first, if there is one."""
+    skip = item.skip
+    alone = 1 if item.first else 0
+    left = item.end - item.first + alone
+    for file in files.log:
+        if file.base < item.base or file.base >= plan.end or not left:
+            continue
+        for batch in _batches(plan, files, file.base, indexing.COLUMNS):
+            count = int(indexing.counts_of(batch).sum())
+            if count <= skip:
+                skip -= count
+                continue
+            keys = indexing.keys_of(batch).part(skip, skip + left)
+            skip = 0
+            left -= len(keys)
+            if alone:
+                yield keys.part(0, 1)
+                keys = keys.part(1, len(keys))
+                alone = 0
+            yield keys
+            if not left:
+                break
+
+
+def _sync(path: str) -> None:
+    with Folder.open(path) as folder:
+        disk.sync_file_system(folder)
+
+
+def _swap(path: str, settings: Settings, new: str) -> str:
+    """Puts what was built in the place of what was there: the folder that holds that now.
+
+    The progress goes first: a store that is found in between builds itself anew.
+    """
+    names = (f"{OURS}/{PROGRESS}", CONSUME_QUEUE, INDEX)
+    steps = [Step("move", name) for name in names if os.path.lexists(f"{path}/{name}")]
+    kept = apply(path, settings, steps)
+    for name in (CONSUME_QUEUE, INDEX):
+        os.rename(f"{new}/{name}", f"{path}/{name}")
+    os.rmdir(new)
+    _sync(path)
+    return kept

