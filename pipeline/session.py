@@ -18,7 +18,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from . import java
+from . import classes, java
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _PREFIX: Final = "silomq-spark-"
 _LOCK: Final = "lock"
+_PATIENCE_S: Final = 20.0
 _LOGGING: Final = """\
 rootLogger.level = error
 rootLogger.appenderRef.console.ref = console
@@ -40,6 +41,9 @@ logger.executor.name = org.apache.spark.executor.Executor
 logger.executor.level = off
 logger.tasks.name = org.apache.spark.scheduler.TaskSetManager
 logger.tasks.level = off
+# What has the same level as the root says nothing about its level.
+logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
+logger.gateway.level = error
 """
 #: Folders of this process, with the descriptor that holds each one's lock.
 _held: dict[Path, int] = {}
@@ -108,14 +112,18 @@ def _text(value: object) -> str:
 
 def _variables(folder: Path, master: str) -> dict[str, str]:
     """The environment that Spark starts in, beside this process's own."""
-    conf = folder / "conf"
-    conf.mkdir()
-    (conf / "log4j2.properties").write_text(_LOGGING, encoding="utf-8")
+    conf = classes.CONF if classes.CONF.is_dir() else folder / "conf"
+    conf.mkdir(parents=True, exist_ok=True)
+    logging = folder / "log4j2.properties"
+    logging.write_text(_LOGGING, encoding="utf-8")
+    given = os.environ.get("SPARK_SUBMIT_OPTS", "")
+    java_options = [f'"-Dlog4j2.configurationFile={logging}"', *classes.options(), given]
     # The package's own place, for workers of another search path than this process's.
     place = str(Path(__file__).resolve().parents[2])
     found = {
         "JAVA_HOME": str(java.find(folder)),
         "SPARK_CONF_DIR": str(conf),
+        "SPARK_SUBMIT_OPTS": " ".join(java_options),
         "PYSPARK_PYTHON": sys.executable,
         "PYTHONPATH": os.pathsep.join(filter(None, [place, os.environ.get("PYTHONPATH")])),
         # The folder a job is started in is not for workers to import from.
@@ -175,24 +183,31 @@ def _remove_if_dead(folder: Path) -> None:
         os.close(fd)
 
 
-def _clean_up() -> None:
-    """At the end of Python: stops Spark, waits for its JVM, and removes what they wrote."""
+def stop(patience_s: float = _PATIENCE_S) -> None:
+    """Stops Spark and waits for its JVM, which is killed after `patience_s`."""
     from pyspark import SparkContext
 
     context: Any = SparkContext
     if context._active_spark_context is not None:  # noqa: SLF001  PySpark has no public way
         context._active_spark_context.stop()  # noqa: SLF001
     gateway = context._gateway  # noqa: SLF001
-    if gateway is not None:
-        gateway.shutdown()
-        process = getattr(gateway, "proc", None)
-        if process is not None:
-            process.stdin.close()  # the JVM ends when it is closed
-            try:
-                process.wait(20)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+    if gateway is None:
+        return
+    gateway.shutdown()
+    process = getattr(gateway, "proc", None)
+    if process is None or process.stdin.closed:
+        return
+    process.stdin.close()  # the JVM ends when it is closed
+    try:
+        process.wait(patience_s)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _clean_up() -> None:
+    """At the end of Python: stops Spark, and removes what it wrote."""
+    stop()
     for folder, fd in _held.items():
         shutil.rmtree(folder, ignore_errors=True)
         os.close(fd)
