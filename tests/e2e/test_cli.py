@@ -354,4 +354,5 @@ def test_completion() -> None:
         capture_output=True,
         check=False,
     )
-    assert done.stdout.split() == [b"plain,send", b"plain,serve", b"plain,status"]
+    found = [f"plain,{name}".encode() for name in ("send", "serve", "spark", "status")]
+    assert done.stdout.split() == found
