@@ -221,10 +221,10 @@ def _idle_ms(data: Filled, plan: Plan) -> list[float]:
     return list(found.values())[1:]
 
 
-def collect(spark: SparkSession, plan: Plan, console: Console) -> list[Row]:
-    """All rows, for large messages and for small ones."""
+def collect(spark: SparkSession, plan: Plan, console: Console, sizes: tuple[int, ...]) -> list[Row]:
+    """All rows, for bodies of each of `sizes`."""
     found: list[Row] = []
-    for size in (1024, 128):
+    for size in sizes:
         began = time.monotonic()
         with filled(spark, plan, size) as data:
             found += [*batch_reads(data, plan, size), window(data, size)]
@@ -252,7 +252,7 @@ def main(*, runs: int, short: bool, folder: Path | None, output: Path) -> None:
             plan = Plan(Path(inside), runs)
             if short:
                 plan = Plan(Path(inside), min(runs, 2), 0.02, 64 << 20)
-            found = collect(spark, plan, console)
+            found = collect(spark, plan, console, (128,) if short else (1024, 128))
     finally:
         spark.stop()
     console.print(table(found))

@@ -1,4 +1,4 @@
-"""A class archive: Spark's JVM starts in half the time when its classes come ready from a file.
+"""A class archive: Spark's JVM starts a third sooner when its classes come ready from a file.
 
 `python -m silomq.pipeline.classes` makes it, about 150 MB below this Python's environment, for the
 Spark that is installed there and the Java that would run it. Sessions use it if it is there. The

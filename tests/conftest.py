@@ -10,6 +10,8 @@ import pytest
 #: Variables with our prefix that are for the tests themselves; others would change settings.
 OURS = ("SILOMQ_FAULT_BUILD", "SILOMQ_GOLDEN", "SILOMQ_LONG")
 
+SLOW = ("spark", "interop", "crash", "e2e", "power")
+
 
 class RootIsNoPackage:
     """Keeps pytest from importing the repository's `__init__.py`, under the name of its folder.
@@ -33,6 +35,17 @@ def pytest_configure(config: pytest.Config) -> None:
     for name in list(os.environ):
         if name.startswith("SILOMQ_") and name not in OURS:
             del os.environ[name]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Folders of slow modules first: side by side, all processes then have work until the end."""
+    top = Path(__file__).parent
+
+    def turn(item: pytest.Item) -> tuple[bool, str]:
+        folder = item.path.relative_to(top).parts[0]
+        return folder not in SLOW, folder if folder not in SLOW else str(SLOW.index(folder))
+
+    items.sort(key=turn)
 
 
 def pytest_report_header() -> list[str]:

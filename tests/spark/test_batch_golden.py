@@ -16,10 +16,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-#: A session's start counts for the first test, and takes a busy machine a minute.
-pytestmark = pytest.mark.timeout(300)
-
-
 @pytest.fixture(scope="module", params=golden.NAMES)
 def store(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory

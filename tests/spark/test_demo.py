@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 from dataclasses import replace
@@ -27,17 +28,30 @@ DEMO = (*PYTHON, "-m", "silomq.cli.demo")
 def test_the_demo_ends_with_spark(tmp_path: Path) -> None:
     # Into a folder that has the flights of another run already: those do not count.
     command = [*DEMO, "--flights", "6000"]
-    subprocess.run([*command, "--no-spark"], cwd=tmp_path, capture_output=True, check=True)
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    temporary, work = tmp_path / "tmp", tmp_path / "work"
+    temporary.mkdir()
+    work.mkdir()
+    subprocess.run([*command, "--no-spark"], cwd=work, capture_output=True, check=True)
+    done = subprocess.run(
+        command,
+        cwd=work,
+        env={**os.environ, "TMPDIR": str(temporary)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "differ" not in done.stdout
     assert len(re.findall(r"equal *│", done.stdout)) >= 16 + 14 + 1
     assert re.search(r"Jan .* 6,000 .* 6,000 ", done.stdout)
     assert "its figures are those of the CSV" in done.stdout
-    page = (tmp_path / "demo-store" / "stats.html").read_text()
+    assert "Exception" not in done.stderr
+    page = (work / "demo-store" / "stats.html").read_text()
     assert "<svg" in page
     assert "flights_UA" in page
-    assert_nothing_left(tmp_path / "demo-store")
+    assert_nothing_left(work / "demo-store")
+    assert list(temporary.iterdir()) == []
+    assert [path.name for path in work.iterdir()] == ["demo-store"]
 
 
 def test_the_figures_of_the_whole_year() -> None:
