@@ -91,9 +91,8 @@ class Sink:
         assert context is not None, "write runs in a task"
         partition = context.partitionId()
         rows = Rows(self.limits, self.topic, f"partition {partition}")
-        folder = sink_ledger.make_staging(self.target.sinks)
-        file = f"{name}.{batch}.{partition}.{context.attemptNumber()}.{uuid.uuid4().hex}.arrow"
-        path = folder / file
+        file = f"{batch}.{partition}.{context.attemptNumber()}.{uuid.uuid4().hex}.arrow"
+        path = sink_ledger.staging_of(self.target.sinks, name) / file
         try:
             with path.open("xb") as out:
                 with pa.ipc.new_file(out, SCHEMA) as writer:
@@ -121,12 +120,6 @@ class Sink:
         files = [message.file for message in staged if message.file is not None]
         return publish(self._named(name), batch, files, topics)
 
-    def discard(self, name: str, batch: int) -> None:
-        """Removes what tasks have put down for a batch, unless its publishing has begun."""
-        sinks = self.target.sinks
-        files = [path.name for path in sink_ledger.staged_of(sinks, name, batch)]
-        sink_ledger.remove_staged(sinks, files, sink_ledger.begun_files(sinks))
-
     def _named(self, name: str) -> Target:
         target = self.target
         return Target(
@@ -135,7 +128,7 @@ class Sink:
 
 
 class BatchWriter(DataSourceArrowWriter):
-    """One `DataFrame.write`: batch 0 of its sink."""
+    """One `DataFrame.write`: batch 0 of its sink, which is forgotten then unless it is `kept`."""
 
     def __init__(self, sink: Sink, *, kept: bool) -> None:
         self.sink = sink
@@ -152,8 +145,10 @@ class BatchWriter(DataSourceArrowWriter):
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         sinks, name = self.sink.target.sinks, self.sink.target.sink
-        self.sink.discard(name, 0)
-        if not self.kept and not sink_ledger.is_known(sinks, name):
+        if self.kept or sink_ledger.is_known(sinks, name):
+            sink_ledger.discard(sinks, name, 0)
+        else:
+            # Spark does not wait for the tasks of a write that it gives up.
             sink_ledger.forget(sinks, name)
 
 
@@ -169,7 +164,9 @@ class StreamWriter(DataSourceStreamArrowWriter):
         query, batch = context.getLocalProperty(_QUERY), context.getLocalProperty(_BATCH)
         assert query is not None, "Spark says which query and batch it runs"
         assert batch is not None, "Spark says which query and batch it runs"
-        return self.sink.stage(self.sink.target.sink or query, int(batch), iterator)
+        name = self.sink.target.sink or query
+        sink_ledger.make_staging(self.sink.target.sinks, name)
+        return self.sink.stage(name, int(batch), iterator)
 
     def commit(
         self,
@@ -187,7 +184,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
     ) -> None:
         name = self._name(messages)
         if name is not None:
-            self.sink.discard(name, batchId)
+            sink_ledger.discard(self.sink.target.sinks, name, batchId)
 
     def _name(self, messages: Sequence[WriterCommitMessage | None]) -> str | None:
         """The sink's name: after a failure there may be no message that says it, and then the
@@ -205,6 +202,7 @@ def batch_writer(options: Mapping[str, str], schema: StructType, *, overwrite: b
     """
     given = options.get("sinkId")
     sink = _sink(options, schema, given or uuid.uuid4().hex, overwrite=overwrite)
+    sink_ledger.make_staging(sink.target.sinks, sink.target.sink)
     return BatchWriter(sink, kept=given is not None)
 
 

@@ -6,7 +6,8 @@ Below the folder of the sinks (`silomq/sinks` of the store, or the option `stagi
 `<sink>.json`                  the ledger: `done`, the last batch that was published whole; and
                                `begun`, null or the batch that is being published
 `<sink>.lock`                  locked (flock) by the one process that publishes
-`staged/<sink>.<batch>.*`      rows that `write` has put down, as Arrow files
+`staged/<sink>/<batch>.*`      rows that `write` has put down, as Arrow files. Of a write without
+                               a sinkId the folder is there as long as tasks may put down more
 =============================  ==================================================================
 
 A batch that was begun is finished from the very files that its ledger names, so a replay of the
@@ -15,14 +16,14 @@ batch, whose rows Spark may have divided differently, does not matter any more.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
-import json
 import os
 import re
+import shutil
 import time
-from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Final, Self
 
 import msgspec
 
@@ -70,9 +71,11 @@ def check_name(name: str) -> str:
     return name
 
 
-def make_staging(sinks: Path) -> Path:
-    """The folder for staged rows, made if it is not there. Raises OSError that says what to do."""
-    folder = sinks / STAGED
+def make_staging(sinks: Path, name: str) -> None:
+    """Makes the folder for a sink's staged rows if it is not there. Raises OSError that says what
+    to do.
+    """
+    folder = staging_of(sinks, name)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -80,7 +83,11 @@ def make_staging(sinks: Path) -> Path:
         raise OSError(
             error.errno, f"{why}give a folder that it may write to with the option staging"
         ) from error
-    return folder
+
+
+def staging_of(sinks: Path, name: str) -> Path:
+    """The folder of a sink's staged rows."""
+    return sinks / STAGED / name
 
 
 class Ledger:
@@ -102,7 +109,7 @@ class Ledger:
         self._lock = os.open(f"{self.name}.lock", flags, 0o640, dir_fd=self._folder.fd)
         try:
             self._acquire()
-            self.state = self._load()
+            self.state = load(self.sinks, self.name)
         except BaseException:
             self.__exit__()
             raise
@@ -128,18 +135,6 @@ class Ledger:
             else:
                 return
 
-    def _load(self) -> State:
-        path = self.sinks / f"{self.name}.json"
-        try:
-            return msgspec.json.decode(path.read_bytes(), type=State)
-        except FileNotFoundError:
-            return State()
-        except msgspec.DecodeError as error:
-            raise StoreError(
-                f"{path} is no ledger of a sink ({error}): what was published is not known; "
-                "restore it, or remove it and begin with a new checkpoint"
-            ) from error
-
     def save(self, state: State) -> None:
         """Replaces the ledger, durably."""
         replace_file(self._folder, f"{self.name}.json", msgspec.json.encode(state))
@@ -147,8 +142,7 @@ class Ledger:
 
     def discard(self, batch: int) -> None:
         """Removes staged files of batches up to `batch`, except those of one that is begun."""
-        kept = set(self.state.begun.files) if self.state.begun else set()
-        remove_staged(self.sinks, [p.name for p in staged_of(self.sinks, self.name, batch)], kept)
+        discard(self.sinks, self.name, batch)
 
 
 def is_known(sinks: Path, name: str) -> bool:
@@ -157,31 +151,51 @@ def is_known(sinks: Path, name: str) -> bool:
 
 
 def forget(sinks: Path, name: str) -> None:
-    """Removes the ledger of a sink that will not be used again, and its lock."""
+    """Removes all of a sink that will not be used again. Tasks that do not know it yet can put down
+    nothing any more.
+    """
+    folder = staging_of(sinks, name)
+    gone = folder.with_name(f"{name}.gone")
+    with contextlib.suppress(FileNotFoundError):
+        folder.rename(gone)
+        shutil.rmtree(gone)
     for end in ("json", "lock"):
         (sinks / f"{name}.{end}").unlink(missing_ok=True)
+
+
+def discard(sinks: Path, name: str, last: int) -> None:
+    """Removes the staged files of batches up to `last`, except those of one that is begun."""
+    kept = begun_files(sinks, name)
+    for path in staged_of(sinks, name, last):
+        if path.name not in kept:
+            path.unlink(missing_ok=True)
 
 
 def staged_of(sinks: Path, name: str, last: int) -> list[Path]:
     """The staged files of batches up to `last` of a sink."""
     found = []
-    for path in (sinks / STAGED).glob(f"{name}.*"):
-        parts = path.name.split(".")
-        if parts[0] == name and parts[1].isdigit() and int(parts[1]) <= last:
+    for path in staging_of(sinks, name).glob("*.arrow"):
+        batch = path.name.split(".")[0]
+        if batch.isdigit() and int(batch) <= last:
             found.append(path)
     return found
 
 
-def remove_staged(sinks: Path, names: Iterable[str], kept: Iterable[str] = ()) -> None:
-    """Removes staged files by their names; those that are gone are no matter."""
-    for name in set(names).difference(kept):
-        (sinks / STAGED / name).unlink(missing_ok=True)
+def begun_files(sinks: Path, name: str) -> list[str]:
+    """The staged files of the batch that was begun."""
+    begun = load(sinks, name).begun
+    return begun.files if begun else []
 
 
-def begun_files(sinks: Path) -> set[str]:
-    """The staged files that some ledger needs: those of all batches that were begun."""
-    kept: set[str] = set()
-    for path in sinks.glob("*.json"):
-        value: Any = json.loads(path.read_bytes())
-        kept.update((value.get("begun") or {}).get("files", ()))
-    return kept
+def load(sinks: Path, name: str) -> State:
+    """What the ledger says. Raises StoreError if it is none."""
+    path = sinks / f"{name}.json"
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=State)
+    except FileNotFoundError:
+        return State()
+    except msgspec.DecodeError as error:
+        raise StoreError(
+            f"{path} is no ledger of a sink ({error}): what was published is not known; "
+            "restore it, or remove it and begin with a new checkpoint"
+        ) from error

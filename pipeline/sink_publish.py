@@ -36,7 +36,7 @@ from ..store.disk import Folder, map_file
 from ..store.errors import StoreError
 from ..store.paths import COMMIT_LOG, file_name
 from ..store.status import AckLevel
-from .sink_ledger import STAGED, Begun, Ledger, State
+from .sink_ledger import Begun, Ledger, State, staging_of
 from .sink_rows import LEVELS_END, BadRow
 from .sink_rows import STAGED as COLUMNS
 
@@ -140,7 +140,7 @@ class Publisher:
         send, wait_s = self.producer.send_async, self.target.timeout_s
         under_way: deque[SendFuture] = deque()
         sent, numbered = 0, False
-        rows = enumerate(_rows(self.target.sinks, begun.files), 1)
+        rows = enumerate(_rows(staging_of(self.target.sinks, self.ledger.name), begun.files), 1)
         for number, (topic, body, tags, keys, properties, queue, delay, born, flag) in rows:
             if number in found:
                 numbered = False
@@ -229,11 +229,10 @@ class Publisher:
                     yield from (int(key[_PREFIX_DIGITS:], 16) for key in ours.to_pylist())
 
 
-def _rows(sinks: Path, files: list[str]) -> Iterator[tuple[Any, ...]]:
+def _rows(staging: Path, files: list[str]) -> Iterator[tuple[Any, ...]]:
     """The staged rows, as tuples in the order of the columns."""
     for name in files:
-        path = sinks / STAGED / name
-        with pa.memory_map(str(path)) as source:
+        with pa.memory_map(str(staging / name)) as source:
             reader = pa.ipc.open_file(source)
             for number in range(reader.num_record_batches):
                 batch = reader.get_batch(number)

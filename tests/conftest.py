@@ -37,15 +37,19 @@ def pytest_configure(config: pytest.Config) -> None:
             del os.environ[name]
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Folders of slow modules first: side by side, all processes then have work until the end."""
+    """Which tests run in the same process, one after the other, when several run side by side:
+    those of a module, and all that share the Spark session. Slow folders come first, so that all
+    processes have work until the end.
+    """
     top = Path(__file__).parent
-
-    def turn(item: pytest.Item) -> tuple[bool, str]:
-        folder = item.path.relative_to(top).parts[0]
-        return folder not in SLOW, folder if folder not in SLOW else str(SLOW.index(folder))
-
-    items.sort(key=turn)
+    turns = {name: turn for turn, name in enumerate(SLOW)}
+    for item in items:
+        shared = "spark" in getattr(item, "fixturenames", ())
+        group = "spark" if shared else str(item.path.relative_to(top))
+        item.add_marker(pytest.mark.xdist_group(group))
+    items.sort(key=lambda item: turns.get(item.path.relative_to(top).parts[0], len(turns)))
 
 
 def pytest_report_header() -> list[str]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from silomq import Consumer, IllegalMessage
-from silomq.pipeline.sink_ledger import make_staging
+from silomq.pipeline.sink_ledger import make_staging, staging_of
 from silomq.pipeline.sink_publish import Target, publish
 from silomq.pipeline.sink_rows import SCHEMA, STAGED
 
@@ -27,12 +27,13 @@ TOPIC = "published"
 
 def stage(sinks: Path, sink: str, batch: int, bodies: Sequence[bytes], **columns: object) -> str:
     """Rows of one task as `write` puts them down; the file's name."""
-    name = f"{sink}.{batch}.0.0.{len(bodies)}.arrow"
+    make_staging(sinks, sink)
+    name = f"{batch}.0.0.{len(bodies)}.arrow"
     count = len(bodies)
     values: dict[str, list[Any]] = {key: [None] * count for key in STAGED}
     values |= {"topic": [TOPIC] * count, "body": list(bodies)}
     values |= {key: [value] * count for key, value in columns.items()}
-    with pa.ipc.new_file(str(make_staging(sinks) / name), SCHEMA) as writer:
+    with pa.ipc.new_file(str(staging_of(sinks, sink) / name), SCHEMA) as writer:
         table = pa.Table.from_pydict(values, schema=SCHEMA)
         for part in table.to_batches(max_chunksize=1000):
             writer.write_batch(part)

@@ -1,17 +1,37 @@
-"""A driver to be killed: a streaming query from JSON files into a store's topic.
+"""A driver to be killed: a streaming query into a store's topic.
 
-`python sink_driver.py STORE INPUT CHECKPOINT` runs until all files are in the store.
+`python sink_driver.py STORE INPUT CHECKPOINT` runs until all that INPUT has is in the store. INPUT
+is a folder of JSON files, one for each micro-batch, or another store, of whose topic of the same
+name a micro-batch takes BATCH messages.
 """
 
 from __future__ import annotations
 
 import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from silomq.pipeline.session import session
 
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+BATCH = 30_000
+TOPIC = "published"
+
+
+def rows(spark: SparkSession, source: str) -> DataFrame:
+    """Bodies and keys, as they come."""
+    reader = spark.readStream.schema("body string, keys array<string>")
+    if not (Path(source) / "commitlog").is_dir():
+        return reader.option("maxFilesPerTrigger", 1).json(source)
+    options = {"subscribe": TOPIC, "startingOffsets": "earliest", "maxOffsetsPerTrigger": BATCH}
+    reader = spark.readStream.schema("body binary, keys array<string>").format("silomq")
+    return reader.options(**options).load(source)
+
 
 def main() -> None:
-    store, folder, checkpoint = sys.argv[1:]
+    store, source, checkpoint = sys.argv[1:]
     spark = session(
         "silomq sink",
         master="local[2]",
@@ -20,13 +40,10 @@ def main() -> None:
             "spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         },
     )
-    rows = spark.readStream.schema("body string, keys array<string>").option(
-        "maxFilesPerTrigger", 1
-    )
     query = (
-        rows.json(folder)
+        rows(spark, source)
         .writeStream.format("silomq")
-        .option("topic", "published")
+        .option("topic", TOPIC)
         .option("checkpointLocation", checkpoint)
         .option("path", store)
         .trigger(availableNow=True)

@@ -2,34 +2,26 @@
 
 from __future__ import annotations
 
-import contextlib
 import datetime as dt
-import json
-import os
-import random
-import signal
-import subprocess
-import sys
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import psutil
 import pytest
 
 pytest.importorskip("pyspark")
 
-from e2e.harness import LONG, StoreProcess, eventually
-from spark.publishing import TOPIC, bodies_in, column_in, exactly
+from e2e.harness import StoreProcess, eventually
+from spark.publishing import bodies_in, exactly
+from spark.sinks import dispatched, rows_of, staged
 
 from silomq import Consumer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
-
-DRIVER = Path(__file__).parent / "sink_driver.py"
 
 
 @pytest.fixture(scope="module")
@@ -39,17 +31,8 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StoreProcess]:
         yield found
 
 
-def dispatched(store: StoreProcess, topic: str) -> list[bytes]:
-    eventually(lambda: store.control.load("dispatched") == store.control.load("wrote"), "dispatch")
-    return bodies_in(store.path, topic)
-
-
 def write(frame: DataFrame, store: StoreProcess, **options: Any) -> None:
     frame.write.format("silomq").mode("append").options(**options).save(str(store.path))
-
-
-def staged(store: StoreProcess) -> list[Path]:
-    return list((store.path / "silomq" / "sinks").rglob("*.arrow"))
 
 
 def test_a_batch_write(spark: SparkSession, store: StoreProcess) -> None:
@@ -122,6 +105,24 @@ def test_bad_rows_stop_a_write_before_anything_is_sent(
     assert locks <= {"load-2026.lock"}, "only that of a write with a name stays"
 
 
+def test_a_task_that_is_late_leaves_nothing(spark: SparkSession, store: StoreProcess) -> None:
+    """Spark gives the write up at the first bad row, while the other task has yet to begin."""
+
+    def slow(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            if batch.column(0)[0].is_valid:
+                time.sleep(1.5)
+            yield batch
+
+    rows = spark.range(0, 2, numPartitions=2).selectExpr("if(id = 0, null, 'x') as body")
+    with pytest.raises(Exception, match="body None is null"):
+        write(rows.mapInArrow(slow, "body string"), store, topic="bad")
+    end = time.monotonic() + 3
+    while time.monotonic() < end:
+        assert staged(store) == []
+        time.sleep(0.05)
+
+
 def test_an_overwrite_and_a_stopped_store_are_refused(
     spark: SparkSession, store: StoreProcess, tmp_path: Path
 ) -> None:
@@ -130,22 +131,6 @@ def test_an_overwrite_and_a_stopped_store_are_refused(
         frame.write.format("silomq").mode("overwrite").option("topic", "t").save(str(store.path))
     with pytest.raises(Exception, match="no store runs there"):
         frame.write.format("silomq").mode("append").option("topic", "t").save(str(tmp_path))
-
-
-def rows_of(folder: Path, files: int, each: int) -> list[bytes]:
-    """JSON files for a stream, the oldest first: the bodies in them."""
-    bodies = []
-    folder.mkdir()
-    for number in range(files):
-        lines = [f"file {number} row {row}" for row in range(each)]
-        text = "".join(
-            json.dumps({"body": line, "keys": [line.split()[3]]}) + "\n" for line in lines
-        )
-        path = folder / f"{number:04d}.json"
-        path.write_text(text)
-        os.utime(path, (1_700_000_000 + number,) * 2)
-        bodies += [line.encode() for line in lines]
-    return bodies
 
 
 def test_a_failed_micro_batch_leaves_nothing(
@@ -168,65 +153,3 @@ def test_a_failed_micro_batch_leaves_nothing(
         query.awaitTermination(60)
     exactly(dispatched(store, "micro"), good)
     assert staged(store) == []
-
-
-def kill_driver(process: subprocess.Popen[bytes], *, workers: bool) -> None:
-    """SIGKILL for the driver and its JVM; with `workers` for all their Python processes, too.
-
-    Without, the one that publishes does not notice before it has ended. Returns when all are gone.
-    """
-    family = [psutil.Process(process.pid)]
-    family += family[0].children(recursive=True)
-    for member in family:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            if workers or member.pid == process.pid or member.name() == "java":
-                member.kill()
-    process.wait()
-    _, alive = psutil.wait_procs(family, 30)
-    assert not alive
-
-
-def run_with_kills(folder: Path, kills: int, files: int, each: int) -> None:
-    """Kills drivers in the middle of publishing; the last one runs to its end."""
-    wanted = rows_of(folder / "in", files, each)
-    rng = random.Random(3)
-    with StoreProcess(folder / "store", mapped_file_size_commit_log=16 << 20) as store:
-
-        def records() -> int:
-            return store.control.load("records")
-
-        command = [sys.executable, "-P", str(DRIVER), str(store.path)]
-        command += [str(folder / "in"), str(folder / "checkpoint")]
-        died = 0
-        while True:
-            with (folder / "driver.log").open("wb") as log:
-                process = subprocess.Popen(command, stdout=log, stderr=log)
-            try:
-                part = records() + rng.randrange(1, each // 2)
-                while died < kills and process.poll() is None and records() < part:
-                    time.sleep(0.0005)
-                if died < kills:
-                    kill_driver(process, workers=died % 3 < 2)
-                    died += records() % each != 0 or died % 3 == 2
-                elif process.wait(150) == 0:
-                    break
-                killed = process.returncode == -signal.SIGKILL
-                assert killed, (folder / "driver.log").read_text()[-3000:]
-            finally:
-                if process.poll() is None:
-                    kill_driver(process, workers=True)
-        exactly(dispatched(store, TOPIC), wanted)
-        assert staged(store) == []
-        keys = column_in(store.path, "message_id")
-        assert len(set(keys)) == len(wanted)
-
-
-@pytest.mark.timeout(600)
-def test_a_killed_driver(tmp_path: Path) -> None:
-    run_with_kills(tmp_path, 1, 2, 30_000)
-
-
-@pytest.mark.parametrize("long", [pytest.param(True, marks=LONG)])
-@pytest.mark.timeout(1800)
-def test_killed_drivers(tmp_path: Path, long: bool) -> None:
-    run_with_kills(tmp_path, 20, 30, 30_000)

@@ -23,6 +23,7 @@ from silomq.pipeline.sink_ledger import (
     State,
     begun_files,
     staged_of,
+    staging_of,
 )
 from silomq.pipeline.sink_publish import Target, key_prefix, publish
 from silomq.pipeline.sink_rows import BadRow
@@ -150,7 +151,7 @@ def test_frames_of_a_dead_publisher_are_waited_for(store: StoreProcess, sinks: P
         producer.open_topic(TOPIC)
     os.kill(store.pid("append"), signal.SIGSTOP)
     dead = publisher(store, sinks, "s", 0, file)
-    eventually(lambda: begun_files(sinks) == {file}, "it has begun")
+    eventually(lambda: begun_files(sinks, "s") == [file], "it has begun")
     time.sleep(0.5)
     dead.kill()
     dead.wait()
@@ -233,8 +234,8 @@ def test_what_cannot_be_told_is_said(tmp_path: Path, sinks: Path) -> None:
     with StoreProcess(tmp_path / "store") as store:
         file = stage(sinks, "s", 0, numbered(5))
         begin(store, sinks, file)
-        (sinks / "staged" / file).unlink()
-        with pytest.raises(FileNotFoundError, match=r"s\.0\."):
+        (staging_of(sinks, "s") / file).unlink()
+        with pytest.raises(FileNotFoundError, match=r"staged/s/0\."):
             publish(target(store, sinks), 0, [], {})
         (sinks / "s.json").write_text("{")
         with pytest.raises(StoreError, match=r"s\.json is no ledger"):

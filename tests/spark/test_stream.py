@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from crash.checking import body_of
 from e2e.cleaning import BY_HAND, await_cleaned, await_durable, fill
-from e2e.harness import StoreProcess, eventually
+from e2e.harness import LONG, StoreProcess, eventually
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from silomq.pipeline.stream import SiloStreamReader
 
 DRIVER = Path(__file__).with_name("stream_driver.py")
-KILLS = 20 if os.environ.get("SILOMQ_LONG") == "1" else 1  # each costs a start of Spark
+KILLS = 20
 
 
 @pytest.fixture
@@ -172,9 +172,11 @@ def run_driver(store: Path, out: Path, how: str) -> subprocess.Popen[bytes]:
         )
 
 
-@pytest.mark.timeout(600)
+# The short form, into a store, is in test_killed_drivers.py: a start of Spark takes long.
+@pytest.mark.parametrize("_long", [pytest.param(True, marks=LONG)])
+@pytest.mark.timeout(1800)
 def test_each_message_once_over_kills_of_the_driver(
-    spark: SparkSession, store: StoreProcess, tmp_path: Path
+    spark: SparkSession, store: StoreProcess, tmp_path: Path, _long: bool
 ) -> None:
     out = tmp_path / "out"
     offsets = out.with_suffix(".checkpoint") / "offsets"
