@@ -42,7 +42,7 @@ serve: $(STAMPS)/silomq  ## run a store in ./store until Ctrl-C
 	$(VENV)/bin/silo serve --store ./store
 
 test: lint fault-build interop $(STAMPS)/demo $(STAMPS)/bench $(STAMPS)/classes  ## everything CI runs: checks and all tests but the long ones
-	SILOMQ_FAULT_BUILD='$(CURDIR)/$(FAULTS)' $(RUN) -m pytest -n $(JOBS) --dist loadgroup --no-loadscope-reorder $(ARGS)
+	SILOMQ_FAULT_BUILD='$(CURDIR)/$(FAULTS)' $(RUN) -m pytest -n $(JOBS) --dist loadscope --no-loadscope-reorder $(ARGS)
 
 check: lint  ## linters, types, and the tests of the source's own shape
 	$(RUN) -m pytest -q tests/tidy $(ARGS)

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 #: Variables with our prefix that are for the tests themselves; others would change settings.
 OURS = ("SILOMQ_FAULT_BUILD", "SILOMQ_GOLDEN", "SILOMQ_LONG")
 
+#: Folders of slow modules, the slowest first.
 SLOW = ("spark", "interop", "crash", "e2e", "power")
+#: Modules below `spark` whose Spark runs in processes of their own.
+OWN_SPARK = ("test_killed_drivers.py", "test_demo.py", "test_bench.py", "test_program.py")
 
 
 class RootIsNoPackage:
@@ -37,19 +41,27 @@ def pytest_configure(config: pytest.Config) -> None:
             del os.environ[name]
 
 
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Which tests run in the same process, one after the other, when several run side by side:
-    those of a module, and all that share the Spark session. Slow folders come first, so that all
-    processes have work until the end.
-    """
+    """Slow folders first: when modules run side by side, all processes have work until the end."""
     top = Path(__file__).parent
     turns = {name: turn for turn, name in enumerate(SLOW)}
-    for item in items:
-        shared = "spark" in getattr(item, "fixturenames", ())
-        group = "spark" if shared else str(item.path.relative_to(top))
-        item.add_marker(pytest.mark.xdist_group(group))
     items.sort(key=lambda item: turns.get(item.path.relative_to(top).parts[0], len(turns)))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Modules stay whole, and those that share the Spark session run in the same process."""
+    from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
+
+    class Modules(LoadScopeScheduling):  # type: ignore[misc]
+        """What runs in one process, one after the other."""
+
+        def _split_scope(self, nodeid: str) -> str:
+            path = nodeid.partition("::")[0]
+            shares = path.startswith("tests/spark/") and not path.endswith(OWN_SPARK)
+            return "spark" if shares else path
+
+    return Modules(config, log)
 
 
 def pytest_report_header() -> list[str]:

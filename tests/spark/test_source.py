@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,19 +17,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pyspark.sql import SparkSession
-
-#: PySpark as it comes: no session of ours, pushdown off, the source found by its module's name.
-PLAIN = """
-import os, sys, tempfile
-from pathlib import Path
-from silomq.pipeline import java
-os.environ["JAVA_HOME"] = str(java.find(Path(tempfile.mkdtemp())))
-os.environ["PYSPARK_PYTHON"] = sys.executable
-from pyspark.sql import SparkSession
-spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
-print(spark.read.format("silomq").load(sys.argv[1]).where("topic = 'alpha'").count())
-spark.stop()
-"""
 
 
 @pytest.fixture(scope="module")
@@ -84,20 +70,6 @@ def test_damage(spark: SparkSession, stores: Path) -> None:
     assert (row.physicalOffset, row.store, row.topic) == (bad, path, None)
     assert "no whole record" in row["_corrupt"]
     assert kept.where("_corrupt is null").count() == 39
-
-
-def test_a_program_of_its_own(stores: Path, tmp_path: Path) -> None:
-    """Found without registration."""
-    done = subprocess.run(
-        [sys.executable, "-P", "-c", PLAIN, str(stores / "a")],
-        cwd=tmp_path,
-        env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "TMPDIR": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
-    assert done.stdout.split()[-1] == "40", done.stderr
 
 
 def test_old_or_no_java_is_explained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
