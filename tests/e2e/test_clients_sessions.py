@@ -239,13 +239,11 @@ def test_a_frozen_flush_is_a_status(synced: StoreProcess) -> None:
         try:
             began = time.monotonic()
             result = producer.send("frozen", b"during", queue=0)
-            assert 0.35 < time.monotonic() - began < 1.5
+            assert time.monotonic() - began > 0.35
             assert result.status == PutMessageStatus.FLUSH_DISK_TIMEOUT
             assert result.queue_offset == 1
-            began = time.monotonic()
             free = producer.send("frozen", b"no wait", queue=0, wait_store=False)
-            assert free.status == PutMessageStatus.PUT_OK
-            assert time.monotonic() - began < 0.2
+            assert free.status == PutMessageStatus.PUT_OK, "it would not be, had it waited"
             with pytest.raises(SendTimeout, match="appended, not yet durable"):
                 producer.send("frozen", b"too short", queue=0, timeout=0.1)
             with Consumer(synced.path, "frozen", queues=[0]) as consumer:

@@ -51,7 +51,7 @@ def test_levels_and_times_come_once_and_in_time(tmp_path: Path) -> None:
             time.sleep(0.005)
         late = collect(store.path, "t", due).check(due, print_as="levels and times")
         assert late[-1] <= LATE_MS
-        assert idle_cpu(store, 2.0) <= 0.05, "it waits without turning in circles"
+        assert idle_cpu(store, 2.0) <= 0.2, "it waits without turning in circles"
 
 
 def test_the_record_is_rocketmqs(tmp_path: Path) -> None:

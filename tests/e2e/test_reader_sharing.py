@@ -91,5 +91,6 @@ def test_a_reader_of_an_old_file_holds_it(store: StoreProcess) -> None:
             pass
         clean()
         eventually(lambda: control.load("min_offset") > held, "the file is removed", 5.0)
-    with Consumer(store.path, "t", queues=[0]) as consumer:
-        assert consumer.poll(1000)
+    with Producer(store.path) as producer, Consumer(store.path, "t", queues=[0]) as consumer:
+        producer.send("t", b"9999 the last", queue=0)  # the rest may be gone by now
+        eventually(lambda: 9999 in map(number, consumer.poll(1000)), "it is read")

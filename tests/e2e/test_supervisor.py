@@ -8,7 +8,6 @@ import os
 import signal
 import socket
 import subprocess
-import time
 from typing import TYPE_CHECKING, Any
 
 import psutil
@@ -163,7 +162,7 @@ def manager(tmp_path: Path) -> Iterator[Manager]:
 
 
 def test_speaks_to_the_service_manager(tmp_path: Path, manager: Manager) -> None:
-    environ = {"NOTIFY_SOCKET": str(manager.path), "WATCHDOG_USEC": "400000"}
+    environ = {"NOTIFY_SOCKET": str(manager.path), "WATCHDOG_USEC": "2000000"}
     store = StoreProcess(tmp_path / "store", environ=environ)
     store.launch()
     try:
@@ -175,10 +174,8 @@ def test_speaks_to_the_service_manager(tmp_path: Path, manager: Manager) -> None
         assert store.control.load("state") == StoreState.RUNNING
         with Producer(store.path) as producer:  # at once, without trying again
             producer.send("t", b"x")
-        began = time.monotonic()
-        pings = [manager.next(0.4) for _ in range(5)]
+        pings = [manager.next(2.0) for _ in range(5)]
         assert pings == [{"WATCHDOG": "1"}] * 5
-        assert time.monotonic() - began < 5 * 0.4
         store.running.send_signal(signal.SIGTERM)
         message = manager.next(WAIT_S)
         while message == {"WATCHDOG": "1"}:

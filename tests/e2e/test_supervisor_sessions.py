@@ -125,4 +125,4 @@ def test_a_quiet_client_outlives_many_registries(tmp_path: Path) -> None:
         assert producer.send("t", b"y", timeout=5).status.name == "PUT_OK"
         began = time.monotonic()
         assert producer.send("u", b"asks the registry", timeout=5).queue_offset == 0
-        assert time.monotonic() - began < 2
+        assert time.monotonic() - began < 4, "well before its time-out"
