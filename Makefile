@@ -26,7 +26,7 @@ JAVA := tests/interop/java
 # More arguments for pytest: make test ARGS='tests/unit -k ring'
 ARGS ?=
 # Test modules run side by side: most of their time is waiting. One process: make test JOBS=0
-JOBS ?= 4
+JOBS ?= 3
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -60,6 +60,7 @@ bench-recovery: $(STAMPS)/bench $(STAMPS)/silomq  ## measure start-up and scans 
 
 bench-spark: $(STAMPS)/bench $(STAMPS)/classes $(STAMPS)/silomq  ## measure Spark over a store against Spark over Parquet
 	$(RUN) -m silomq.bench.spark
+	$(RUN) -m silomq.bench.spark_memory
 
 torture: fault-build interop $(STAMPS)/dev $(STAMPS)/demo $(STAMPS)/bench $(STAMPS)/spark $(STAMPS)/silomq  ## the long forms of the crash and endurance tests
 	SILOMQ_LONG=1 SILOMQ_FAULT_BUILD='$(CURDIR)/$(FAULTS)' $(RUN) -m pytest -m slow $(ARGS)

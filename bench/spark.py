@@ -63,21 +63,26 @@ class Filled:
 @contextmanager
 def filled(spark: SparkSession, plan: Plan, size: int) -> Iterator[Filled]:
     """Bodies of `size` bytes until the log has a gibibyte (less in the short form)."""
-    wanted, body = max(int(_LOG * plan.scale), 4 << 20), b"x" * size
     with BenchStore(plan.folder, f"mapped_file_size_commit_log={plan.file_size}") as store:
-        with Producer(store.folder, timeout=60) as producer:
-            sent = 0
-            while store.control.load("wrote") < wanted:
-                topic = f"topic-{sent // BATCH % _TOPICS}"
-                producer.send_batch_oneway(topic, [body] * BATCH)
-                sent += BATCH
-            producer.flush(60)
-        store.wait_dispatched()
+        sent = fill(store, max(int(_LOG * plan.scale), 4 << 20), size)
         found = Filled(
             spark, store.folder, plan.folder / f"parquet-{size}", sent, store.control.load("wrote")
         )
         found.of_store().write.parquet(str(found.parquet))
         yield found
+
+
+def fill(store: BenchStore, wanted: int, size: int) -> int:
+    """Sends bodies of `size` bytes to _TOPICS topics until the log has `wanted` bytes: how many."""
+    body, sent = b"x" * size, 0
+    with Producer(store.folder, timeout=60) as producer:
+        while store.control.load("wrote") < wanted:
+            topic = f"topic-{sent // BATCH % _TOPICS}"
+            producer.send_batch_oneway(topic, [body] * BATCH)
+            sent += BATCH
+        producer.flush(60)
+    store.wait_dispatched()
+    return sent
 
 
 def _seconds(work: Callable[[], object]) -> float:
@@ -86,11 +91,13 @@ def _seconds(work: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
-def _noop(frame: DataFrame) -> None:
+def noop(frame: DataFrame) -> None:
+    """Computes all rows and keeps none."""
     frame.write.format("noop").mode("overwrite").save()
 
 
-def _grouped(frame: DataFrame) -> None:
+def grouped(frame: DataFrame) -> None:
+    """Count, bytes and newest time of each topic."""
     from pyspark.sql import functions as f
 
     found = frame.groupBy("topic").agg(f.count("*"), f.sum("size"), f.max("storeTimestamp"))
@@ -106,11 +113,11 @@ def batch_reads(data: Filled, plan: Plan, size: int) -> list[Row]:
     and the first of each is for the JIT.
     """
     works: dict[str, Callable[[], object]] = {
-        "all": lambda: _noop(data.of_store()),
-        "all parquet": lambda: _noop(data.of_parquet()),
-        "narrow": lambda: _noop(data.of_store(_NARROW)),
-        "group": lambda: _grouped(data.of_store(_GROUPED)),
-        "group parquet": lambda: _grouped(data.of_parquet()),
+        "all": lambda: noop(data.of_store()),
+        "all parquet": lambda: noop(data.of_parquet()),
+        "narrow": lambda: noop(data.of_store(_NARROW)),
+        "group": lambda: grouped(data.of_store(_GROUPED)),
+        "group parquet": lambda: grouped(data.of_parquet()),
     }
     took: dict[str, list[float]] = {name: [] for name in works}
     for run in range(plan.runs + 1):

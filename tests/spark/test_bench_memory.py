@@ -1,0 +1,20 @@
+"""The memory of Spark's processes, over a log that is larger than what they may take."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from silomq.bench.rows import Plan
+from silomq.bench.spark_memory import measure
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+
+def test_workers_stay_small(spark: SparkSession, tmp_path: Path) -> None:
+    rows = measure(spark, Plan(tmp_path, 1, file_size=64 << 20), 400 << 20)
+    assert len(rows) == 9
+    assert all(row.median > 0 for row in rows)
+    assert [row.passed for row in rows if row.bar] == [True] * 3
