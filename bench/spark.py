@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import sys
 import tempfile
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 _LOG = 1 << 30
 _TOPICS = 10
+_POOL = 1 << 24  # much more than Parquet looks back for what is equal
 _NARROW = (
     "topic string, queueId int, queueOffset bigint, physicalOffset bigint, size int, "
     "storeTimestamp timestamp"
@@ -73,12 +75,21 @@ def filled(spark: SparkSession, plan: Plan, size: int) -> Iterator[Filled]:
 
 
 def fill(store: BenchStore, wanted: int, size: int) -> int:
-    """Sends bodies of `size` bytes to _TOPICS topics until the log has `wanted` bytes: how many."""
-    body, sent = b"x" * size, 0
+    """Sends bodies of `size` bytes to _TOPICS topics until the log has `wanted` bytes: how many.
+
+    A body's first half is random, for Parquet to compress about as much as of real ones: of equal
+    bodies it would keep one.
+    """
+    half = size // 2
+    pool, rest, sent = os.urandom(_POOL), b"x" * (size - half), 0
+    batches = [
+        [pool[at : at + half] + rest for at in range(first, first + BATCH * half, half)]
+        for first in range(0, _POOL, BATCH * half)
+    ]
     with Producer(store.folder, timeout=60) as producer:
         while store.control.load("wrote") < wanted:
             topic = f"topic-{sent // BATCH % _TOPICS}"
-            producer.send_batch_oneway(topic, [body] * BATCH)
+            producer.send_batch_oneway(topic, batches[sent // BATCH % len(batches)])
             sent += BATCH
         producer.flush(60)
     store.wait_dispatched()
