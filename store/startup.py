@@ -28,7 +28,7 @@ from .indexend import index_below, kept_until
 from .logend import ENDS, LogEnd, cut, find_end, refuse_damage
 from .paths import ABORT, LAYOUT_FILE, LAYOUT_VERSION, TOPICS, StoreFolders, file_bases
 from .seals import Seals
-from .table import TopicTable
+from .table import TableFull, TopicTable
 
 OURS_KNOWN = "progress record"
 
@@ -141,6 +141,8 @@ class StartUp:
             found = self._recover_queues(found)
             self._dispatch(found)
             self._note()
+        except TableFull as error:
+            raise StoreError(f"{self.folders.root.path}: {error}") from error
         finally:
             self.report.duration_ms += round((time.monotonic() - began) * 1000)
         self.report.topics = self.table.topic_count
@@ -361,6 +363,12 @@ class StartUp:
     def _unknown_queue(self, topic: str, queue_id: int, offset: int) -> bool:
         if offset < self.deletions.below(topic):
             return False
+        if queue_id >= self.table.max_queues:
+            raise StoreError(
+                f"{self.folders.root.path}: the record at offset {offset} is of queue {queue_id} "
+                f"of topic {topic}, and there is room for {self.table.max_queues}: raise "
+                "max_queues. If the topic never had so many queues, that record is damaged"
+            )
         if self.table.find(topic) is not None:
             raise QueueMissing(topic, queue_id)
         self._add_topic(topic, queue_id + 1)

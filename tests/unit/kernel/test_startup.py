@@ -227,6 +227,22 @@ def test_a_topic_with_more_queues_than_known_starts_over(tmp_path: Path) -> None
     check(store)
 
 
+def test_queues_beyond_the_table_are_an_error(tmp_path: Path) -> None:
+    """The queue of a record is damaged, or `max_queues` is less than the store was made with."""
+    store = Store(tmp_path, [Batch("a", 6, [{"body": b""}]), message()], file_size=FILE_SIZE)
+    start(store, tmp_path)
+    log_file = tmp_path / "commitlog" / file_name(0)
+    data = bytearray(log_file.read_bytes())
+    data[13] ^= 4  # a byte of the queue's number
+    log_file.write_bytes(data)
+    shutil.rmtree(tmp_path / "consumequeue")
+    with pytest.raises(StoreError, match="the record at offset 0 is of queue 262150 of topic a"):
+        start(store, tmp_path)
+    (tmp_path / "consumequeue" / "a" / "999999").mkdir(parents=True)
+    with pytest.raises(StoreError, match=f"{tmp_path}: no room for 1000000"):
+        start(store, tmp_path)
+
+
 def test_a_second_attempt_knows_what_the_first_one_cut(tmp_path: Path) -> None:
     """The first one cuts off a torn end, then meets a queue that nothing else knew of."""
     known = [message(), Batch("a", 6, [{"body": b""}])]
