@@ -11,8 +11,11 @@ import pytest
 #: Variables with our prefix that are for the tests themselves; others would change settings.
 OURS = ("SILOMQ_FAULT_BUILD", "SILOMQ_GOLDEN", "SILOMQ_LONG")
 
-#: Folders of slow modules, the slowest first.
-SLOW = ("spark", "interop", "crash", "e2e", "power")
+#: How the names of slow modules begin, the slowest first.
+SLOW = (
+    "spark/test_batch", "spark/test_jobs", "spark/test_killed", "spark/",
+    "interop/", "crash/", "e2e/", "power/",
+)  # fmt: skip
 #: Modules below `spark` whose Spark runs in processes of their own.
 OWN_SPARK = ("test_killed_drivers.py", "test_demo.py", "test_bench.py", "test_program.py")
 
@@ -42,15 +45,21 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Slow folders first: when modules run side by side, all processes have work until the end."""
+    """The slow first: when modules run side by side, all processes have work until the end."""
     top = Path(__file__).parent
-    turns = {name: turn for turn, name in enumerate(SLOW)}
-    items.sort(key=lambda item: turns.get(item.path.relative_to(top).parts[0], len(turns)))
+
+    def turn(item: pytest.Item) -> int:
+        name = str(item.path.relative_to(top))
+        return next((i for i, start in enumerate(SLOW) if name.startswith(start)), len(SLOW))
+
+    items.sort(key=turn)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Modules stay whole, and those that share the Spark session run in the same process."""
+    """Modules stay whole, and those that share a Spark session run in the same process: the jobs'
+    in one, the others in another.
+    """
     from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
     class Modules(LoadScopeScheduling):  # type: ignore[misc]
@@ -58,8 +67,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
         def _split_scope(self, nodeid: str) -> str:
             path = nodeid.partition("::")[0]
-            shares = path.startswith("tests/spark/") and not path.endswith(OWN_SPARK)
-            return "spark" if shares else path
+            if not path.startswith("tests/spark/") or path.endswith(OWN_SPARK):
+                return path
+            return "jobs" if path.startswith("tests/spark/test_jobs") else "spark"
 
     return Modules(config, log)
 

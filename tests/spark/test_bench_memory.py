@@ -1,4 +1,4 @@
-"""The memory of Spark's processes, over a log that is larger than what they may take."""
+"""The memory of Spark's processes, as `make bench-spark` measures it over a large log."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def test_workers_stay_small(spark: SparkSession, tmp_path: Path) -> None:
-    rows = measure(spark, Plan(tmp_path, 1, file_size=64 << 20), 400 << 20)
+    rows = measure(spark, Plan(tmp_path, 1, file_size=32 << 20), 128 << 20)
     assert len(rows) == 9
     assert all(row.median > 0 for row in rows)
     assert [row.passed for row in rows if row.bar] == [True] * 3
