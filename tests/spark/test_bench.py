@@ -28,7 +28,8 @@ def test_the_short_form_runs(tmp_path: Path) -> None:
     rows = json.loads(output.read_text())["rows"]
     for words, count in {**BARS, "idle trigger": 1}.items():
         assert len([row for row in rows if words in row["name"]]) == count
-    assert all(row["median"] > 0 for row in rows)
     (share,) = (row for row in rows if "% of the log" in row["name"])
     assert share["met"], "bytes are counted, so this bar holds on any machine"
+    # A tenth of so short a time may have no message of one topic.
+    assert all(row["median"] > 0 for row in rows if row is not share)
     assert list(tmp_path.iterdir()) == [output], "its stores are gone"
