@@ -5,28 +5,34 @@ A store runs by `silo serve`. A process on the same machine sends with `Producer
 folder.
 """
 
-from .client._future import SendFuture
-from .client._message import Message
-from .client.admin import Admin, TopicInfo
-from .client.consumer import Consumer
-from .client.errors import SendTimeout, SessionLost, StoreClosed, TopicDeleted
-from .client.group import GroupConsumer
-from .client.group_admin import GroupInfo, GroupState, MemberInfo, QueueProgress
-from .client.listening import Listener
-from .client.producer import Producer
-from .client.reader import GetMessageResult, MessageFilter, StoreReader
-from .client.received import MessageView
-from .client.result import SendResult
-from .client.subscription import Sql
-from .store.errors import (
-    Corrupt,
-    CorruptRange,
-    IllegalMessage,
-    IllegalQuery,
-    MessageNotFound,
-    StoreError,
-)
-from .store.status import GetMessageStatus, PutMessageStatus
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .client._future import SendFuture
+    from .client._message import Message
+    from .client.admin import Admin, TopicInfo
+    from .client.consumer import Consumer
+    from .client.errors import SendTimeout, SessionLost, StoreClosed, TopicDeleted
+    from .client.group import GroupConsumer
+    from .client.group_admin import GroupInfo, GroupState, MemberInfo, QueueProgress
+    from .client.listening import Listener
+    from .client.producer import Producer
+    from .client.reader import GetMessageResult, MessageFilter, StoreReader
+    from .client.received import MessageView
+    from .client.result import SendResult
+    from .client.subscription import Sql
+    from .store.errors import (
+        Corrupt,
+        CorruptRange,
+        IllegalMessage,
+        IllegalQuery,
+        MessageNotFound,
+        StoreError,
+    )
+    from .store.status import GetMessageStatus, PutMessageStatus
 
 __all__ = [
     "Admin",
@@ -61,3 +67,65 @@ __all__ = [
     "TopicInfo",
 ]
 __version__ = "0.1.0"
+
+# What is loaded when it is first asked for: the store's own processes start without the clients.
+_PLACES = {
+    ".client._future": ("SendFuture",),
+    ".client._message": ("Message",),
+    ".client.admin": (
+        "Admin",
+        "TopicInfo",
+    ),
+    ".client.consumer": ("Consumer",),
+    ".client.errors": (
+        "SendTimeout",
+        "SessionLost",
+        "StoreClosed",
+        "TopicDeleted",
+    ),
+    ".client.group": ("GroupConsumer",),
+    ".client.group_admin": (
+        "GroupInfo",
+        "GroupState",
+        "MemberInfo",
+        "QueueProgress",
+    ),
+    ".client.listening": ("Listener",),
+    ".client.producer": ("Producer",),
+    ".client.reader": (
+        "GetMessageResult",
+        "MessageFilter",
+        "StoreReader",
+    ),
+    ".client.received": ("MessageView",),
+    ".client.result": ("SendResult",),
+    ".client.subscription": ("Sql",),
+    ".store.errors": (
+        "Corrupt",
+        "CorruptRange",
+        "IllegalMessage",
+        "IllegalQuery",
+        "MessageNotFound",
+        "StoreError",
+    ),
+    ".store.status": (
+        "GetMessageStatus",
+        "PutMessageStatus",
+    ),
+}
+_PLACE_OF = {name: place for place, names in _PLACES.items() for name in names}
+
+
+if not TYPE_CHECKING:  # it would have every name for a type checker
+
+    def __getattr__(name: str) -> object:
+        """A public name, from the module that has it. Raises AttributeError."""
+        if name not in _PLACE_OF:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        found: object = getattr(importlib.import_module(_PLACE_OF[name], __name__), name)
+        globals()[name] = found
+        return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
