@@ -6,14 +6,18 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 DEFAULT_STORE = "store"
 STORE_VARIABLE = "SILOMQ_STORE_PATH"
+_WIDE = 1000
 
 
 def store_option(command: F) -> F:
@@ -33,6 +37,16 @@ def store_option(command: F) -> F:
 def json_option(command: F) -> F:
     """`--json`: output for programs."""
     return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(command)
+
+
+def output() -> Console:
+    """Standard output for tables. Where it is no terminal, lines are as long as they are: a table
+    folded into 80 columns is for nobody.
+    """
+    from rich.console import Console
+
+    wide = None if sys.stdout.isatty() else _WIDE
+    return Console(highlight=False, markup=False, width=wide)
 
 
 def say(text: str) -> None:

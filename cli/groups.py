@@ -10,7 +10,7 @@ import click
 
 from ..client.admin import Admin
 from ..client.reader import StoreReader
-from .common import json_option, put_json, say, store_option
+from .common import json_option, output, put_json, say, store_option
 from .look import plain_table
 
 if TYPE_CHECKING:
@@ -93,9 +93,7 @@ def _who(session: int) -> str:
 
 
 def _print(table: Table) -> None:
-    from rich.console import Console
-
-    Console(highlight=False, markup=False).print(table)
+    output().print(table)
 
 
 @click.command("reset-offset", epilog=_RESET_EPILOG, short_help="Put a group elsewhere in a topic.")

@@ -12,7 +12,7 @@ import click
 
 from ..client.admin import Admin, TopicInfo, TopicStatus
 from ..store.names import validate_topic
-from .common import F, json_option, put_json, say, store_option
+from .common import F, json_option, output, put_json, say, store_option
 from .outcome import Exit, Failure
 
 if TYPE_CHECKING:
@@ -49,9 +49,7 @@ def status(store: Path, *, as_json: bool) -> None:
     if as_json:
         put_json(found, indent=2)
         return
-    from rich.console import Console
-
-    console = Console(highlight=False, markup=False)
+    console = output()
     up_s = time.time() - found["started_ms"] / 1000
     console.print(
         f"{found['store']}: {found['state']}, {found['flush_disk_type']}, up {duration(up_s)}",
@@ -261,9 +259,7 @@ def show(name: str, store: Path, *, as_json: bool) -> None:
     if as_json:
         put_json(dataclasses.asdict(topic), indent=2)
         return
-    from rich.console import Console
-
-    console = Console(highlight=False, markup=False)
+    console = output()
     order = ", ordered" if topic.order else ""
     console.print(f"{name}: perm {topic.perm} ({_may(topic.perm)}){order}", soft_wrap=True)
     right = (0, 1, 2, 3)
@@ -329,12 +325,11 @@ def _print_topics(store: Path, *, as_json: bool) -> None:
     if as_json:
         put_json([dataclasses.asdict(topic) for topic in found], indent=2)
         return
-    from rich.console import Console
 
     table = plain_table("", "topic", "queues", "may", "messages", right=(1, 3))
     for topic in found:
         table.add_row(topic.topic, _queues(topic), _may(topic.perm), f"{topic.messages:,}")
-    Console(highlight=False, markup=False).print(table)
+    output().print(table)
 
 
 def _queues(topic: TopicInfo) -> str:

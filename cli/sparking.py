@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from .common import json_option, say
+from .common import json_option, output, say
 from .outcome import Exit, Failure
 from .tooling import bad_input_is_usage
 
@@ -133,8 +133,6 @@ def located(place: str) -> str:
 def print_table(title: str, rows: list[dict[str, Any]], most: int = 30) -> None:
     """Rows as a table on stdout; a long one is cut, and says so."""
     from rich import box
-    from rich.console import Console
-    from rich.markup import escape
     from rich.table import Table
 
     from ..pipeline.jobs.report import text_of
@@ -146,8 +144,8 @@ def print_table(title: str, rows: list[dict[str, Any]], most: int = 30) -> None:
         numeric = isinstance(value, int | float)
         table.add_column(name, justify="right" if numeric else "left", overflow="fold")
     for row in rows[:most]:
-        table.add_row(*(escape(text_of(value)) for value in row.values()))
-    Console().print(table)
+        table.add_row(*(text_of(value) for value in row.values()))
+    output().print(table)
     if len(rows) > most:
         say(f"silo: the first {most} of {len(rows):,} rows; --json or --parquet gives all")
 

@@ -11,6 +11,7 @@ import atexit
 import contextlib
 import fcntl
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -72,7 +73,8 @@ def session(app: str, *, master: str = "local[*]", **conf: object) -> SparkSessi
     else:
         folder = _make_folder()
         builder = SparkSession.builder.appName(app).master(master)
-        for name, value in {**defaults(folder, master), **settings}.items():
+        chosen = {**defaults(folder, master), **collector(settings, master), **settings}
+        for name, value in chosen.items():
             builder = builder.config(name, value)
         with _environment(_variables(folder, master)):
             found = builder.getOrCreate()
@@ -96,12 +98,22 @@ def defaults(folder: Path, master: str) -> dict[str, str]:
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.driver.host": "127.0.0.1",
             "spark.local.dir": str(folder),
-            # On few cores G1 costs a fifth of the rows a second; nobody waits for one pause here.
-            "spark.driver.defaultJavaOptions": "-XX:+UseParallelGC",
             # One stage's tasks for each core are enough where no other machine helps.
             "spark.sql.shuffle.partitions": str(max(2, len(os.sched_getaffinity(0)))),
         }
     return found
+
+
+def collector(settings: Mapping[str, str], master: str) -> dict[str, str]:
+    """The garbage collector, unless somebody has chosen one: Java refuses two. On few cores G1
+    costs a fifth of the rows a second, and nobody waits for a pause here.
+    """
+    places = ("SPARK_SUBMIT_OPTS", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS")
+    given = [os.environ.get(name, "") for name in places]
+    given.append(settings.get("spark.driver.extraJavaOptions", ""))
+    if not _is_local(master) or re.search(r"-XX:\+Use\w+GC\b", " ".join(given)):
+        return {}
+    return {"spark.driver.defaultJavaOptions": "-XX:+UseParallelGC"}
 
 
 def _is_local(master: str) -> bool:

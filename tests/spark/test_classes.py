@@ -1,15 +1,16 @@
-"""The class archive: found when it is whole, passed over otherwise."""
+"""How Spark's Java is started: with the class archive, if it is whole; with one collector."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from silomq.pipeline import classes
+from silomq.pipeline.session import collector
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    import pytest
 
 
 def test_only_a_whole_archive_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -22,3 +23,18 @@ def test_only_a_whole_archive_is_used(tmp_path: Path, monkeypatch: pytest.Monkey
     assert classes.options() == []
     (tmp_path / "new.jsa").write_bytes(b"being made")
     assert classes.find() is None
+
+
+@pytest.mark.parametrize("place", ["", "SPARK_SUBMIT_OPTS", "JAVA_TOOL_OPTIONS", "conf"])
+def test_java_is_told_of_one_collector(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It does not start with two."""
+    for name in ("SPARK_SUBMIT_OPTS", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS"):
+        monkeypatch.delenv(name, raising=False)
+    conf = {"spark.driver.extraJavaOptions": "-Dx=y"}
+    if place == "conf":
+        conf["spark.driver.extraJavaOptions"] += " -XX:+UseG1GC"
+    elif place:
+        monkeypatch.setenv(place, "-XX:+UseZGC")
+    found = collector(conf, "local[2]")
+    assert found == ({} if place else {"spark.driver.defaultJavaOptions": "-XX:+UseParallelGC"})
+    assert collector(conf, "spark://there:7077") == {}
