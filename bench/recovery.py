@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import tempfile
 import time
 from pathlib import Path
 
 import click
-from rich.console import Console
 
 from ..client.producer import Producer
 from ..shm._memory import Mapping
@@ -18,7 +16,7 @@ from ..store import disk
 from ..store._checksum import crc32
 from .limits import sample_record
 from .rows import Plan, Row
-from .run import as_json, table
+from .run import bench_console, report
 from .store import BenchStore
 
 _CHUNK = 16 << 20
@@ -126,16 +124,13 @@ def clean_start(plan: Plan) -> list[Row]:
 @click.option("--output", type=click.Path(path_type=Path), default=Path("build/recovery.json"))
 def main(*, runs: int, short: bool, folder: Path | None, output: Path) -> None:
     """Measures recovery against this machine's limits. Run it alone: it wants both cores."""
-    console = Console(width=None if Console().is_terminal else 160)
+    console = bench_console()
     with tempfile.TemporaryDirectory(prefix="silomq-bench-", dir=folder or Path.cwd()) as inside:
         plan = Plan(Path(inside), runs)
         if short:
             plan = Plan(Path(inside), 1, 0.02, 64 << 20)
         found = [*scan_rates(plan), *clean_start(plan), *after_kill(plan)]
-    console.print(table(found))
-    output.parent.mkdir(parents=True, exist_ok=True)
-    output.write_text(json.dumps(as_json(found, plan), indent=1) + "\n")
-    console.print(f"written to {output}")
+    report(found, plan, console, output)
 
 
 if __name__ == "__main__":

@@ -117,6 +117,19 @@ def as_json(found: list[Row], plan: Plan) -> dict[str, object]:
     }
 
 
+def bench_console() -> Console:
+    """Standard output, wide enough for the table also where it is no terminal."""
+    return Console(width=None if Console().is_terminal else 160)
+
+
+def report(found: list[Row], plan: Plan, console: Console, output: Path) -> None:
+    """The table to `console`, everything to the JSON file `output`."""
+    console.print(table(found))
+    output.parent.mkdir(parents=True, exist_ok=True)
+    output.write_text(json.dumps(as_json(found, plan), indent=1) + "\n")
+    console.print(f"written to {output}")
+
+
 @click.command()
 @click.option("--part", "parts", multiple=True, type=click.Choice(PARTS), help="only these parts")
 @click.option("--runs", default=5, show_default=True, help="runs of each figure")
@@ -129,17 +142,14 @@ def main(  # click passes by name
     """Measures the store against this machine's limits. Run it alone: it wants both cores."""
     # A stopped benchmark stops its stores.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    console = Console(width=None if Console().is_terminal else 160)
+    console = bench_console()
     home = folder or Path.cwd()
     with tempfile.TemporaryDirectory(prefix="silomq-bench-", dir=home) as inside:
         plan = Plan(Path(inside), runs)
         if short:
             plan = Plan(Path(inside), min(runs, 2), 0.02, 64 << 20)
         found = collect(plan, parts or PARTS, console)
-    console.print(table(found))
-    output.parent.mkdir(parents=True, exist_ok=True)
-    output.write_text(json.dumps(as_json(found, plan), indent=1) + "\n")
-    console.print(f"written to {output}")
+    report(found, plan, console, output)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import sys
@@ -20,7 +19,7 @@ from rich.console import Console
 
 from ..client.producer import Producer
 from .rows import BATCH, Plan, Row
-from .run import as_json, table
+from .run import bench_console, report
 from .store import BenchStore
 
 if TYPE_CHECKING:
@@ -262,7 +261,7 @@ def main(*, runs: int, short: bool, folder: Path | None, output: Path) -> None:
     from ..pipeline.session import session
 
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    console = Console(width=None if Console().is_terminal else 160)
+    console = bench_console()
     conf = {"spark.driver.memory": "2g"}
     if short:  # too short for what the second compiler does to pay off
         conf["spark.driver.defaultJavaOptions"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
@@ -276,10 +275,7 @@ def main(*, runs: int, short: bool, folder: Path | None, output: Path) -> None:
             found = collect(spark, plan, console, (128,) if short else (1024, 128))
     finally:
         spark.stop()
-    console.print(table(found))
-    output.parent.mkdir(parents=True, exist_ok=True)
-    output.write_text(json.dumps(as_json(found, plan), indent=1) + "\n")
-    console.print(f"written to {output}")
+    report(found, plan, console, output)
 
 
 if __name__ == "__main__":

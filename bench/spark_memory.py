@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import sys
 import tempfile
@@ -14,10 +13,9 @@ from typing import TYPE_CHECKING, Self
 
 import click
 import psutil
-from rich.console import Console
 
 from .rows import Plan, Row
-from .run import as_json, table
+from .run import bench_console, report
 from .spark import fill, grouped, noop
 from .store import BenchStore
 
@@ -113,7 +111,7 @@ def main(*, gib: float, folder: Path | None, output: Path) -> None:
     from ..pipeline.session import session
 
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    console = Console(width=None if Console().is_terminal else 160)
+    console = bench_console()
     spark = session("silomq memory", **{"spark.driver.memory": _HEAP})
     try:
         with tempfile.TemporaryDirectory(prefix="silomq-bench-", dir=folder or Path.cwd()) as top:
@@ -121,10 +119,7 @@ def main(*, gib: float, folder: Path | None, output: Path) -> None:
             found = measure(spark, plan, int(gib * 2**30))
     finally:
         spark.stop()
-    console.print(table(found))
-    output.parent.mkdir(parents=True, exist_ok=True)
-    output.write_text(json.dumps(as_json(found, plan), indent=1) + "\n")
-    console.print(f"written to {output}")
+    report(found, plan, console, output)
 
 
 if __name__ == "__main__":

@@ -34,6 +34,30 @@ def store_option(command: F) -> F:
     )(command)
 
 
+def config_option(command: F) -> F:
+    """`--config FILE`: settings from a file."""
+    return click.option(
+        "--config",
+        "config_file",
+        type=click.Path(path_type=Path, readable=False),
+        envvar="SILOMQ_CONFIG",
+        show_envvar=True,
+        metavar="FILE",
+        help="TOML file with settings.",
+    )(command)
+
+
+def set_option(text: str) -> Callable[[F], F]:
+    """`--set NAME=VALUE`, any number of times."""
+    return click.option(
+        "--set",
+        "overrides",
+        multiple=True,
+        metavar="NAME=VALUE",
+        help=f"{text}; may be repeated.",
+    )
+
+
 def json_option(command: F) -> F:
     """`--json`: output for programs."""
     return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(command)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from .common import json_option, put_json, put_line, store_option
+from .common import config_option, json_option, put_json, put_line, set_option, store_option
 from .outcome import Exit, Failure
 
 if TYPE_CHECKING:
@@ -34,22 +34,8 @@ _TEMPLATES = {"toml": "silomq.toml", "systemd": "silomq.service"}
 
 def _settings_options(command: Any) -> Any:
     for option in (
-        click.option(
-            "--set",
-            "overrides",
-            multiple=True,
-            metavar="NAME=VALUE",
-            help="Change one setting; may be repeated. `silo config` lists them.",
-        ),
-        click.option(
-            "--config",
-            "config_file",
-            type=click.Path(path_type=Path, readable=False),
-            envvar="SILOMQ_CONFIG",
-            show_envvar=True,
-            metavar="FILE",
-            help="TOML file with settings.",
-        ),
+        set_option("Change one setting (`silo config` lists them)"),
+        config_option,
         store_option,
     ):
         command = option(command)

@@ -6,12 +6,11 @@ import contextlib
 import os
 import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from .common import json_option, output, say
+from .common import config_option, json_option, output, say, set_option
 from .outcome import Exit, Failure
 from .tooling import bad_input_is_usage
 
@@ -25,22 +24,8 @@ _INSTALL = "pip install 'silomq[spark]'"
 def job_options(command: F) -> F:
     """What all jobs take."""
     for option in (
-        click.option(
-            "--config",
-            "config_file",
-            type=click.Path(path_type=Path, readable=False),
-            envvar="SILOMQ_CONFIG",
-            show_envvar=True,
-            metavar="FILE",
-            help="TOML file with the stores' settings.",
-        ),
-        click.option(
-            "--set",
-            "overrides",
-            multiple=True,
-            metavar="NAME=VALUE",
-            help="A setting the stores were made with: file sizes count here; may be repeated.",
-        ),
+        config_option,
+        set_option("A setting the stores were made with: file sizes count here"),
         click.option(
             "--conf",
             multiple=True,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from .common import config_option, set_option
 from .outcome import Exit, Failure
 
 if TYPE_CHECKING:
@@ -22,22 +23,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 def store_argument(command: F) -> F:
     """`STORE`, `--set` and `--config`."""
     for option in (
-        click.option(
-            "--config",
-            "config_file",
-            type=click.Path(path_type=Path, readable=False),
-            envvar="SILOMQ_CONFIG",
-            show_envvar=True,
-            metavar="FILE",
-            help="TOML file with the store's settings.",
-        ),
-        click.option(
-            "--set",
-            "overrides",
-            multiple=True,
-            metavar="NAME=VALUE",
-            help="A setting the store was made with: file sizes count here; may be repeated.",
-        ),
+        config_option,
+        set_option("A setting the store was made with: file sizes count here"),
         click.argument("store", type=click.Path(path_type=Path, readable=False), metavar="STORE"),
     ):
         command = option(command)

@@ -110,23 +110,26 @@ def test_a_killed_member_is_replaced_within_a_second(store: StoreProcess, topic:
     command = [*PYTHON, "-c", CONSUME, str(store.path), "killed", topic]
     with GroupConsumer(store.path, "killed", topic) as one:
         settle(one)
-        other = subprocess.Popen(command, stdout=subprocess.PIPE)
-        assert other.stdout is not None
-        eventually(lambda: one.poll(1) == [] and len(one.assignment) < QUEUES, "they share")
-        assert other.stdout.readline() == b"ready\n"
-        send(store, topic, 80)
-        found = drain(one)[0]
-        assert 0 < len(found) < 80
-        other.kill()
-        start = time.monotonic()
-        found += numbers(one.poll(100, 1.0))
-        while len(found) < 80 and time.monotonic() - start < 10:
-            found += numbers(one.poll(100, 0.05))
-        taken = time.monotonic() - start
-        other.wait()
-        other.stdout.close()
-        assert sorted(found) == list(range(80))
-        print(f"\nqueues of a killed member taken over and read in {1000 * taken:.0f} ms")
+        taken: list[float] = []
+        while len(taken) < 3 and min(taken, default=1.0) >= 1.0:  # a busy machine may hold up one
+            other = subprocess.Popen(command, stdout=subprocess.PIPE)
+            assert other.stdout is not None
+            eventually(lambda: one.poll(1) == [] and len(one.assignment) < QUEUES, "they share")
+            assert other.stdout.readline() == b"ready\n"
+            send(store, topic, 80)
+            found = drain(one)[0]
+            assert 0 < len(found) < 80
+            other.kill()
+            start = time.monotonic()
+            found += numbers(one.poll(100, 1.0))
+            while len(found) < 80 and time.monotonic() - start < 10:
+                found += numbers(one.poll(100, 0.05))
+            taken.append(time.monotonic() - start)
+            other.wait()
+            other.stdout.close()
+            assert sorted(found) == list(range(80))
+            print(f"\nqueues of a killed member taken over and read in {1000 * taken[-1]:.0f} ms")
+        assert min(taken) < 1.0
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -10,7 +10,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from e2e.harness import PYTHON, StoreProcess, eventually
+from e2e.harness import PYTHON, StoreProcess, eventually, tries_within
 
 from silomq import Consumer, Producer
 from silomq.shm.control import ACTORS
@@ -123,6 +123,5 @@ def test_a_quiet_client_outlives_many_registries(tmp_path: Path) -> None:
         for _ in range(300):
             store.replace("registry")
         assert producer.send("t", b"y", timeout=5).status.name == "PUT_OK"
-        began = time.monotonic()
-        assert producer.send("u", b"asks the registry", timeout=5).queue_offset == 0
-        assert time.monotonic() - began < 4, "well before its time-out"
+        topics = iter("uvw")  # each new one is asked for
+        tries_within(2, lambda: producer.send(next(topics), b"x", timeout=5))
