@@ -9,6 +9,7 @@ only keeps the word in step with `wrote`, once a second.
 
 from __future__ import annotations
 
+import select
 import time
 
 from ..store import disk
@@ -57,7 +58,8 @@ class Commit(Actor):
             wrote = self.wrote.load()
             if self.pool is None:
                 self.committed.store(wrote)
-                self.wrote.wait(wrote, TICK_S)
+                # Not on the word: whoever wakes reput would wake this process too, for each message.
+                select.select([self.signal_fd], [], [], TICK_S)
             elif wrote == self.committed.load():
                 self.wrote.sleep(wrote, TICK_S, self.asleep)
             else:

@@ -21,12 +21,15 @@ from ..store.checkpoint import Checkpoint
 from ..store.commitlog import LogFile, disk_full
 from ..store.consumequeue import ENTRY_SIZE, QueueFiles
 from ..store.index import IndexFiles
+from ..store.paths import file_name
 from ..store.progress import ProgressFile
 from ..store.seals import Seals, seal_of
 from .frame import TICK_S, Actor
 
 PAGE = 4096
 _TIMES = 256
+FAR_ENTRIES = 1 << 19
+FAR_BYTES = 256 << 20
 FEW_QUEUES = 64  # up to here, syncing files one by one is cheaper than the whole file system
 
 
@@ -148,6 +151,9 @@ class Flush(Actor):
             self.file = self.log.open(base, writable=True)
             if self.sync:
                 disk.shape_for_sync(self.file.mapping)
+        if not self.sync:
+            with self.log.folders.commit_log.file(file_name(base), write=True) as fd:
+                disk.write_back(fd, start - base, stop - start)
         disk.sync_range(self.file.mapping, start - base, stop - start)
 
     def _fail(self, error: OSError, what: str, where: int) -> None:
@@ -171,11 +177,10 @@ class Flush(Actor):
         self._end_queue_job()
         self.last_queues = now
         every = settings.flush_consume_queue_thorough_interval_ms / 1000
-        thorough = now - self.last_queues_thorough >= every
+        thorough = now - self.last_queues_thorough >= every or self._far_behind()
         if not thorough and not self._behind() // PAGE >= settings.flush_consume_queue_least_pages:
             return
-        dirty = self._dirty_queues()
-        if thorough or len(dirty) <= FEW_QUEUES:
+        if thorough:
             self.last_queues_thorough = now
             published = self.control.progress()
             self._log_up_to(published["dispatched"])
@@ -183,8 +188,17 @@ class Flush(Actor):
                 self.queue_job = self.beside.submit(self.flush_queues, published)
         else:
             least = settings.flush_consume_queue_least_pages * PAGE
+            dirty = self._dirty_queues()
             large = {s: r for s, r in dirty.items() if (r[1] - r[0]) * ENTRY_SIZE >= least}
             self.queue_job = self.beside.submit(self._sync_some, large)
+
+    def _far_behind(self) -> bool:
+        """Whether a start after a power cut would have much to dispatch again."""
+        progress = self.control.progress()
+        return (
+            progress["dispatch_count"] - self.flushed_count >= FAR_ENTRIES
+            or progress["dispatched"] - self.durable_dispatch >= FAR_BYTES
+        )
 
     def _end_queue_job(self) -> None:
         """Waits for the thread beside; what went wrong in it is raised here."""

@@ -18,9 +18,9 @@ from ..store.index import IndexFiles
 from .frame import TICK_S, Actor
 
 _SLICE_NS = 50_000_000
-# Caught up after so many messages since it last slept, it naps instead of waiting to be woken: at
-# such rates each wake-up would cost who takes messages in a little, thousands of times a second.
-_BUSY_MESSAGES = 32
+# At so many messages a second, one that has caught up naps instead of waiting to be woken: each
+# wake-up would cost who takes messages in a little.
+_BUSY_RATE = 32_000
 _NAP_S = 0.001
 
 
@@ -45,6 +45,9 @@ class Reput(Actor):
         self.count = self.control.word("dispatch_count")
         folders = self.world.folders
         index = IndexFiles(folders.index, settings.max_hash_slot_num, settings.max_index_num)
+        self.since, self.counted, self.busy = time.monotonic(), self.count.load(), False
+        self.readers = 0  # that were woken so far
+        self.spin_s = settings.reput_spin_us / 1e6
         self.dispatching = Dispatching(
             self.control,
             self.world.table,
@@ -59,18 +62,29 @@ class Reput(Actor):
             )
 
     def run(self) -> None:
-        woken_at = self.count.load()
         while True:
             self.beat()
             seen = self.limit.load()
             if self._step() and self.limit.load() == seen:
                 if self.stopping and self._may_stop():
                     return
-                if self.count.load() - woken_at >= _BUSY_MESSAGES:
-                    time.sleep(_NAP_S)
-                else:
-                    self.limit.sleep(seen, TICK_S, self.asleep)
-                woken_at = self.count.load()
+                self._rest(seen)
+
+    def _rest(self, seen: int) -> None:
+        """Until the limit is no longer `seen`; while much comes, for a nap. If a reader slept when
+        the last message came, it probably does again: then awake for a while.
+        """
+        now = time.monotonic()
+        if now - self.since >= _NAP_S:
+            count = self.count.load()
+            self.busy = count - self.counted >= (now - self.since) * _BUSY_RATE
+            self.since, self.counted = now, count
+        readers = self.dispatching.kernel.woken
+        waited_for, self.readers = readers != self.readers, readers
+        if self.busy:
+            time.sleep(_NAP_S)
+        elif not (waited_for and self.limit.spin(seen, self.spin_s)):
+            self.limit.sleep(seen, TICK_S, self.asleep)
 
     def _may_stop(self) -> bool:
         """Append is gone: what it wrote is dispatched, or flush cannot make it durable."""

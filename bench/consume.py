@@ -131,6 +131,7 @@ def _latency(plan: Plan, hand_over_us: list[float]) -> list[Row]:
         middle, high = [], []
         with _store(plan) as store, Producer(store.folder) as producer:
             store.admin.create_topic("bench", 1)
+            _send_steadily(producer, plan.count(5_000))  # the first ones make the queue and index
             store.settle()
             for run in range(plan.runs):
                 with _child(partial(receive, store.folder, f"{name}{run}", count)) as fd:

@@ -257,7 +257,16 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             10_000,
             "Longer than a process takes to wake up (30-60 us): else two sleepers wake in turn.",
         ),
-    ] = 100
+    ] = 200
+    reput_spin_us: Annotated[
+        int,
+        Duration(
+            "us",
+            0,
+            10_000,
+            "For the next message, if a reader was asleep for the last: a wake-up less on its way.",
+        ),
+    ] = 200
     producer_spin_us: Annotated[
         int,
         Duration(

@@ -11,6 +11,7 @@ BAD_RECORD: int
 class Dispatcher:
     need_slot: int
     need_offset: int
+    woken: int
     def __init__(
         self,
         control: Buffer,

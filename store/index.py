@@ -152,5 +152,6 @@ class IndexFiles:
             contextlib.suppress(FileNotFoundError),
             self.folder.file(str(name), write=True) as fd,
         ):
+            disk.write_back(fd, 0, disk.size_of(fd))
             disk.sync_data(fd)
         self.folder.sync()
