@@ -58,7 +58,7 @@ class Commit(Actor):
             wrote = self.wrote.load()
             if self.pool is None:
                 self.committed.store(wrote)
-                # Not on the word: whoever wakes reput would wake this process too, for each message.
+                # Not on the word: who wakes reput would wake this process too, for each message.
                 select.select([self.signal_fd], [], [], TICK_S)
             elif wrote == self.committed.load():
                 self.wrote.sleep(wrote, TICK_S, self.asleep)
