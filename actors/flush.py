@@ -27,6 +27,7 @@ from ..store.seals import Seals, seal_of
 from .frame import TICK_S, Actor
 
 PAGE = 4096
+_PIECES = 64  # of a large range: who writes so much has use for large ones
 _TIMES = 256
 FAR_ENTRIES = 1 << 19
 FAR_BYTES = 256 << 20
@@ -153,7 +154,8 @@ class Flush(Actor):
                 disk.shape_for_sync(self.file.mapping)
         if not self.sync:
             with self.log.folders.commit_log.file(file_name(base), write=True) as fd:
-                disk.write_back(fd, start - base, stop - start)
+                piece = max(disk.PIECE, (stop - start) // _PIECES)
+                disk.write_back(fd, start - base, stop - start, piece)
         disk.sync_range(self.file.mapping, start - base, stop - start)
 
     def _fail(self, error: OSError, what: str, where: int) -> None:

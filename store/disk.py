@@ -24,7 +24,7 @@ FILE_MODE = 0o640
 WARM_STEP = 16 * 1024 * 1024
 PAGE = 4096
 _STEP = 1 << 20
-_PIECE = 64 << 10
+PIECE = 64 << 10
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _LIBC.sync_file_range.argtypes = (ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint)
 _SYNC_FILE_RANGE_WRITE = 2
@@ -145,13 +145,13 @@ def sync_data(fd: int) -> None:
         _recorder.note(before)
 
 
-def write_back(fd: int, offset: int, length: int) -> None:
-    """Begins to write the dirty pages of a range (sync_file_range), a few at a time, and offers the
-    core in between. Nothing is durable by this, but a sync that follows has little left to do: in
-    one go it would keep a core for milliseconds, as the kernel does not interrupt itself.
+def write_back(fd: int, offset: int, length: int, piece: int = PIECE) -> None:
+    """Begins to write the dirty pages of a range (sync_file_range), `piece` bytes at a time, and
+    offers the core in between. Nothing is durable by this, but a sync that follows has little left
+    to do: in one go it would keep a core for milliseconds, as the kernel does not interrupt itself.
     """
-    for at in range(offset, offset + length, _PIECE):
-        size = min(_PIECE, offset + length - at)
+    for at in range(offset, offset + length, piece):
+        size = min(piece, offset + length - at)
         if _LIBC.sync_file_range(fd, at, size, _SYNC_FILE_RANGE_WRITE) != 0:
             error = ctypes.get_errno()
             raise OSError(error, f"sync_file_range: {os.strerror(error)}")

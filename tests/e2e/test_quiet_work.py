@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
@@ -17,7 +17,7 @@ from silomq.store.disk import Folder
 if TYPE_CHECKING:
     from pathlib import Path
 
-LARGE = {
+LARGE: dict[str, Any] = {
     "mapped_file_size_commit_log": 64 << 20,
     "mapped_file_size_consume_queue": 6_000_000,
     "max_message_size": 2 << 20,
