@@ -49,6 +49,7 @@ from ..client.session import Connection
 from . import sink_ledger
 from .sink_publish import Target, publish
 from .sink_rows import SCHEMA, Limits, Rows, check_columns
+from .worker import settle
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -87,6 +88,7 @@ class Sink:
 
     def stage(self, name: str, batch: int, batches: Iterator[pa.RecordBatch]) -> Staged:
         """One task's rows, checked, in a file of their own. Raises BadRow; then no file stays."""
+        settle()
         context = TaskContext.get()
         assert context is not None, "write runs in a task"
         partition = context.partitionId()

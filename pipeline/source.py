@@ -26,6 +26,7 @@ from .source_columns import (
 from .source_options import Options, parse
 from .source_plan import ANYTHING, LEAST, MOST, Pushed, plan
 from .source_read import Damage, Part, Rules, Work, read
+from .worker import settle
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -106,6 +107,7 @@ class Shape:
 
     def batches(self, parts: Sequence[Part], work: Work | None = None) -> Iterator[Any]:
         """Arrow batches of the parts' rows, to Spark's letter."""
+        settle()
         with_row = self.rules.on_corrupt == "row" and CORRUPT in self.arrow.names
         for part in parts:
             for found in read(part, self.rules, work):
@@ -126,6 +128,7 @@ class SiloReader(DataSourceReader):
         self.pushed = ANYTHING
 
     def partitions(self) -> list[InputPartition]:
+        settle()
         tasks = []
         for path in self.options.stores():
             tasks += plan(snapshot.take(path), self.options, self.pushed)
