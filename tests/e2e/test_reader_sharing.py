@@ -6,7 +6,7 @@ import threading
 from typing import TYPE_CHECKING
 
 import pytest
-from e2e.cleaning import TINY, await_durable
+from e2e.cleaning import BY_HAND, await_durable
 from e2e.harness import StoreProcess, eventually
 
 from silomq import Admin, Consumer, MessageView, Producer, StoreReader
@@ -22,7 +22,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StoreProcess]:
     """Messages in several commit-log files, in more queues than a reader keeps open."""
     with StoreProcess(
         tmp_path_factory.mktemp("sharing") / "store",
-        **{**TINY, "destroy_mapped_file_interval_forcibly_ms": 600_000},
+        **{**BY_HAND, "destroy_mapped_file_interval_forcibly_ms": 600_000},
     ) as found:
         with Admin(found.path) as admin:
             admin.create_topic("t", 80)
@@ -62,7 +62,7 @@ def test_threads_share_a_reader(store: StoreProcess) -> None:
 
 def test_a_reader_of_an_old_file_holds_it(store: StoreProcess) -> None:
     """The file that is read stays when the cleaner comes, and goes when the reader goes on."""
-    size = int(str(TINY["mapped_file_size_commit_log"]))
+    size = int(str(BY_HAND["mapped_file_size_commit_log"]))
     control = store.control
     assert control.load("wrote") > 3 * size
     with StoreReader(store.path) as reader, Admin(store.path) as admin:
