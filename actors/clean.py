@@ -124,13 +124,16 @@ class Clean(Actor):
         return verdict.space_wanted, verdict.at_once
 
     def _clean_once(self) -> None:
-        """One of RocketMQ's runs: looks at the disk, and removes what is due."""
-        space_wanted, at_once = self._look_at_disk()
+        """One of RocketMQ's runs. One that was asked for counts once it is over."""
         runs = self.manual_runs.load()
+        self._remove_what_is_due(asked=runs > 0)
         if runs:
             self.manual_runs.store(runs - 1)
+
+    def _remove_what_is_due(self, *, asked: bool) -> None:
+        space_wanted, at_once = self._look_at_disk()
         hour = is_hour_to_delete(self.settings.delete_when, time.localtime().tm_hour)
-        if not (space_wanted or runs or hour):
+        if not (space_wanted or asked or hour):
             self.waiting = {}
             return
         settings = self.settings

@@ -92,6 +92,11 @@ def runs_left(store: StoreProcess) -> int:
     return store.control.load("manual_runs")
 
 
+def await_runs(store: StoreProcess) -> None:
+    """Waits until the last request to clean by hand is used up."""
+    eventually(lambda: runs_left(store) == 0, "the request is used up")
+
+
 def await_cleaned(store: StoreProcess) -> None:
     """Waits until everything before the active file is gone, and what hangs on it as well."""
     eventually(lambda: log_files(store)[0] == active(store), "old commit-log files are gone")

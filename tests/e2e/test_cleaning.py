@@ -16,6 +16,7 @@ from e2e.cleaning import (
     active,
     await_cleaned,
     await_durable,
+    await_runs,
     check_least,
     check_readable,
     fill,
@@ -58,7 +59,7 @@ def test_by_hand_only_when_asked(tmp_path: Path) -> None:
         assert log_files(store)[0] == 0
         assert b"asked" in silo("clean", store=store.path).stderr
         await_cleaned(store)
-        eventually(lambda: runs_left(store) == 0, "the request is used up")
+        await_runs(store)
         left = log_files(store)[0]
         sent = fill(store, sent, 800)
         assert log_files(store)[0] == left, "nothing goes without another request"
@@ -283,7 +284,7 @@ def test_killed_between_two_steps(
         check_readable_now(store, sent)
         silo("clean", store=store.path)
         await_cleaned(store)
-        eventually(lambda: runs_left(store) == 0, "the request is used up")
+        await_runs(store)
         check_least(store)
         eventually(lambda: queues_are_clean(store), "queue files go")
         sent = fill(store, sent, 300)

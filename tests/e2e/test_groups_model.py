@@ -15,8 +15,8 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from e2e.cleaning import BY_HAND, await_durable, least_offsets
-from e2e.harness import LONG, StoreProcess, eventually
+from e2e.cleaning import BY_HAND, await_durable, await_runs, least_offsets
+from e2e.harness import LONG, StoreProcess
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -216,14 +216,7 @@ class Groups(RuleBasedStateMachine):
         before = self.store.control.load("min_offset")
         with Admin(self.store.path) as admin:
             admin.clean()
-        eventually(
-            lambda: (
-                self.store.control.load("manual_runs") == 0
-                and self.store.control.load("manual_seen")
-                == self.store.control.load("manual_asked")
-            ),
-            "clean has run",
-        )
+        await_runs(self.store)
         if self.store.control.load("min_offset") > before:
             self.forget_what_is_gone()
 
@@ -246,6 +239,15 @@ class Groups(RuleBasedStateMachine):
             assert len(held) == len(set(held))
 
     def teardown(self) -> None:
+        try:
+            self.check_all_comes()
+        finally:
+            for members in self.members.values():
+                for member in members:
+                    member.close()
+            self.producer.close()
+
+    def check_all_comes(self) -> None:
         """Whatever is due comes, once; then nothing more, and the dead are as they should be."""
         for group, known in self.groups.items():
             for other in self.members[group][1:]:
@@ -264,10 +266,6 @@ class Groups(RuleBasedStateMachine):
                     self.acknowledge(group, member, number)
             assert self.take(group, member, 500, 0.1) == 0
             assert self.dead_letters(group) == sorted(known.letters)
-        for members in self.members.values():
-            for member in members:
-                member.close()
-        self.producer.close()
 
     def dead_letters(self, group: str) -> list[int]:
         try:

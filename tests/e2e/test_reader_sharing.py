@@ -6,7 +6,7 @@ import threading
 from typing import TYPE_CHECKING
 
 import pytest
-from e2e.cleaning import BY_HAND, await_durable
+from e2e.cleaning import BY_HAND, await_durable, await_runs
 from e2e.harness import StoreProcess, eventually
 
 from silomq import Admin, Consumer, MessageView, Producer, StoreReader
@@ -76,13 +76,7 @@ def test_a_reader_of_an_old_file_holds_it(store: StoreProcess) -> None:
 
         def clean() -> None:
             admin.clean()
-            eventually(
-                lambda: (
-                    control.load("manual_runs") == 0
-                    and control.load("manual_seen") == control.load("manual_asked")
-                ),
-                "clean has run",
-            )
+            await_runs(store)
 
         clean()
         assert control.load("min_offset") == held, "somebody reads there"
