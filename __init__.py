@@ -70,50 +70,23 @@ __version__ = "0.1.0"
 
 # What is loaded when it is first asked for: the store's own processes start without the clients.
 _PLACES = {
-    ".client._future": ("SendFuture",),
-    ".client._message": ("Message",),
-    ".client.admin": (
-        "Admin",
-        "TopicInfo",
-    ),
-    ".client.consumer": ("Consumer",),
-    ".client.errors": (
-        "SendTimeout",
-        "SessionLost",
-        "StoreClosed",
-        "TopicDeleted",
-    ),
-    ".client.group": ("GroupConsumer",),
-    ".client.group_admin": (
-        "GroupInfo",
-        "GroupState",
-        "MemberInfo",
-        "QueueProgress",
-    ),
-    ".client.listening": ("Listener",),
-    ".client.producer": ("Producer",),
-    ".client.reader": (
-        "GetMessageResult",
-        "MessageFilter",
-        "StoreReader",
-    ),
-    ".client.received": ("MessageView",),
-    ".client.result": ("SendResult",),
-    ".client.subscription": ("Sql",),
-    ".store.errors": (
-        "Corrupt",
-        "CorruptRange",
-        "IllegalMessage",
-        "IllegalQuery",
-        "MessageNotFound",
-        "StoreError",
-    ),
-    ".store.status": (
-        "GetMessageStatus",
-        "PutMessageStatus",
-    ),
+    ".client._future": "SendFuture",
+    ".client._message": "Message",
+    ".client.admin": "Admin TopicInfo",
+    ".client.consumer": "Consumer",
+    ".client.errors": "SendTimeout SessionLost StoreClosed TopicDeleted",
+    ".client.group": "GroupConsumer",
+    ".client.group_admin": "GroupInfo GroupState MemberInfo QueueProgress",
+    ".client.listening": "Listener",
+    ".client.producer": "Producer",
+    ".client.reader": "GetMessageResult MessageFilter StoreReader",
+    ".client.received": "MessageView",
+    ".client.result": "SendResult",
+    ".client.subscription": "Sql",
+    ".store.errors": "Corrupt CorruptRange IllegalMessage IllegalQuery MessageNotFound StoreError",
+    ".store.status": "GetMessageStatus PutMessageStatus",
 }
-_PLACE_OF = {name: place for place, names in _PLACES.items() for name in names}
+_PLACE_OF = {name: place for place, names in _PLACES.items() for name in names.split()}
 
 
 if not TYPE_CHECKING:  # it would have every name for a type checker

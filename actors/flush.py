@@ -31,6 +31,7 @@ _PIECES = 64  # of a large range: who writes so much has use for large ones
 _TIMES = 256
 FAR_ENTRIES = 1 << 19
 FAR_BYTES = 256 << 20
+QUIET_S = 2.0  # without messages: nothing more will come that the next round could take along
 FEW_QUEUES = 64  # up to here, syncing files one by one is cheaper than the whole file system
 
 
@@ -74,6 +75,8 @@ class Flush(Actor):
         self.queue_offsets: list[int] = []
         self.durable_dispatch = self.flushed_count = self.first_dirty_index = 0
         self.last_thorough = self.last_queues = self.last_queues_thorough = time.monotonic()
+        # `dispatched`, and since when it has been the same.
+        self.still = (self.dispatched.load(), self.last_queues)
         self.beside = ThreadPoolExecutor(1, "queues")
         self.queue_job: Future[None] | None = None
 
@@ -179,7 +182,9 @@ class Flush(Actor):
         self._end_queue_job()
         self.last_queues = now
         every = settings.flush_consume_queue_thorough_interval_ms / 1000
-        thorough = now - self.last_queues_thorough >= every or self._far_behind()
+        thorough = (
+            now - self.last_queues_thorough >= every or self._far_behind() or self._is_quiet(now)
+        )
         if not thorough and not self._behind() // PAGE >= settings.flush_consume_queue_least_pages:
             return
         if thorough:
@@ -201,6 +206,15 @@ class Flush(Actor):
             progress["dispatch_count"] - self.flushed_count >= FAR_ENTRIES
             or progress["dispatched"] - self.durable_dispatch >= FAR_BYTES
         )
+
+    def _is_quiet(self, now: float) -> bool:
+        """Whether the last message is some time ago, and not yet durable with all that hangs on it.
+        Else an idle store would go on looking after it until the thorough interval is over.
+        """
+        dispatched = self.dispatched.load()
+        if dispatched != self.still[0]:
+            self.still = dispatched, now
+        return now - self.still[1] >= QUIET_S and dispatched != self.durable_dispatch
 
     def _end_queue_job(self) -> None:
         """Waits for the thread beside; what went wrong in it is raised here."""

@@ -46,7 +46,7 @@ class Reput(Actor):
         folders = self.world.folders
         index = IndexFiles(folders.index, settings.max_hash_slot_num, settings.max_index_num)
         self.since, self.counted, self.busy = time.monotonic(), self.count.load(), False
-        self.readers = 0  # that were woken so far
+        self.woken = 0  # readers, so far
         self.spin_s = settings.reput_spin_us / 1e6
         self.dispatching = Dispatching(
             self.control,
@@ -79,8 +79,8 @@ class Reput(Actor):
             count = self.count.load()
             self.busy = count - self.counted >= (now - self.since) * _BUSY_RATE
             self.since, self.counted = now, count
-        readers = self.dispatching.kernel.woken
-        waited_for, self.readers = readers != self.readers, readers
+        woken = self.dispatching.woken
+        waited_for, self.woken = woken != self.woken, woken
         if self.busy:
             time.sleep(_NAP_S)
         elif not (waited_for and self.limit.spin(seen, self.spin_s)):

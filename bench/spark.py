@@ -39,6 +39,8 @@ _IDLE_EVERY = "100 milliseconds"
 _IDLE_WAIT_S = 30.0
 _WORD = "seconds, Parquet"
 _READY = "seconds, batches ready"
+_CORES = os.cpu_count() or 1
+_TASKS = 33 * _CORES
 
 
 @dataclass
@@ -156,7 +158,10 @@ def batch_reads(data: Filled, plan: Plan, size: int) -> list[Row]:
             f"all columns to noop, {size} B", "s", took["all"], _WORD, took["all parquet"],
             _median(took["all parquet"]), higher_is_better=False, bar_text="Parquet",
         ),
-        Row("  against any Python source", "s", took["all"], _READY, took["all ready"]),
+        Row(
+            f"  against any Python source, {size} B, all columns", "s", took["all"],
+            _READY, took["all ready"],
+        ),
         Row(f"narrow read, {size} B", "GB/s", by_bytes, bar=1.2 if large else 0.0),
         Row(f"narrow read, {size} B", "rows/s", by_rows, bar=0.0 if large else 3e6),
         Row(
@@ -164,23 +169,40 @@ def batch_reads(data: Filled, plan: Plan, size: int) -> list[Row]:
             1.5 * _median(took["group parquet"]), higher_is_better=False,
             bar_text="1.5 x Parquet",
         ),
-        Row("  against any Python source", "s", took["group"], _READY, took["group ready"]),
+        Row(
+            f"  against any Python source, {size} B, groupBy", "s", took["group"],
+            _READY, took["group ready"],
+        ),
     ]  # fmt: skip
+
+
+def tasks(data: Filled, plan: Plan, file: Path) -> Row:
+    """What a task of one row takes of a core, with batches that are ready: many against few."""
+    from pyspark.sql.types import StructType
+
+    from .spark_ready import of_file
+
+    schema = StructType.fromDDL(_GROUPED)
+    few, many = (of_file(data.spark, file, schema, rows=n, tasks=n) for n in (_CORES, _TASKS))
+    cost = []
+    for run in range(plan.runs + 1):
+        least, most = _seconds(lambda: noop(few)), _seconds(lambda: noop(many))
+        if run:
+            cost.append(1e3 * (most - least) * _CORES / (_TASKS - _CORES))
+    return Row("a task of one row, any Python source", "ms of a core", cost)
 
 
 def window(data: Filled, size: int) -> Row:
     """One topic in a tenth of the time: bytes looked at, in per cent of those of the whole log."""
     from pyspark.sql import functions as f
 
-    first, last = (
-        data.of_store("storeTimestamp timestamp")
-        .agg(f.min(f.unix_millis("storeTimestamp")), f.max(f.unix_millis("storeTimestamp")))
-        .first()
-    )
-    tenth = (last - first) // 10
-    since = first + 4 * tenth
+    topic, stored = "topic-3", f.unix_millis("storeTimestamp")
+    times = data.of_store("topic string, storeTimestamp timestamp")
+    first, last = times.agg(f.min(stored), f.max(stored)).first()
+    (since,) = times.where(f"topic = '{topic}'").agg(f.percentile_approx(stored, 0.5)).first()
+    tenth = max(1, (last - first) // 10)
     asked = {
-        "subscribe": "topic-3",
+        "subscribe": topic,
         "startingTimestamp": str(since),
         "endingTimestamp": str(since + tenth),
     }
@@ -260,6 +282,7 @@ def collect(spark: SparkSession, plan: Plan, console: Console, sizes: tuple[int,
         with filled(spark, plan, size) as data:
             found += [*batch_reads(data, plan, size), window(data, size)]
             if size == 128:
+                found.append(tasks(data, plan, plan.folder / f"some-{size}"))
                 found += streaming(data, plan, size)
         console.print(f"{size} B: {time.monotonic() - began:.0f} s", style="dim")
     return found
@@ -272,13 +295,13 @@ def collect(spark: SparkSession, plan: Plan, console: Console, sizes: tuple[int,
 @click.option("--output", type=click.Path(path_type=Path), default=Path("build/bench-spark.json"))
 def main(*, runs: int, short: bool, folder: Path | None, output: Path) -> None:
     """Measures Spark over a store against Spark over Parquet. Run it alone: it wants both cores."""
-    from ..pipeline.session import session
+    from ..pipeline.session import QUICK, session
 
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     console = bench_console()
     conf = {"spark.driver.memory": "2g"}
-    if short:  # too short for what the second compiler does to pay off
-        conf["spark.driver.defaultJavaOptions"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+    if short:
+        conf["spark.driver.defaultJavaOptions"] = QUICK
     spark = session("silomq bench", **conf)
     try:
         home = folder or Path.cwd()

@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from ..pipeline.source import Parts, SiloSource
+from ..pipeline.source import SiloSource
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,16 +59,19 @@ def ready(spark: SparkSession, store: Path, schema: StructType, rows: int, file:
     batches, which are put into `file`.
     """
     reader: Any = SiloSource({"path": str(store)}).reader(schema)
-    batches: list[pa.RecordBatch] = []
     tasks = reader.partitions()
-    for task in tasks:
-        assert isinstance(task, Parts)
-        batches += reader.shape.batches(task.parts)
-        if len(batches) >= _BATCHES:
-            break
+    every = (batch for task in tasks for batch in reader.shape.batches(task.parts))
+    batches = list(itertools.islice(every, _BATCHES))
     with pa.OSFile(str(file), "wb") as out, pa.ipc.new_file(out, batches[0].schema) as writer:
-        for batch in batches[:_BATCHES]:
+        for batch in batches:
             writer.write_batch(batch)
+    return of_file(spark, file, schema, rows=rows, tasks=len(tasks))
+
+
+def of_file(
+    spark: SparkSession, file: Path, schema: StructType, *, rows: int, tasks: int
+) -> DataFrame:
+    """Rows of the columns `schema` in so many tasks, from a file that `ready` has made."""
     spark.dataSource.register(Ready)
-    options = {"file": str(file), "rows": str(rows), "tasks": str(len(tasks))}
+    options = {"file": str(file), "rows": str(rows), "tasks": str(tasks)}
     return spark.read.format(Ready.name()).schema(schema).options(**options).load()

@@ -46,6 +46,9 @@ logger.tasks.level = off
 logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
 logger.gateway.level = error
 """
+#: Java's options for a session of seconds: it starts a third faster, and ends before what the
+#: second compiler and several collecting threads do would pay off.
+QUICK: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 #: Folders of this process, with the descriptor that holds each one's lock.
 _held: dict[Path, int] = {}
 

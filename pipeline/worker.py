@@ -14,7 +14,7 @@ _REUSED: Final = "SPARK_REUSE_WORKER"
 @cache
 def settle() -> None:
     """Once in each of Spark's processes: what is loaded by now is no garbage. Spark collects that
-    after each task, and looking through all that pandas and pyarrow have made takes 50 ms.
+    after each task, and would look through all that pandas and pyarrow have made.
     """
     if _REUSED in os.environ:
         gc.freeze()

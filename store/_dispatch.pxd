@@ -128,7 +128,7 @@ cdef class Dispatcher:
     cdef int delay_levels
     cdef readonly long need_slot
     cdef readonly uint64_t need_offset
-    cdef readonly uint64_t woken    # readers, by wake-ups of this object
+    cdef readonly uint64_t woken    # arrival words at which somebody slept
 
     cdef int work(self, size_t limit_word, int64_t slice_ns) noexcept nogil
     cdef int gather(self, uint64_t limit) noexcept nogil

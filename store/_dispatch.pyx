@@ -385,4 +385,4 @@ cdef class Dispatcher:
             while moved:
                 word = self.control + CONTROL_ARRIVAL + 8 * (64 * i + __builtin_ctzll(moved))
                 moved &= moved - 1
-                self.woken += silo_futex_wake(word, INT_MAX)
+                self.woken += silo_futex_wake(word, INT_MAX) > 0

@@ -73,6 +73,11 @@ class Dispatching:
         if index is not None:
             self.undone = self._resume_index(progress, power_lost=power_lost)
 
+    @property
+    def woken(self) -> int:
+        """How often an entry came to a word at which a reader slept."""
+        return self.kernel.woken
+
     def _resume_index(self, progress: dict[str, int], *, power_lost: bool) -> int:
         """Goes back to the published index entry: how many entries a dead predecessor had put
         behind it.

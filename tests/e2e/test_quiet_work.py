@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,7 @@ import psutil
 import pytest
 from e2e.harness import StoreProcess, eventually
 
-from silomq import Consumer, Producer
+from silomq import Admin, Consumer, Producer
 from silomq.actors.flush import FAR_BYTES, FAR_ENTRIES
 from silomq.store import progress
 from silomq.store.disk import Folder
@@ -40,6 +41,13 @@ def await_flush(store: StoreProcess) -> None:
 
 def sleeps(store: StoreProcess, *names: str) -> int:
     return sum(psutil.Process(store.pid(name)).num_ctx_switches().voluntary for name in names)
+
+
+def send_slowly(folder: Path, count: int) -> None:
+    with Producer(folder) as producer:
+        for _ in range(count):
+            time.sleep(0.002)
+            producer.send("t", b"x")
 
 
 def test_only_who_has_work_is_woken(tmp_path: Path) -> None:
@@ -82,4 +90,44 @@ def test_a_start_never_has_much_to_dispatch_again(size: int, count: int, tmp_pat
         for _ in range(count // len(batch)):
             producer.send_batch_oneway("t", batch, queue=0)
         producer.flush(60)
-        eventually(lambda: recorded(store) > known + size * count * 0.9, "a full round")
+
+        def is_recorded() -> bool:
+            producer.send("t", b"x")  # so that it is never quiet
+            return recorded(store) > known + size * count * 0.9
+
+        eventually(is_recorded, "a full round", 20.0)
+
+
+def test_what_is_quiet_becomes_durable_soon(tmp_path: Path) -> None:
+    """In seconds, not within the thorough interval; then flush has nothing to look after."""
+    with StoreProcess(tmp_path / "store") as store:
+        with Producer(store.path) as producer:
+            producer.send("t", b"x")
+        end = store.control.load("wrote")
+        eventually(lambda: recorded(store) == end, "all is durable", 10.0)
+        time.sleep(0.6)  # the round it was in
+        before = sleeps(store, "flush")
+        time.sleep(3)
+        assert sleeps(store, "flush") - before <= 6, "it sleeps a second at a time"
+
+
+def test_dispatch_waits_awake_for_who_waits(tmp_path: Path) -> None:
+    """With a spin longer than the pauses reput sleeps in few of them, else in each."""
+    count, found = 200, []
+    for spin_us in (0, 10_000):
+        store = StoreProcess(tmp_path / str(spin_us), reput_spin_us=spin_us)
+        with store:
+            with Admin(store.path) as admin:
+                admin.create_topic("t", 4)
+            sender = threading.Thread(target=send_slowly, args=(store.path, count))
+            with Consumer(store.path, "t") as consumer:
+                sender.start()
+                assert consumer.poll(1, 5.0)
+                before = sleeps(store, "reput")
+                for _ in range(count - 1):
+                    assert consumer.poll(1, 5.0)
+                sender.join()
+                found.append(sleeps(store, "reput") - before)
+    asleep, awake = found
+    assert asleep > count / 2
+    assert awake < asleep / 2

@@ -8,6 +8,7 @@ import os
 import signal
 import socket
 import subprocess
+import time
 from typing import TYPE_CHECKING, Any
 
 import psutil
@@ -161,8 +162,15 @@ def manager(tmp_path: Path) -> Iterator[Manager]:
     found.socket.close()
 
 
+def ping_gap(manager: Manager) -> float:
+    """Seconds until the next message, which is a ping."""
+    began = time.monotonic()
+    assert manager.next(2.0) == {"WATCHDOG": "1"}
+    return time.monotonic() - began
+
+
 def test_speaks_to_the_service_manager(tmp_path: Path, manager: Manager) -> None:
-    environ = {"NOTIFY_SOCKET": str(manager.path), "WATCHDOG_USEC": "2000000"}
+    environ = {"NOTIFY_SOCKET": str(manager.path), "WATCHDOG_USEC": "400000"}
     store = StoreProcess(tmp_path / "store", environ=environ)
     store.launch()
     try:
@@ -174,8 +182,8 @@ def test_speaks_to_the_service_manager(tmp_path: Path, manager: Manager) -> None
         assert store.control.load("state") == StoreState.RUNNING
         with Producer(store.path) as producer:  # at once, without trying again
             producer.send("t", b"x")
-        pings = [manager.next(2.0) for _ in range(5)]
-        assert pings == [{"WATCHDOG": "1"}] * 5
+        gaps = [max(ping_gap(manager) for _ in range(5)) for _ in range(3)]
+        assert min(gaps) < 0.4, "the service manager would kill it"
         store.running.send_signal(signal.SIGTERM)
         message = manager.next(WAIT_S)
         while message == {"WATCHDOG": "1"}:

@@ -124,4 +124,8 @@ def test_a_quiet_client_outlives_many_registries(tmp_path: Path) -> None:
             store.replace("registry")
         assert producer.send("t", b"y", timeout=5).status.name == "PUT_OK"
         topics = iter("uvw")  # each new one is asked for
-        tries_within(2, lambda: producer.send(next(topics), b"x", timeout=5))
+
+        def ask() -> None:
+            assert producer.send(next(topics), b"x", timeout=5).queue_offset == 0
+
+        tries_within(2, ask)

@@ -26,7 +26,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """A real local session with two cores and a small heap."""
-    from silomq.pipeline.session import session
+    from silomq.pipeline.session import QUICK, session
 
     found = session(
         "silomq tests",
@@ -34,8 +34,7 @@ def spark() -> Iterator[SparkSession]:
         **{
             "spark.driver.memory": "512m",
             "spark.sql.shuffle.partitions": 2,
-            # Starts a third faster, and tests end before compiled code would pay off.
-            "spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+            "spark.driver.defaultJavaOptions": QUICK,
         },
     )
     yield found

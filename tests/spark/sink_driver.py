@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from silomq.pipeline.session import session
+from silomq.pipeline.session import QUICK, session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -37,7 +37,7 @@ def main() -> None:
         master="local[2]",
         **{
             "spark.driver.memory": "512m",
-            "spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+            "spark.driver.defaultJavaOptions": QUICK,
         },
     )
     query = (

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import sys
 
-from silomq.pipeline.session import session
+from silomq.pipeline.session import QUICK, session
 
 
 def main(store: str, out: str, checkpoint: str, how: str) -> None:
@@ -15,7 +15,7 @@ def main(store: str, out: str, checkpoint: str, how: str) -> None:
         master="local[2]",
         **{
             "spark.driver.memory": "512m",
-            "spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+            "spark.driver.defaultJavaOptions": QUICK,
         },
     )
     # Small batches to be killed between, and a large one to come to an end.

@@ -18,12 +18,11 @@ from rich.console import Console
 from silomq.cli.demo_processes import DemoFailed
 from silomq.cli.demo_spark import Delays, compare, from_csv
 from silomq.cli.flights import FLIGHTS, airlines, data_folder
+from silomq.pipeline.session import QUICK
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-#: Starts a third faster, and a test ends before compiled code would pay off.
-QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 DEMO = (*PYTHON, "-m", "silomq.cli.demo")
 
 

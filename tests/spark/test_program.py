@@ -13,11 +13,11 @@ pytest.importorskip("pyspark")
 from e2e.cleaning import BY_HAND, fill
 from e2e.harness import StoreProcess
 
+from silomq.pipeline.session import QUICK
+
 if TYPE_CHECKING:
     from pathlib import Path
 
-#: Starts a third faster, and a test ends before compiled code would pay off.
-QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 #: PySpark as it comes: no session of ours, pushdown off, the source found by its module's name.
 PLAIN = """
 import os, sys, tempfile

@@ -14,7 +14,7 @@ def test_every_name_is_there() -> None:
     for name in silomq.__all__:
         assert getattr(silomq, name) is not None
         assert name in dir(silomq)
-    assert {name for names in silomq._PLACES.values() for name in names} == set(silomq.__all__)
+    assert set(silomq._PLACE_OF) == set(silomq.__all__)
     with pytest.raises(AttributeError, match="'silomq' has no attribute 'Consumr'"):
         _ = silomq.Consumr  # type: ignore[attr-defined]
 
