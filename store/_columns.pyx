@@ -29,7 +29,7 @@ cdef extern from "store/entries.h" nogil:
         int64_t code_count, base, end, limit, max_bytes, taken, bytes, at, size
     int ENTRY_FOUND, ENTRY_SIZE
     int silo_next_entry(silo_walk *w)
-    void silo_prefetch_entry(const silo_walk *w, const uint8_t *memory)
+    void silo_touch(const uint8_t *record, int64_t size, int bodies)
 
 cdef extern from "store/blocks.h" nogil:
     void *silo_block_take(size_t *room)
@@ -41,7 +41,7 @@ cdef extern from "store/properties.h" nogil:
 
 cdef extern from "store/columns.h" nogil:
     enum:
-        COLUMN_COUNT, COL_BODY, COL_KEYS, COL_PROPERTIES, MOST_PAIRS
+        COLUMN_BLOCK, COLUMN_COUNT, COL_BODY, COL_KEYS, COL_PROPERTIES, MOST_PAIRS
     ctypedef struct silo_buffer:
         uint8_t *data
         size_t used, room
@@ -57,6 +57,7 @@ cdef extern from "store/columns.h" nogil:
     int silo_reserve(silo_buffer *b, size_t more)
     int silo_add32(silo_buffer *b, uint32_t v)
     int silo_add(silo_columns *c, const silo_record *m)
+    int silo_fill(silo_columns *c)
 
 # Why `Columns.scan` ended: as many rows or bytes as were asked for; the place to stop at; an
 # end-of-file record (the position is the memory's length); no record follows; bytes that are no
@@ -194,6 +195,8 @@ cdef class Columns:
         self.begin()
         with nogil:
             why = self.walk(memory, &w, first, check) if self.reserve(room_for(&w)) else -1
+            if why >= 0 and not silo_fill(&self.c):
+                why = -1
         self.busy = False
         if why < 0:
             raise MemoryError
@@ -201,23 +204,32 @@ cdef class Columns:
 
     cdef int walk(self, const uint8_t *memory, silo_walk *w, int64_t first,
                   bint check) noexcept nogil:
-        cdef int why
+        cdef int why = ENTRY_FOUND
         cdef silo_record m
         cdef const uint8_t *r
-        while True:
-            why = silo_next_entry(w)
-            if why != ENTRY_FOUND:
-                return why
-            silo_prefetch_entry(w, memory)
-            r = memory + (w.at - w.base)
-            if silo_parse_record(r, <uint64_t>w.size, &m) != RECORD_OK or m.total != w.size or (
-                    check and (silo_be64(r + RECORD_QUEUE_OFFSET) != <uint64_t>(first + w.next - 1)
-                               or silo_be64(r + RECORD_PHYSICAL_OFFSET) != <uint64_t>w.at
-                               or not has_good_body(r, &m))):
-                w.next -= 1
-                return 4
-            if not silo_add(&self.c, &m):
-                return -1
+        cdef int64_t at[COLUMN_BLOCK]
+        cdef int64_t size[COLUMN_BLOCK]
+        cdef int64_t number[COLUMN_BLOCK]
+        cdef int i, count, bodies = self.c.wanted >> COL_BODY & 1
+        while why == ENTRY_FOUND:
+            count = 0
+            while count < COLUMN_BLOCK:
+                why = silo_next_entry(w)
+                if why != ENTRY_FOUND:
+                    break
+                at[count], size[count], number[count] = w.at, w.size, w.next - 1
+                count += 1
+            for i in range(count):
+                silo_touch(memory + (at[i] - w.base), size[i], bodies)
+            for i in range(count):
+                r = memory + (at[i] - w.base)
+                if (silo_parse_record(r, <uint64_t>size[i], &m) != RECORD_OK or m.total != size[i]
+                        or check and not is_its_own(r, &m, first + number[i], at[i])):
+                    w.next = number[i]
+                    return 4
+                if not silo_add(&self.c, &m):
+                    return -1
+        return why
 
     def scan(self, const unsigned char[::1] memory not None, int64_t position, int64_t base,
              int64_t stop, int64_t limit, int64_t max_bytes, bint check):
@@ -264,6 +276,8 @@ cdef class Columns:
                     why = -1
                     break
                 position += m.total
+            if why >= 0 and not silo_fill(&self.c):
+                why = -1
         self.busy = False
         if why < 0:
             raise MemoryError
@@ -307,6 +321,13 @@ cdef int64_t room_for(const silo_walk *w) noexcept nogil:
     for i in range(min(w.limit - w.taken, w.number)):
         total += silo_be32(w.entries + i * ENTRY_SIZE + 8)
     return min(total, most)
+
+
+cdef bint is_its_own(const uint8_t *r, const silo_record *m, int64_t queue_offset,
+                     int64_t at) noexcept nogil:
+    """Whether the record is the one that a queue's entry leads to, with the body it was given."""
+    return (silo_be64(r + RECORD_QUEUE_OFFSET) == <uint64_t>queue_offset
+            and silo_be64(r + RECORD_PHYSICAL_OFFSET) == <uint64_t>at and has_good_body(r, m))
 
 
 cdef bint has_good_body(const uint8_t *r, const silo_record *m) noexcept nogil:

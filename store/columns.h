@@ -1,6 +1,8 @@
-/* Columns of Arrow's layout, filled record by record: one growing buffer for each part of each
- * column. Text that is not UTF-8 gets U+FFFD, as Python's and Java's decoders put it: one for each
- * sequence that breaks off. */
+/* Columns of Arrow's layout: one growing buffer for each part of each column. Bodies are copied one
+ * by one, as they lie in memory; the other columns are filled a block of records at a time, column
+ * by column: in such short loops the CPU is at work on several records at once. Text that is not
+ * UTF-8 gets U+FFFD, as Python's and Java's decoders put it: one for each sequence that breaks
+ * off. */
 #ifndef SILO_COLUMNS_H
 #define SILO_COLUMNS_H
 
@@ -31,18 +33,26 @@ typedef struct {
     silo_buffer data, ends, valid;
 } silo_column;
 
+/* The last host of a column, and how it is written: the next one is mostly the same. */
+typedef struct {
+    uint8_t bytes[20];
+    char text[72];
+    uint32_t size, length;
+} silo_host;
+
+enum { COLUMN_BLOCK = 128 };
+
 typedef struct {
     uint32_t wanted;
     int64_t rows, bytes, nulls[COLUMN_COUNT];
     silo_column column[COLUMN_COUNT], key, name, value;
     silo_text *values;             /* of one record's properties, room for as many as can be */
-    uint8_t born[20], host[20];    /* the last hosts, and how they are written */
-    uint32_t born_size, host_size, born_length, host_length;
-    char born_text[72], host_text[72];
+    silo_host born, host;
+    uint32_t waiting;              /* records, counted in `rows`, that are in no column yet */
+    silo_record block[COLUMN_BLOCK];
+    silo_properties found[COLUMN_BLOCK];
 } silo_columns;
 
-/* What silo_add says beside RECORD_*: no memory. */
-enum { COLUMNS_NO_MEMORY = 16 };
 enum { MOST_PAIRS = 32767 / 4 + 1 };
 
 static inline int silo_grow(silo_buffer *b, size_t more) {
@@ -68,16 +78,37 @@ static inline int silo_add32(silo_buffer *b, uint32_t v) {
     return 1;
 }
 
-static inline int silo_add64(silo_buffer *b, uint64_t v) {
-    if (!silo_reserve(b, 8)) return 0;
-    memcpy(b->data + b->used, &v, 8);
-    b->used += 8;
-    return 1;
+/* Most text is short: calling memcpy takes longer than copying it. Two words may overlap. */
+static inline void silo_copy(uint8_t *to, const uint8_t *p, size_t length) {
+    if (length > 32 || length < 4) {
+        if (length < 4)
+            for (size_t i = 0; i < length; i++) to[i] = p[i];
+        else
+            memcpy(to, p, length);
+    } else if (length < 8) {
+        uint32_t first, last;
+        memcpy(&first, p, 4);
+        memcpy(&last, p + length - 4, 4);
+        memcpy(to, &first, 4);
+        memcpy(to + length - 4, &last, 4);
+    } else if (length <= 16) {
+        uint64_t first, last;
+        memcpy(&first, p, 8);
+        memcpy(&last, p + length - 8, 8);
+        memcpy(to, &first, 8);
+        memcpy(to + length - 8, &last, 8);
+    } else {
+        uint8_t first[16], last[16];
+        memcpy(first, p, 16);
+        memcpy(last, p + length - 16, 16);
+        memcpy(to, first, 16);
+        memcpy(to + length - 16, last, 16);
+    }
 }
 
-static inline int silo_add_bytes(silo_column *c, const void *p, size_t length) {
+static inline int silo_add_bytes(silo_column *c, const uint8_t *p, size_t length) {
     if (!silo_reserve(&c->data, length)) return 0;
-    memcpy(c->data.data + c->data.used, p, length);
+    silo_copy(c->data.data + c->data.used, p, length);
     c->data.used += length;
     return silo_add32(&c->ends, (uint32_t)c->data.used);
 }
@@ -195,21 +226,29 @@ static inline int silo_add_pairs(silo_columns *c, const uint8_t *p, uint32_t len
     return silo_add32(&c->column[COL_PROPERTIES].ends, (uint32_t)(first + count));
 }
 
-/* A host as ADDRESS:PORT or [IPV6]:PORT; the one before is mostly the same. */
-static inline int silo_add_host(silo_column *to, const uint8_t *p, uint32_t size, uint8_t *last,
-                                uint32_t *last_size, char *text, uint32_t *length) {
-    if (size != *last_size || memcmp(p, last, size) != 0) {
+/* A host as ADDRESS:PORT or [IPV6]:PORT. */
+static inline int silo_add_host(silo_column *to, const uint8_t *p, uint32_t size, silo_host *last) {
+    if (size != last->size || memcmp(p, last->bytes, size) != 0) {
         char address[INET6_ADDRSTRLEN];
         inet_ntop(size == 20 ? AF_INET6 : AF_INET, p, address, sizeof address);
-        *length = (uint32_t)snprintf(text, 72, size == 20 ? "[%s]:%u" : "%s:%u", address,
-                                     silo_be32(p + size - 4));
-        memcpy(last, p, size);
-        *last_size = size;
+        last->length = (uint32_t)snprintf(last->text, sizeof last->text,
+                                          size == 20 ? "[%s]:%u" : "%s:%u", address,
+                                          silo_be32(p + size - 4));
+        memcpy(last->bytes, p, size);
+        last->size = size;
     }
-    return silo_add_bytes(to, text, *length);
+    return silo_add_bytes(to, (const uint8_t *)last->text, last->length);
 }
 
-static inline int silo_add_numbers(silo_columns *c, const silo_record *m) {
+/* Room for a number of `width` bytes of each record of the block; NULL: no memory. */
+static inline void *silo_extend(silo_columns *c, int what, size_t width) {
+    silo_buffer *b = &c->column[what].data;
+    if (!silo_reserve(b, c->waiting * width)) return NULL;
+    b->used += c->waiting * width;
+    return b->data + b->used - c->waiting * width;
+}
+
+static inline int silo_fill_numbers(silo_columns *c) {
     static const struct { uint8_t column, at; } words[] = {
         {COL_SIZE, 0}, {COL_BODY_CRC, RECORD_BODY_CRC}, {COL_QUEUE_ID, RECORD_QUEUE_ID},
         {COL_FLAG, 16}, {COL_SYS_FLAG, RECORD_SYS_FLAG},
@@ -217,48 +256,99 @@ static inline int silo_add_numbers(silo_columns *c, const silo_record *m) {
         {COL_QUEUE_OFFSET, RECORD_QUEUE_OFFSET}, {COL_PHYSICAL_OFFSET, RECORD_PHYSICAL_OFFSET},
         {COL_BORN_TIMESTAMP, 40},
     };
-    const uint8_t *r = m->bytes;
+    const silo_record *m = c->block;
+    for (size_t k = 0; k < sizeof words / sizeof *words; k++)
+        if (WANTS(c, words[k].column)) {
+            int32_t *to = silo_extend(c, words[k].column, 4);
+            if (!to) return 0;
+            for (uint32_t i = 0; i < c->waiting; i++)
+                to[i] = (int32_t)silo_be32(m[i].bytes + words[k].at);
+        }
+    for (size_t k = 0; k < sizeof longs / sizeof *longs; k++)
+        if (WANTS(c, longs[k].column)) {
+            int64_t *to = silo_extend(c, longs[k].column, 8);
+            if (!to) return 0;
+            for (uint32_t i = 0; i < c->waiting; i++)
+                to[i] = (int64_t)silo_be64(m[i].bytes + longs[k].at);
+        }
+    if (WANTS(c, COL_STORE_TIMESTAMP)) {
+        int64_t *to = silo_extend(c, COL_STORE_TIMESTAMP, 8);
+        if (!to) return 0;
+        for (uint32_t i = 0; i < c->waiting; i++)
+            to[i] = (int64_t)silo_be64(m[i].bytes + m[i].time_at);
+    }
+    if (WANTS(c, COL_RECONSUME_TIMES)) {
+        int32_t *to = silo_extend(c, COL_RECONSUME_TIMES, 4);
+        if (!to) return 0;
+        for (uint32_t i = 0; i < c->waiting; i++)
+            to[i] = (int32_t)silo_be32(m[i].bytes + m[i].body_at - 16);
+    }
+    return 1;
+}
+
+static inline int silo_fill_texts(silo_columns *c) {
+    const silo_record *m = c->block;
     int ok = 1;
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (WANTS(c, words[i].column))
-            ok &= silo_add32(&c->column[words[i].column].data, silo_be32(r + words[i].at));
-    for (size_t i = 0; i < sizeof longs / sizeof *longs; i++)
-        if (WANTS(c, longs[i].column))
-            ok &= silo_add64(&c->column[longs[i].column].data, silo_be64(r + longs[i].at));
-    if (WANTS(c, COL_STORE_TIMESTAMP))
-        ok &= silo_add64(&c->column[COL_STORE_TIMESTAMP].data, silo_be64(r + m->time_at));
-    if (WANTS(c, COL_RECONSUME_TIMES))
-        ok &= silo_add32(&c->column[COL_RECONSUME_TIMES].data, silo_be32(r + m->body_at - 16));
+    if (WANTS(c, COL_TOPIC))
+        for (uint32_t i = 0; i < c->waiting; i++)
+            ok &= silo_add_text(&c->column[COL_TOPIC], m[i].bytes + m[i].topic_at,
+                                m[i].topic_length);
+    if (WANTS(c, COL_BORN_HOST))
+        for (uint32_t i = 0; i < c->waiting; i++)
+            ok &= silo_add_host(&c->column[COL_BORN_HOST], m[i].bytes + RECORD_BORN_HOST,
+                                m[i].flags & FLAG_BORN_V6 ? 20 : 8, &c->born);
+    if (WANTS(c, COL_STORE_HOST))
+        for (uint32_t i = 0; i < c->waiting; i++)
+            ok &= silo_add_host(&c->column[COL_STORE_HOST], m[i].bytes + m[i].time_at + 8,
+                                m[i].flags & FLAG_STORE_V6 ? 20 : 8, &c->host);
     return ok;
 }
 
-/* A whole record becomes a row. 0: no memory; the columns cannot be used any more then. */
+static inline int silo_fill_properties(silo_columns *c) {
+    const silo_record *m = c->block;
+    silo_properties *found = c->found;
+    int ok = 1;
+    if (!(WANTS(c, COL_PROPERTIES) || WANTS(c, COL_TAGS) || WANTS(c, COL_KEYS) ||
+          WANTS(c, COL_MESSAGE_ID)))
+        return 1;
+    for (uint32_t i = 0; i < c->waiting; i++) {
+        const uint8_t *p = m[i].bytes + m[i].properties_at;
+        if (!WANTS(c, COL_PROPERTIES)) {
+            silo_find_properties(p, m[i].properties_length, &found[i]);
+            continue;
+        }
+        memset(&found[i], 0, sizeof found[i]);
+        ok &= silo_add_pairs(c, p, m[i].properties_length, &found[i]);
+    }
+    if (WANTS(c, COL_TAGS))
+        for (uint32_t i = 0; i < c->waiting; i++)
+            ok &= silo_add_optional(c, COL_TAGS, found[i].tags);
+    if (WANTS(c, COL_KEYS))
+        for (uint32_t i = 0; i < c->waiting; i++) ok &= silo_add_keys(c, found[i].keys);
+    if (WANTS(c, COL_MESSAGE_ID))
+        for (uint32_t i = 0; i < c->waiting; i++)
+            ok &= silo_add_optional(c, COL_MESSAGE_ID, found[i].unique_key);
+    return ok;
+}
+
+/* The block's records become rows of the other columns. 0: no memory; the columns cannot be used
+ * any more then. */
+static inline int silo_fill(silo_columns *c) {
+    if (c->waiting == 0) return 1;
+    int ok = silo_fill_numbers(c) && silo_fill_texts(c) && silo_fill_properties(c);
+    c->waiting = 0;
+    return ok;
+}
+
+/* A whole record becomes a row; its bytes stay where they are until `silo_fill`. 0: no memory. */
 static inline int silo_add(silo_columns *c, const silo_record *m) {
-    const uint8_t *r = m->bytes, *p = r + m->properties_at;
-    int ok = silo_add_numbers(c, m);
-    if (WANTS(c, COL_TOPIC)) ok &= silo_add_text(&c->column[COL_TOPIC], r + m->topic_at,
-                                                 m->topic_length);
-    if (WANTS(c, COL_BODY)) ok &= silo_add_bytes(&c->column[COL_BODY], r + m->body_at,
-                                                 m->body_length);
-    silo_properties found = {{0}};
-    if (WANTS(c, COL_PROPERTIES))
-        ok &= silo_add_pairs(c, p, m->properties_length, &found);
-    else if (WANTS(c, COL_TAGS) || WANTS(c, COL_KEYS) || WANTS(c, COL_MESSAGE_ID))
-        silo_find_properties(p, m->properties_length, &found);
-    if (WANTS(c, COL_TAGS)) ok &= silo_add_optional(c, COL_TAGS, found.tags);
-    if (WANTS(c, COL_KEYS)) ok &= silo_add_keys(c, found.keys);
-    if (WANTS(c, COL_MESSAGE_ID)) ok &= silo_add_optional(c, COL_MESSAGE_ID, found.unique_key);
-    if (WANTS(c, COL_BORN_HOST))
-        ok &= silo_add_host(&c->column[COL_BORN_HOST], r + RECORD_BORN_HOST,
-                            m->flags & FLAG_BORN_V6 ? 20 : 8, c->born, &c->born_size,
-                            c->born_text, &c->born_length);
-    if (WANTS(c, COL_STORE_HOST))
-        ok &= silo_add_host(&c->column[COL_STORE_HOST], r + m->time_at + 8,
-                            m->flags & FLAG_STORE_V6 ? 20 : 8, c->host, &c->host_size,
-                            c->host_text, &c->host_length);
+    if (WANTS(c, COL_BODY) &&
+        !silo_add_bytes(&c->column[COL_BODY], m->bytes + m->body_at, m->body_length))
+        return 0;
+    c->block[c->waiting++] = *m;
     c->rows++;
     c->bytes += m->total;
-    return ok;
+    return c->waiting < COLUMN_BLOCK || silo_fill(c);
 }
 
 #endif

@@ -56,17 +56,17 @@ static inline int silo_next_entry(silo_walk *w) {
     return ENTRY_ALL;
 }
 
-/* Asks the CPU for what a later record of the walk will be looked at first: its head, and its end
- * with topic and properties. The caller has the bytes [base, end) at `memory`. */
-static inline void silo_prefetch_entry(const silo_walk *w, const uint8_t *memory) {
-    enum { AHEAD = 6, LINE = 64, HEAD = 128, TAIL = 256 };
-    if (w->next + AHEAD >= w->number) return;
-    const uint8_t *entry = w->entries + (w->next + AHEAD) * ENTRY_SIZE;
-    int64_t at = (int64_t)silo_be64(entry), size = (int32_t)silo_be32(entry + 8);
-    if (at < w->base || at >= w->end || size <= 0 || size > w->end - at) return;
-    const uint8_t *p = memory + (at - w->base), *end = p + size;
-    for (int i = 0; i < HEAD; i += LINE) __builtin_prefetch(p + i);
-    for (p = size > HEAD + TAIL ? end - TAIL : p + HEAD; p < end; p += LINE) __builtin_prefetch(p);
+/* Has the bytes of a record in the CPU's caches, in the order in which they lie there: waiting for
+ * one at a time takes longer. Without `bodies`, and of a long one, only its head, and its end with
+ * topic and properties. */
+static inline void silo_touch(const uint8_t *record, int64_t size, int bodies) {
+    enum { LINE = 64, HEAD = 128, TAIL = 256, LONG = 4096 };
+    const volatile uint8_t *p = record, *end = p + size;
+    if (size > (bodies ? LONG : HEAD + TAIL)) {
+        for (; p < record + HEAD; p += LINE) (void)*p;
+        p = end - TAIL;
+    }
+    for (; p < end; p += LINE) (void)*p;
 }
 
 #endif

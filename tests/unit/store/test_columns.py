@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import struct
 from array import array
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from unit.store import golden
 from unit.store.fence import Fence
@@ -145,16 +146,19 @@ def test_only_the_columns_that_were_asked_for(some: list[bytes], names: list[str
 
 @given(
     st.lists(records() | odd_records(), min_size=1, max_size=8),
+    st.sampled_from((1, 1, 1, 40)),  # with 40 they are more than what is worked on at once
     st.data(),
 )
-def test_entries_of_a_queue(some: list[bytes], data: st.DataObject) -> None:
-    log, found = drawn(some, 1000)
+@settings(deadline=None)
+def test_entries_of_a_queue(some: list[bytes], times: int, data: st.DataObject) -> None:
+    log, found = drawn(some * times, 1000)
+    codes = [data.draw(st.integers(-2, 2)) for _ in some] * times
     entries, at = [], 1000
-    for one in found:
-        entries.append((at, len(one), data.draw(st.integers(-2, 2))))
+    for one, code in zip(found, codes, strict=True):
+        entries.append((at, len(one), code))
         at += len(one)
     wanted = data.draw(st.none() | st.lists(st.integers(-2, 2), unique=True).map(sorted))
-    limit = data.draw(st.integers(1, 9))
+    limit = data.draw(st.integers(1, 9)) * times
     filled = Columns(mask_of(COLUMNS))
     packed = b"".join(ENTRY.pack(*entry) for entry in entries)
     chosen = None if wanted is None else array("i", wanted)
@@ -178,6 +182,22 @@ def test_entries_are_checked_when_asked() -> None:
     assert take(log.replace(b"body", b"bodY"), 5, check=True) == (0, 0, _columns.DAMAGED)
     assert take(log.replace(b"body", b"bodY"), 4, check=False) == (1, 1, 0)
     assert take(log[:4] + b"?" + log[5:], 5, check=False) == (0, 0, _columns.DAMAGED)
+
+
+@pytest.mark.parametrize("bad", [0, 1, 127, 128, 129, 299])
+@pytest.mark.parametrize("names", [COLUMNS, ("body",), ("tags",)])
+def test_damage_ends_a_batch_behind_what_is_good(bad: int, names: tuple[str, ...]) -> None:
+    log, starts = sample(300, 0)
+    log = log[: starts[bad] + 4] + b"?" + log[starts[bad] + 5 :]
+    packed = b"".join(ENTRY.pack(a, b - a, 0) for a, b in itertools.pairwise(starts))
+    filled = Columns(mask_of(names))
+    found = filled.take(log, 0, packed, 0, 1000, None, 1 << 20, False)
+    assert found == (bad, bad, _columns.DAMAGED)
+    batch = to_batch(filled, names)
+    assert batch.num_rows == bad
+    assert rows(batch) == [
+        {n: twin(log[a:b])[n] for n in names} for a, b in itertools.pairwise(starts[: bad + 1])
+    ]
 
 
 def sample(count: int, base: int) -> tuple[bytes, list[int]]:
