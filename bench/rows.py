@@ -66,6 +66,11 @@ class Plan:
     scale: float = 1.0
     file_size: int = 1 << 30
 
+    @property
+    def warm_ups(self) -> int:
+        """Runs that do not count, for compilers to warm up; the short form's figures never do."""
+        return int(self.scale == 1.0)
+
     def count(self, full: int) -> int:
         return max(1000, int(full * self.scale))
 

@@ -123,7 +123,7 @@ def _median(values: list[float]) -> float:
 
 def batch_reads(data: Filled, plan: Plan, size: int) -> list[Row]:
     """All columns, narrow ones, and a groupBy; beside each what Parquet takes, and what a source
-    takes whose batches are ready. The runs take turns and the first of each is for the JIT.
+    takes whose batches are ready. The runs take turns; a first one of each is for the JIT.
     """
     from pyspark.sql.types import StructType
 
@@ -144,10 +144,10 @@ def batch_reads(data: Filled, plan: Plan, size: int) -> list[Row]:
         "group ready": lambda: grouped(some),
     }
     took: dict[str, list[float]] = {name: [] for name in works}
-    for run in range(plan.runs + 1):
+    for run in range(plan.warm_ups + plan.runs):
         for name, work in works.items():
             seconds = _seconds(work)
-            if run:
+            if run >= plan.warm_ups:
                 took[name].append(seconds)
     narrow = took["narrow"]
     by_bytes = [data.log_bytes / seconds / 1e9 for seconds in narrow]
@@ -185,9 +185,9 @@ def tasks(data: Filled, plan: Plan, file: Path) -> Row:
     schema = StructType.fromDDL(_GROUPED)
     few, many = (of_file(data.spark, file, schema, rows=n, tasks=n) for n in (_CORES, _TASKS))
     cost = []
-    for run in range(plan.runs + 1):
+    for run in range(plan.warm_ups + plan.runs):
         least, most = _seconds(lambda: noop(few)), _seconds(lambda: noop(many))
-        if run:
+        if run >= plan.warm_ups:
             cost.append(1e3 * (most - least) * _CORES / (_TASKS - _CORES))
     return Row("a task of one row, any Python source", "ms of a core", cost)
 

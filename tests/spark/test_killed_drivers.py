@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 DRIVER = Path(__file__).parent / "sink_driver.py"
-KILLS = 20 if os.environ.get("SILOMQ_LONG") == "1" else 3
+KILLS = 20 if os.environ.get("SILOMQ_LONG") == "1" else 2
 
 
 def kill_driver(process: subprocess.Popen[bytes], *, workers: bool) -> None:
@@ -83,8 +83,8 @@ class Drivers:
                 while records() < part:
                     assert process.poll() is None, self.log()
                     time.sleep(0.0005)
-                kill_driver(process, workers=died % 3 < 2)
-            died += records() % BATCH != 0 or died % 3 == 2
+                kill_driver(process, workers=died % 2 == 0)
+            died += records() % BATCH != 0 or died % 2 == 1
 
     def finish(self) -> None:
         """One that is left alone: it ends when everything is in the store."""
