@@ -35,8 +35,9 @@ class Consumer:
     message.
 
     `queues` are queue ids (default: all that may be read). `offset` is where to begin: "earliest",
-    "latest", a queue offset, or a mapping from queue id to one of these. Belongs to the thread that
-    made it: another one gets a RuntimeError.
+    "latest", a queue offset, or a mapping from queue id to one of these; nothing comes from a queue
+    that has not reached its offset yet. Belongs to the thread that made it: another one gets a
+    RuntimeError.
 
     A reader of an old commit-log file says so to the store, which then keeps the file for a while
     when its time has come. Messages that went before they were read are passed over, as RocketMQ
