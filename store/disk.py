@@ -85,7 +85,14 @@ class Folder:
             os.close(fd)
 
     def names(self) -> list[str]:
-        return sorted(os.listdir(self.fd))
+        """All names in it. `fd` itself has one place in the folder for all processes that inherited
+        it: two that list at once would miss names, or see them twice.
+        """
+        own = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self.fd)
+        try:
+            return sorted(os.listdir(own))
+        finally:
+            os.close(own)
 
     def size(self, name: str) -> int:
         return os.stat(name, dir_fd=self.fd, follow_symlinks=False).st_size

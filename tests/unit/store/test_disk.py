@@ -33,3 +33,20 @@ def test_write_back_says_what_the_kernel_said(tmp_path: Path) -> None:
         with pytest.raises(OSError, match="sync_file_range: Bad file descriptor") as bad_file:
             disk.write_back(closed, 0, 100)
     assert (bad_range.value.errno, bad_file.value.errno) == (errno.EINVAL, errno.EBADF)
+
+
+def test_processes_that_share_a_folder_list_all_of_it(tmp_path: Path) -> None:
+    """As the store's processes do, which inherit the supervisor's descriptors."""
+    expected = sorted(str(number) for number in range(50))
+    for name in expected:
+        (tmp_path / name).touch()
+    with disk.Folder.open(tmp_path) as folder:
+        children = []
+        for _ in range(4):
+            pid = os.fork()
+            if pid == 0:
+                count = sum(folder.names() != expected for _ in range(2000))
+                os._exit(min(count, 100))
+            children.append(pid)
+        wrong = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in children]
+    assert wrong == [0] * 4
