@@ -228,11 +228,11 @@ def test_actors_die_while_sessions_come_and_go(tmp_path: Path, victims: tuple[st
 
         def come_and_go(number: int) -> None:
             with Producer(store.path, ring_size=65536, timeout=10.0) as producer:
-                body = body_of(100, 2 * number)
-                result = producer.send("alpha", body, queue=0)
-                sent.acks.append(Ack.of(result, 100, 2 * number))
-                producer.send_oneway("alpha", body_of(100, 2 * number + 1), queue=1)
-                sent.oneway.append((100, 2 * number + 1))
+                session = 100 + number  # what two sessions send one-way has no order
+                result = producer.send("alpha", body_of(session, 0), queue=0)
+                sent.acks.append(Ack.of(result, session, 0))
+                producer.send_oneway("alpha", body_of(session, 1), queue=1)
+                sent.oneway.append((session, 1))
 
         with Producers(store, TOPICS, count=1) as producers:
             producers.await_flow(100)
