@@ -62,7 +62,7 @@ bench-recovery: $(STAMPS)/bench $(STAMPS)/silomq  ## measure start-up and scans 
 
 bench-spark: $(STAMPS)/bench $(STAMPS)/classes $(STAMPS)/silomq  ## measure Spark over a store against Spark over Parquet
 	$(RUN) -m silomq.bench.spark
-	$(RUN) -m silomq.bench.spark_memory
+	$(RUN) -m silomq.bench.spark.memory
 
 torture: fault-build interop $(STAMPS)/dev $(STAMPS)/demo $(STAMPS)/bench $(STAMPS)/spark $(STAMPS)/silomq  ## the long forms of the crash and endurance tests
 	SILOMQ_LONG=1 SILOMQ_FAULT_BUILD='$(CURDIR)/$(FAULTS)' $(RUN) -m pytest -m slow $(ARGS)
@@ -102,7 +102,7 @@ export REQUIREMENTS
 # Spark's classes, ready to be mapped: each of its JVMs starts a third sooner. Making the file takes as long as ten
 # starts save, so a first demo goes without.
 $(STAMPS)/classes: $(STAMPS)/spark | $(STAMPS)/silomq
-	$(RUN) -m silomq.pipeline.classes || echo "No class archive: Spark will start more slowly" >&2
+	$(RUN) -m silomq.pipeline.spark.classes || echo "No class archive: Spark will start more slowly" >&2
 	touch $@
 
 $(STAMPS)/venv:
@@ -154,7 +154,7 @@ $(FAULTS)/.stamp: $(STAMPS)/silomq
 	mkdir -p $(FAULTS) build/faults-work
 	@cd build; for made in $$(find lib.* -name '*.so') $$(find temp.* -name '*.c'); do \
 		module=$${made#*/silomq/}; module=../$${module%%.*}; \
-		grep -qs -e SILO_FAULT -e store/index.h $$module.pyx $$module.pxd || \
+		grep -qs -e SILO_FAULT -e store/index/index.h $$module.pyx $$module.pxd || \
 		install -D -p $$made faults-work/$$made; done
 	$(call PRUNE,build/faults-work)
 	printf '[build]\nbuild_base = build/faults-work\n' > build/faults.cfg

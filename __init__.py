@@ -11,19 +11,19 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .client._future import SendFuture
-    from .client._message import Message
-    from .client.admin import Admin, TopicInfo
-    from .client.consumer import Consumer
+    from .client.admin.admin import Admin, TopicInfo
+    from .client.admin.group_admin import GroupInfo, GroupState, MemberInfo, QueueProgress
+    from .client.consuming.consumer import Consumer
+    from .client.consuming.message_view import MessageView
     from .client.errors import SendTimeout, SessionLost, StoreClosed, TopicDeleted
-    from .client.group import GroupConsumer
-    from .client.group_admin import GroupInfo, GroupState, MemberInfo, QueueProgress
-    from .client.listening import Listener
-    from .client.producer import Producer
-    from .client.reader import GetMessageResult, MessageFilter, StoreReader
-    from .client.received import MessageView
-    from .client.result import SendResult
-    from .client.subscription import Sql
+    from .client.groups.group_consumer import GroupConsumer
+    from .client.groups.listener import Listener
+    from .client.groups.subscription import Sql
+    from .client.lookup.store_reader import GetMessageResult, MessageFilter, StoreReader
+    from .client.producing._future import SendFuture
+    from .client.producing._message import Message
+    from .client.producing.producer import Producer
+    from .client.producing.send_result import SendResult
     from .store.errors import (
         Corrupt,
         CorruptRange,

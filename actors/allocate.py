@@ -14,9 +14,9 @@ import posix_ipc
 
 from ..conf.settings import FlushDiskType
 from ..shm.control import StoreState
-from ..store import disk
-from ..store.commitlog import LogFile, disk_full
-from .frame import TICK_S, Actor
+from ..store.commitlog.log import LogFile, disk_full
+from ..store.disk import files as disk
+from .actor import TICK_S, Actor
 
 _RETRY_S = 1.0
 

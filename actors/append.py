@@ -1,8 +1,8 @@
 """append: moves records from the producers' rings into the commit log.
 
 The only writer of commit-log bytes (without a pool), of `wrote`, of the queues' next offsets, and
-of ring tails and results. The order of its steps is the kernel's (`store/_append.pyx`); here is the
-policy around it.
+of ring tails and results. The order of its steps is the kernel's (`store/commitlog/_append.pyx`);
+here is the policy around it.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from ..shm import mail
 from ..shm._memory import Mapping
 from ..shm.control import CONTROL
 from ..shm.ring import DATA, RingClosed, largest_frame
-from ..store import _append as kernel
-from ..store import disk
-from ..store.commitlog import LogFile
-from ..store.ids import Host
+from ..store.commitlog import _append as kernel
+from ..store.commitlog.log import LogFile
+from ..store.disk import files as disk
+from ..store.record.ids import Host
 from ..store.status import PutMessageStatus
-from .frame import OWN_SESSIONS, TICK_S, Actor, Session
+from .actor import OWN_SESSIONS, TICK_S, Actor, Session
 
 _SLICE_NS = 50_000_000
 _SYNC_SPIN_NS = 200_000
@@ -53,7 +53,7 @@ class Append(Actor):
             append_crc=settings.enabled_append_prop_crc,
             sleeper=self._sleeper(),
         )
-        self.kernel.get_up()
+        self.kernel.announce_awake()
         self.attached: dict[int, Session] = {}
         self.closing: set[int] = set()
         self.poll = select.epoll()
@@ -153,9 +153,9 @@ class Append(Actor):
             self.kernel.refuse_status = PutMessageStatus.PUT_OK
 
     def _sleep(self) -> None:
-        if self.kernel.lie_down():
+        if self.kernel.announce_sleep():
             events = self.poll.poll(TICK_S)
-            self.kernel.get_up()
+            self.kernel.announce_awake()
             if any(fd == self.inbox.fileno() for fd, _ in events):
                 self._read_mail()
 

@@ -1,7 +1,7 @@
 """clean: removes what has expired, and watches the disk.
 
 The only writer of `min_offset`, of each queue's `min_offset` and of `disk_flags`, and the only
-process that unlinks files of a running store. What may go is decided by `store/cleaning.py`.
+process that unlinks files of a running store. What may go is decided by `store/retention/rules.py`.
 
 The order: the log's new `min_offset`, the queues' new minima, then the commit-log files, oldest
 first, then queue files and index files. Whoever reads looks at the minima before it opens a file. A
@@ -15,8 +15,11 @@ import time
 from collections import deque
 
 from ..shm._words import fault, wait_any
-from ..store import progress, removing
-from ..store.cleaning import (
+from ..store.consumequeue.queue import QueueFiles
+from ..store.index.file import IndexFiles
+from ..store.recovery import durable_progress
+from ..store.retention import removal
+from ..store.retention.rules import (
     HOUR_MS,
     MANUAL_RUNS,
     UNKNOWN,
@@ -28,9 +31,7 @@ from ..store.cleaning import (
     released,
     removable_below,
 )
-from ..store.consumequeue import QueueFiles
-from ..store.index import IndexFiles
-from .frame import TICK_S, Actor
+from .actor import TICK_S, Actor
 
 _BEAT_QUEUES = 256
 _NOT_KNOWN = 2**64 - 1
@@ -103,8 +104,8 @@ class Clean(Actor):
     def _look_at_disk(self) -> tuple[bool, bool]:
         """Sets the flags; (files must go at any hour, the oldest ones even before their time)."""
         used = (
-            removing.disk_use(self.folders.commit_log),
-            removing.disk_use(self.folders.consume_queue),
+            removal.disk_use(self.folders.commit_log),
+            removal.disk_use(self.folders.consume_queue),
         )
         for word, value in zip(self.used, used, strict=True):
             word.store(_NOT_KNOWN if value == UNKNOWN else value)
@@ -143,7 +144,7 @@ class Clean(Actor):
         if not at_once:  # messages that wait for their time hold the log, but not a full disk
             removable = min(removable, self.control.load("schedule_floor"))
         due = expired(
-            removing.log_ages(self.folders.commit_log),
+            removal.log_ages(self.folders.commit_log),
             file_size=self.log.file_size,
             removable=removable,
             now_ms=int(time.time() * 1000),
@@ -173,7 +174,7 @@ class Clean(Actor):
 
     def _durable(self, field: str) -> int:
         """A field of the durable progress; 0 while there is none, which lets nothing go."""
-        found = progress.read(self.folders.ours)
+        found = durable_progress.read(self.folders.ours)
         return found[field] if found else 0
 
     def _remove(self, bases: list[int]) -> None:
@@ -186,7 +187,7 @@ class Clean(Actor):
         for base in bases:
             if base != bases[0]:
                 self._pause(self.settings.delete_commit_log_files_interval_ms / 1000)
-            removing.remove(self.folders.commit_log, base)
+            removal.remove(self.folders.commit_log, base)
             self.files_removed.add(1)
             fault("clean:unlinked")
         # A power cut must not bring back records whose queue entries stay gone.
@@ -196,16 +197,14 @@ class Clean(Actor):
             self.logger.info(
                 "commit-log files removed", files=len(bases), min_offset=self.min_offset.load()
             )
-        index = removing.clean_index(
-            self.index, self.min_offset.load(), self._durable("index_name")
-        )
+        index = removal.clean_index(self.index, self.min_offset.load(), self._durable("index_name"))
         if index:
             self.logger.info("index files removed", files=len(index))
 
     def _correct_queues(self) -> None:
         """Sets each queue's minimum to its first entry whose record is not below the log's."""
         table = self.world.table
-        cleaner = removing.QueueCleaner(
+        cleaner = removal.QueueCleaner(
             self.queues, self.min_offset.load(), self._durable("dispatched")
         )
         self.pending.clear()
@@ -233,7 +232,7 @@ class Clean(Actor):
             return
         try:
             for base in bases:
-                removing.remove(folder, base)
+                removal.remove(folder, base)
                 fault("clean:queue")
         finally:
             folder.close()

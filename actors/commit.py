@@ -12,10 +12,10 @@ from __future__ import annotations
 import select
 import time
 
-from ..store import disk
-from ..store.commitlog import disk_full
-from ..store.paths import file_name
-from .frame import TICK_S, Actor
+from ..store.commitlog.log import disk_full
+from ..store.disk import files as disk
+from ..store.disk.paths import file_name
+from .actor import TICK_S, Actor
 
 PAGE = 4096
 _STEP = 4 << 20

@@ -16,15 +16,16 @@ from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from ..conf.settings import FlushDiskType
-from ..store import checkpoint, disk
-from ..store.checkpoint import Checkpoint
-from ..store.commitlog import LogFile, disk_full
-from ..store.consumequeue import ENTRY_SIZE, QueueFiles
-from ..store.index import IndexFiles
-from ..store.paths import file_name
-from ..store.progress import ProgressFile
-from ..store.seals import Seals, seal_of
-from .frame import TICK_S, Actor
+from ..store.commitlog.log import LogFile, disk_full
+from ..store.commitlog.seals import Seals, seal_of
+from ..store.consumequeue.queue import ENTRY_SIZE, QueueFiles
+from ..store.disk import files as disk
+from ..store.disk.paths import file_name
+from ..store.index.file import IndexFiles
+from ..store.recovery import checkpoint
+from ..store.recovery.checkpoint import Checkpoint
+from ..store.recovery.durable_progress import ProgressFile
+from .actor import TICK_S, Actor
 
 PAGE = 4096
 _PIECES = 64  # of a large range: who writes so much has use for large ones

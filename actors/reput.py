@@ -1,8 +1,8 @@
 """reput: dispatches the commit log into consume queues and index, and wakes the readers.
 
 The only writer of queue entries, index entries, the queues' greatest offsets, `dispatched` and the
-arrival words. The order of its steps is the kernel's (`store/_dispatch.pyx`), the decisions between
-them are `store/dispatching.py`'s.
+arrival words. The order of its steps is the kernel's (`store/dispatch/_dispatch.pyx`), the
+decisions between them are `store/dispatch/dispatcher.py`'s.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ import os
 import time
 
 from ..conf.settings import FlushDiskType
-from ..store.commitlog import disk_full
-from ..store.consumequeue import QueueFiles
-from ..store.dispatching import Dispatching
-from ..store.index import IndexFiles
-from .frame import TICK_S, Actor
+from ..store.commitlog.log import disk_full
+from ..store.consumequeue.queue import QueueFiles
+from ..store.dispatch.dispatcher import Dispatching
+from ..store.index.file import IndexFiles
+from .actor import TICK_S, Actor
 
 _SLICE_NS = 50_000_000
 # At so many messages a second, one that has caught up naps instead of waiting to be woken: each

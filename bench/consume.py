@@ -20,10 +20,10 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 
-from ..client.consumer import Consumer
-from ..client.group import GroupConsumer
-from ..client.producer import Producer
-from ..client.received import MessageView
+from ..client.consuming.consumer import Consumer
+from ..client.consuming.message_view import MessageView
+from ..client.groups.group_consumer import GroupConsumer
+from ..client.producing.producer import Producer
 from .rows import BATCH, Plan, Row
 from .store import BenchStore
 
@@ -61,7 +61,7 @@ def _reading(plan: Plan) -> Row:
         for run in range(plan.runs):
             with Consumer(store.folder, "bench", queues=[0]) as consumer:
                 plain.append(_rate(partial(consumer.poll, BATCH), batches * BATCH))
-            with GroupConsumer(store.folder, f"reading{run}", "bench", start="first") as reader:
+            with GroupConsumer(store.folder, f"reading{run}", "bench", start="earliest") as reader:
                 first = reader.poll(1, 10)  # until the member has its queues
                 member.append(_rate(partial(reader.poll, BATCH), batches * BATCH - len(first)))
     said = "poll of a Consumer"

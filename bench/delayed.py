@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 
-from ..client.consumer import Consumer
-from ..client.producer import Producer
+from ..client.consuming.consumer import Consumer
+from ..client.producing.producer import Producer
 from .rows import Plan, Row
 from .store import BenchStore
 

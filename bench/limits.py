@@ -8,8 +8,8 @@ import time
 from pathlib import Path
 
 from ..shm._memory import Mapping
-from ..store import disk
-from ..store.record import encode_record
+from ..store.disk import files as disk
+from ..store.record.format import encode_record
 from ._limits import copy_records, hand_over
 
 _HAND_OVERS = 20_000

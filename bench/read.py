@@ -9,9 +9,9 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from ..client.consumer import Consumer
-from ..client.producer import Producer
-from ..store.columns import arrow
+from ..client.consuming.consumer import Consumer
+from ..client.producing.producer import Producer
+from ..store.reading.columns import arrow
 from .rows import BATCH, Plan, Row
 from .store import BenchStore
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import click
 
-from ..client.producer import Producer
+from ..client.producing.producer import Producer
 from ..shm._memory import Mapping
-from ..store import _scan as kernel
-from ..store import disk
-from ..store._checksum import crc32
+from ..store.commitlog import _scan as kernel
+from ..store.disk import files as disk
+from ..store.record._checksum import crc32
 from .limits import sample_record
 from .rows import Plan, Row
 from .run import bench_console, report

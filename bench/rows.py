@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..client.consumer import Consumer
-from ..client.producer import Producer
+from ..client.consuming.consumer import Consumer
+from ..client.producing.producer import Producer
 from .limits import CopyLimit, SyncLimit, sample_record
 from .store import BenchStore
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from ..client.admin import Admin
+from ..client.admin.admin import Admin
 from ..shm.control import Control
 from ..store.errors import StoreError
 

@@ -9,19 +9,19 @@ from collections.abc import Sequence
 import click
 
 from .. import __version__
-from .clean import clean
-from .common import say
-from .dump import dump
-from .groups import delete_group, groups, reset_offset
-from .look import delete_topic, status, topics
-from .outcome import Exit, explain
-from .query import query
-from .repair import repair
-from .send import send
-from .serve import config, serve
-from .spark import spark
-from .tail import tail
-from .verify import verify
+from .offline.dump import dump
+from .offline.repair import repair
+from .offline.verify import verify
+from .running.clean import clean
+from .running.groups import delete_group, groups, reset_offset
+from .running.query import query
+from .running.send import send
+from .running.serve import config, serve
+from .running.status import delete_topic, status, topics
+from .running.tail import tail
+from .shared.common import say
+from .shared.outcome import Exit, explain
+from .spark.spark import spark
 
 _EPILOG = """\b
 Exit status:

@@ -18,12 +18,12 @@ from ..shm import mail
 from ..shm._memory import Mapping
 from ..shm.control import SIZE, Control
 from ..shm.ring import DATA
+from ..store.disk.paths import SOCKET
 from ..store.errors import IllegalMessage
-from ..store.ids import LOCALHOST, local_address, month_bounds_ms
-from ..store.paths import SOCKET
-from ..store.reads import Transfer
+from ..store.reading.get_message import Transfer
+from ..store.record.ids import LOCALHOST, local_address, month_bounds_ms
 from ..store.status import PutMessageStatus
-from ..store.table import TopicTable
+from ..store.topics.topic_table import TopicTable
 from .errors import StoreClosed
 
 PROTOCOL = 1

@@ -1,30 +1,28 @@
-"""What settings must be to each other. Called for every `Settings` that is made."""
+"""What settings must be to each other. Checked for every `Settings` that is made."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
 from .kinds import SettingError
+from .schema import JAVA_INT_MAX
 
 if TYPE_CHECKING:
-    from .schema import Settings
+    from .schema import Fields
 
 #: Most that a record adds to its body: 91 fixed bytes, 1 more of version 2, two IPv6 addresses, a
 #: topic of 255 bytes and properties of 32,767 (RocketMQ's `CommitLog.calMsgLength`).
 RECORD_OVERHEAD: Final = 91 + 1 + 2 * 12 + 255 + 32_767
 #: What a file keeps free for its end-of-file record (`END_FILE_MIN_BLANK_LENGTH`).
 END_OF_FILE: Final = 8
-#: RocketMQ holds file sizes in Java ints.
-JAVA_INT_MAX: Final = 2**31 - 1
-QUEUE_ENTRY: Final = 20
 
 
-def largest_body(s: Settings) -> int:
+def largest_body(s: Fields) -> int:
     """Bytes of a body whose record fits in a commit-log file, whatever its topic and properties."""
     return s.mapped_file_size_commit_log - END_OF_FILE - RECORD_OVERHEAD
 
 
-def check_relations(s: Settings) -> None:
+def check_relations(s: Fields) -> None:
     """Raises SettingError for values that are legal alone and not together."""
     room = largest_body(s)
     if s.max_message_size > room:
@@ -60,5 +58,5 @@ def check_relations(s: Settings) -> None:
         )
 
 
-def _refuse(s: Settings, name: str, allowed: str) -> None:
+def _refuse(s: Fields, name: str, allowed: str) -> None:
     raise SettingError(name, getattr(s, name), allowed)

@@ -23,17 +23,19 @@ from .kinds import (
     Folder,
     Kind,
     Number,
-    SettingError,
     Size,
     Switch,
     Text,
 )
-from .relations import JAVA_INT_MAX, QUEUE_ENTRY, check_relations, largest_body
 
 PAGE: Final = 4096
 DAY_MS: Final = 86_400_000
 
 DEFAULT_MAX_MESSAGE_SIZE: Final = 4 * MIB
+
+#: RocketMQ holds file sizes in Java ints.
+JAVA_INT_MAX: Final = 2**31 - 1
+QUEUE_ENTRY: Final = 20
 
 
 class FlushDiskType(enum.StrEnum):
@@ -60,8 +62,8 @@ class LogFormat(enum.StrEnum):
     CONSOLE = "console"
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """All settings of one store. Every instance is legal: anything else raises SettingError."""
+class Fields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The settings of one store, each with its kind and its default; `Settings` checks them."""
 
     store_path: Annotated[
         Path,
@@ -631,26 +633,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         """Whether a put waits for the disk."""
         return self.flush_disk_type == FlushDiskType.SYNC_FLUSH
 
-    def __post_init__(self) -> None:
-        for name, kind in kinds().items():
-            value = getattr(self, name)
-            try:
-                parsed = kind.parse(value)
-            except ValueError:
-                raise SettingError(name, value, kind.range) from None
-            if parsed is not value:
-                msgspec.structs.force_setattr(self, name, parsed)
-        entries = -(-self.mapped_file_size_consume_queue // QUEUE_ENTRY)
-        msgspec.structs.force_setattr(self, "mapped_file_size_consume_queue", entries * QUEUE_ENTRY)
-        if self.max_message_size == DEFAULT_MAX_MESSAGE_SIZE:
-            # Small files are asked for by themselves; what fits into them follows.
-            fits = min(self.max_message_size, largest_body(self))
-            msgspec.structs.force_setattr(self, "max_message_size", fits)
-        check_relations(self)
-
 
 @functools.cache
 def kinds() -> dict[str, Kind]:
     """The kind of every setting, in the order of the file."""
-    hints = get_type_hints(Settings, include_extras=True)
-    return {name: hints[name].__metadata__[0] for name in Settings.__struct_fields__}
+    hints = get_type_hints(Fields, include_extras=True)
+    return {name: hints[name].__metadata__[0] for name in Fields.__struct_fields__}

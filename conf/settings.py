@@ -14,7 +14,16 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from .kinds import SettingError
-from .schema import FlushDiskType, LogFormat, LogLevel, Settings, kinds
+from .relations import check_relations, largest_body
+from .schema import (
+    DEFAULT_MAX_MESSAGE_SIZE,
+    QUEUE_ENTRY,
+    Fields,
+    FlushDiskType,
+    LogFormat,
+    LogLevel,
+    kinds,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -36,8 +45,29 @@ PREFIX: Final = "SILOMQ_"
 #: Variables with our prefix that are no settings: the file to read, and those of the tests.
 NOT_SETTINGS: Final = frozenset(
     f"{PREFIX}{name}"
-    for name in ("CONFIG", "DISK_RECORD", "FAULT", "FAULT_BUILD", "FAULT_TOKEN", "GOLDEN", "LONG")
+    for name in ("CONFIG", "DISK_RECORD", "FAULT", "FAULT_BUILD", "FAULT_TOKEN", "LONG")
 )
+
+
+class Settings(Fields, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """All settings of one store. Every instance is legal: anything else raises SettingError."""
+
+    def __post_init__(self) -> None:
+        for name, kind in kinds().items():
+            value = getattr(self, name)
+            try:
+                parsed = kind.parse(value)
+            except ValueError:
+                raise SettingError(name, value, kind.range) from None
+            if parsed is not value:
+                msgspec.structs.force_setattr(self, name, parsed)
+        entries = -(-self.mapped_file_size_consume_queue // QUEUE_ENTRY)
+        msgspec.structs.force_setattr(self, "mapped_file_size_consume_queue", entries * QUEUE_ENTRY)
+        if self.max_message_size == DEFAULT_MAX_MESSAGE_SIZE:
+            # Small files are asked for by themselves; what fits into them follows.
+            fits = min(self.max_message_size, largest_body(self))
+            msgspec.structs.force_setattr(self, "max_message_size", fits)
+        check_relations(self)
 
 
 class Description(msgspec.Struct, frozen=True, kw_only=True):

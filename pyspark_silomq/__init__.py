@@ -2,7 +2,7 @@
 this one installed `spark.read.format("silomq")` needs no further word.
 """
 
-from silomq.pipeline.source import SiloSource
+from silomq.pipeline.source.source import SiloSource
 
 
 class DefaultSource(SiloSource):

@@ -12,7 +12,7 @@ import socket
 from collections import deque
 from typing import Any
 
-from ..actors.frame import SCHEDULE_SESSION, Session, World
+from ..actors.actor import SCHEDULE_SESSION, Session, World
 from ..shm import mail
 
 

@@ -15,20 +15,20 @@ from typing import Any
 
 import setproctitle
 
+from ..actors.actor import SCHEDULE_SESSION, STOP_SIGNALS, STORAGE_FULL, Actor
 from ..actors.allocate import Allocate
 from ..actors.append import Append
 from ..actors.clean import Clean
 from ..actors.commit import Commit
 from ..actors.flush import Flush
-from ..actors.frame import SCHEDULE_SESSION, STOP_SIGNALS, STORAGE_FULL, Actor
-from ..actors.registry import Registry
+from ..actors.registry.registry import Registry
 from ..actors.reput import Reput
-from ..actors.schedule import Schedule
+from ..actors.schedule.schedule import Schedule
 from ..conf.logging import configure, get_logger
 from ..conf.settings import Settings
 from ..shm import mail, segments
 from ..shm.control import ACTORS, HEARTBEAT_SIZE, SUPERVISOR, ActorState, StoreState
-from ..store.paths import ABORT, SOCKET
+from ..store.disk.paths import ABORT, SOCKET
 from .broker import Broker
 from .notify import Notifier
 from .prepare import prepare

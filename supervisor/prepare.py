@@ -17,17 +17,17 @@ import time
 import posix_ipc
 import psutil
 
-from ..actors.frame import OWN_SESSIONS, SCHEDULE_SESSION, Session, World
+from ..actors.actor import OWN_SESSIONS, SCHEDULE_SESSION, Session, World
 from ..conf.settings import Settings
 from ..shm import mail, pool, ring, segments
 from ..shm._memory import Mapping
 from ..shm.control import ACTORS, SIZE, SUPERVISOR, Control, LayoutError
-from ..store import disk
+from ..store.disk import files as disk
+from ..store.disk.paths import ABORT, LOCK, SOCKET, StoreFolders
 from ..store.errors import StoreError
-from ..store.paths import ABORT, LOCK, SOCKET, StoreFolders
-from ..store.startup import bring_back, check_layout
-from ..store.table import Plan, TopicTable
-from .salvage import salvage
+from ..store.recovery.pool_recovery import salvage
+from ..store.recovery.startup import bring_back, check_layout
+from ..store.topics.topic_table import Plan, TopicTable
 
 _OLD_ACTORS_S = 10.0
 # What a record takes beside its body, generously: header, topic, properties.

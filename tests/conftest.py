@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 #: Variables with our prefix that are for the tests themselves; others would change settings.
-OURS = ("SILOMQ_FAULT_BUILD", "SILOMQ_GOLDEN", "SILOMQ_LONG")
+OURS = ("SILOMQ_FAULT_BUILD", "SILOMQ_LONG")
 
 #: How the names of slow modules begin, the slowest first.
 SLOW = (

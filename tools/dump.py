@@ -10,19 +10,19 @@ import struct
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from ..store.checkpoint import CHECKPOINT
-from ..store.consumequeue import BLANK_ENTRY, ENTRY, ENTRY_SIZE
+from ..store.consumequeue.queue import BLANK_ENTRY, ENTRY, ENTRY_SIZE
 from ..store.errors import Corrupt
-from ..store.record import decode_record
-from .files import BadInput
-from .indexes import IndexFileView
-from .walk import Found, walk_log
+from ..store.record.format import decode_record
+from ..store.recovery.checkpoint import CHECKPOINT
+from .raw.files import BadInput
+from .raw.walk import Found, walk_log
+from .rocketmq.indexes import IndexFileView
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ..store.record import Record
-    from .files import StoreFiles
+    from ..store.record.format import Record
+    from .raw.files import StoreFiles
 
 Piece = dict[str, Any]
 _CHECKPOINT_FIELDS = (
@@ -53,7 +53,7 @@ def record_values(record: Record) -> Piece:
         "storeHost": str(record.store_host),
         "reconsumeTimes": record.reconsume_times,
         "preparedTransactionOffset": record.prepared_transaction_offset,
-        "msgId": record.message_id,
+        "msgId": record.offset_message_id,
         "properties": record.properties,
         "bodyLength": len(record.body),
     }

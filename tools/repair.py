@@ -15,16 +15,24 @@ from typing import TYPE_CHECKING, Final
 from ..conf.settings import Settings
 from ..shm._memory import Mapping
 from ..shm.control import SIZE, Control
-from ..store import disk
-from ..store.checkpoint import CHECKPOINT
-from ..store.disk import Folder
+from ..store.disk import files as disk
+from ..store.disk.files import Folder
+from ..store.disk.paths import (
+    COMMIT_LOG,
+    CONSUME_QUEUE,
+    INDEX,
+    OURS,
+    PROGRESS,
+    StoreFolders,
+    file_name,
+)
 from ..store.errors import Corrupt
-from ..store.paths import COMMIT_LOG, CONSUME_QUEUE, INDEX, OURS, PROGRESS, StoreFolders, file_name
-from ..store.startup import bring_back, check_layout
-from ..store.table import Plan, TopicTable
-from .files import BadInput, StoreFiles
-from .logs import LogView
-from .walk import walk_file
+from ..store.recovery.checkpoint import CHECKPOINT
+from ..store.recovery.startup import bring_back, check_layout
+from ..store.topics.topic_table import Plan, TopicTable
+from .raw.files import BadInput, StoreFiles
+from .raw.walk import walk_file
+from .rocketmq.logs import LogView
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -26,14 +26,14 @@ import re
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from ...store import _scan as kernel
-from ...store import disk
-from ...store.disk import Folder
+from ...store.commitlog import _scan as kernel
+from ...store.commitlog.seals import SEALS, Seal
+from ...store.disk import files as disk
+from ...store.disk.files import Folder
+from ...store.disk.paths import COMMIT_LOG, OURS, file_name
 from ...store.errors import Corrupt
-from ...store.paths import COMMIT_LOG, OURS, file_name
-from ...store.seals import SEALS, Seal
-from ...tools.files import BadInput, StoreFiles
-from ...tools.walk import holds_records
+from ...tools.raw.files import BadInput, StoreFiles
+from ...tools.raw.walk import holds_records
 from .filesystems import Place
 from .tasks import run
 

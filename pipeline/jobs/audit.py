@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql import Window
 from pyspark.sql import functions as fn
 
-from ...store.paths import COMMIT_LOG
-from ...store.record import TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
+from ...store.disk.paths import COMMIT_LOG
+from ...store.record.format import TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
 from .audit_files import FileFindings, check_files
 from .audit_progress import check_progress
 from .rebuild import deleted

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from ...store import consumequeue
-from ...store.index import HEADER, HEADER_SIZE, SLOT_SIZE
-from ...tools.files import StoreFiles
-from ...tools.findings import Facts, Result
-from ...tools.verify import CHECKS, Report, check_rest, gather, jobs_of, read_checkpoint
+from ...store.consumequeue import queue
+from ...store.index.file import HEADER, HEADER_SIZE, SLOT_SIZE
+from ...tools.raw.files import StoreFiles
+from ...tools.verify.findings import Facts, Result
+from ...tools.verify.verify import CHECKS, Report, check_rest, gather, jobs_of, read_checkpoint
 from . import indexing, placing
 from .tasks import run
 
@@ -198,9 +198,9 @@ def _queue_ends(files: StoreFiles, topic: str, queue_id: int) -> tuple[int, int]
         path = files.queue_path(topic, queue_id, file.base)
         entries = np.frombuffer(files.view(path), dtype=placing.ENTRY)
         real = (entries["size"] > 0) & (entries["offset"] >= 0)
-        blank = real & (entries["size"] == consumequeue.BLANK_SIZE) & (entries["offset"] == 0)
+        blank = real & (entries["size"] == queue.BLANK_SIZE) & (entries["offset"] == 0)
         count = len(real) if real.all() else int(np.argmin(real))
-        base = file.base // consumequeue.ENTRY_SIZE
+        base = file.base // queue.ENTRY_SIZE
         if not begun:
             first = base + int(np.count_nonzero(blank[:count]))
             begun = first < base + count

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ...store import offsets_json
+from ...store.config import offsets as offsets_json
+from ...store.disk.paths import CONFIG
 from ...store.errors import Corrupt
-from ...store.paths import CONFIG
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -10,7 +10,7 @@ import crc32c
 import pyarrow as pa
 from pyarrow import fs
 
-from ...tools.files import BadInput
+from ...tools.raw.files import BadInput
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

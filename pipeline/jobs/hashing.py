@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from ...store.javahash import java_string_hash
+from ...store.record.javahash import java_string_hash
 
 _WRAP: Final = 1 << 32
 _INVERSE: Final = pow(31, -1, _WRAP)

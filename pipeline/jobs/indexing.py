@@ -15,16 +15,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ...store import disk
-from ...store.index import ENTRY_SIZE, HEADER, HEADER_SIZE, SLOT_SIZE
-from ...store.record import TRANSACTION_ROLLBACK
+from ...store.disk import files as disk
+from ...store.index.file import ENTRY_SIZE, HEADER, HEADER_SIZE, SLOT_SIZE
+from ...store.record.format import TRANSACTION_ROLLBACK
 from .hashing import index_hashes, java_hashes
 
 #: What of a record its keys are made of; `sys_flag` says whether they count.
 COLUMNS: Final = (
     "topic", "physical_offset", "store_timestamp", "keys", "message_id", "sys_flag",
 )  # fmt: skip
-#: As the entry's layout in store/index.py.
+#: As the entry's layout in store/index/file.py.
 ENTRY: Final = np.dtype(
     [("key_hash", ">i4"), ("phy_offset", ">i8"), ("time_diff", ">i4"), ("prev_index", ">i4")]
 )

@@ -16,18 +16,18 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import numpy as np
 import pyarrow.compute as pc
 
-from ...store import disk
-from ...store.consumequeue import BLANK_ENTRY, ENTRY_SIZE
+from ...store.consumequeue.queue import BLANK_ENTRY, ENTRY_SIZE
+from ...store.disk import files as disk
+from ...store.disk.paths import CONSUME_QUEUE, file_name
 from ...store.names import SCHEDULE_TOPIC, validate_topic
-from ...store.paths import CONSUME_QUEUE, file_name
-from ...store.record import TRANSACTION_PREPARED, TRANSACTION_ROLLBACK, decode_record
-from ...tools.view import entry_code
+from ...store.record.format import TRANSACTION_PREPARED, TRANSACTION_ROLLBACK, decode_record
+from ...tools.rocketmq.view import entry_code
 from .hashing import java_hashes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-#: As the entry's layout in store/consumequeue.py.
+#: As the entry's layout in store/consumequeue/queue.py.
 ENTRY: Final = np.dtype([("offset", ">i8"), ("size", ">i4"), ("tags_code", ">i8")])
 #: What of a record an entry is made of.
 COLUMNS: Final = (

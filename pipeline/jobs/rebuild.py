@@ -17,15 +17,15 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
 
-from ...store import disk
-from ...store.columns import LogScan
-from ...store.deletions import Deletions
-from ...store.disk import Folder
+from ...store.disk import files as disk
+from ...store.disk.files import Folder
+from ...store.disk.paths import CONSUME_QUEUE, INDEX, OURS, PROGRESS, RECOVERY
 from ...store.errors import Corrupt, CorruptRange
-from ...store.paths import CONSUME_QUEUE, INDEX, OURS, PROGRESS, RECOVERY
-from ...tools.files import BadInput, StoreFiles
-from ...tools.logs import LogView
+from ...store.reading.columns import LogScan
+from ...store.topics.deletions import Deletions
+from ...tools.raw.files import BadInput, StoreFiles
 from ...tools.repair import Step, apply
+from ...tools.rocketmq.logs import LogView
 from . import indexing, placing
 from .tasks import run
 

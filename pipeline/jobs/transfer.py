@@ -16,22 +16,12 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql import Observation, Window
 from pyspark.sql import functions as fn
 
-from ...client.admin import Admin
-from ...client.producer import Producer
-from ...store.ids import Host
+from ...client.admin.admin import Admin
+from ...client.producing.producer import Producer
 from ...store.names import DLQ_PREFIX, RETRY_PREFIX, is_system_topic
-from ...store.properties import (
-    CRC32,
-    DELAY,
-    REAL_QID,
-    REAL_TOPIC,
-    encode_properties,
-)
-from ...store.record import (
-    TRANSACTION_PREPARED,
-    TRANSACTION_ROLLBACK,
-    encode_record,
-)
+from ...store.record.format import TRANSACTION_PREPARED, TRANSACTION_ROLLBACK, encode_record
+from ...store.record.ids import Host
+from ...store.record.properties import CRC32, DELAY, REAL_QID, REAL_TOPIC, encode_properties
 
 if TYPE_CHECKING:
     import os

@@ -12,20 +12,20 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from unit.store.twins import Queue, twin_dispatch, twin_index, walk
+from support.twins import Queue, twin_dispatch, twin_index, walk
 
 from silomq import Admin, Consumer
-from silomq.store.javahash import index_key_hash
-from silomq.store.properties import index_keys
+from silomq.store.record.javahash import index_key_hash
+from silomq.store.record.properties import index_keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from e2e.harness import StoreProcess
+    from support.harness import StoreProcess
 
     from silomq import MessageView, SendResult
-    from silomq.store.record import Record
+    from silomq.store.record.format import Record
 
 _ENTRY = struct.Struct(">iqii")
 

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from crash.checking import Sent
-from e2e.harness import PYTHON, WAIT_S, eventually
+from support.harness import PYTHON, WAIT_S, eventually
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import TracebackType
 
-    from e2e.harness import StoreProcess
+    from support.harness import StoreProcess
 
 LOAD = Path(__file__).with_name("load.py")
 

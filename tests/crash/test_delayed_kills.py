@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from e2e.delayed import collect
-from e2e.harness import LONG, StoreProcess, eventually
+from support.harness import LONG, StoreProcess, eventually
 
 from silomq import Producer, StoreError
 

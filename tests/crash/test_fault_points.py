@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from crash.checking import Ack, Sent, body_of, check_index, check_messages, check_twins
-from e2e.harness import LONG, StoreProcess, eventually
+from support.harness import LONG, StoreProcess, eventually
 
 from silomq import Message, Producer
 

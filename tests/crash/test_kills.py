@@ -24,7 +24,7 @@ from crash.checking import (
     read_topic,
 )
 from crash.producers import Producers
-from e2e.harness import LONG, StoreProcess, eventually, kill_now
+from support.harness import LONG, StoreProcess, eventually, kill_now
 
 from silomq import Admin, Producer
 from silomq.shm.control import ACTORS

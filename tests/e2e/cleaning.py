@@ -7,16 +7,16 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from crash.checking import await_dispatch, body_of, log_records, owner_of
-from e2e.harness import StoreProcess, eventually
+from support.harness import StoreProcess, eventually
 
 from silomq import Consumer, Producer
 from silomq.shm import segments
 from silomq.shm._memory import Mapping
-from silomq.store import progress
-from silomq.store.cleaning import MANUAL_RUNS
-from silomq.store.consumequeue import ENTRY
-from silomq.store.disk import Folder
-from silomq.store.table import TopicTable
+from silomq.store.consumequeue.queue import ENTRY
+from silomq.store.disk.files import Folder
+from silomq.store.recovery import durable_progress
+from silomq.store.retention.rules import MANUAL_RUNS
+from silomq.store.topics.topic_table import TopicTable
 
 if TYPE_CHECKING:
     from silomq import MessageView
@@ -78,7 +78,7 @@ def await_durable(store: StoreProcess) -> None:
     ours = Folder.open(store.path / "silomq")
 
     def is_durable() -> bool:
-        found = progress.read(ours)
+        found = durable_progress.read(ours)
         return found is not None and found["dispatched"] == store.control.load("wrote")
 
     eventually(is_durable, "queues and index are durable")

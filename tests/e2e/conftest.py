@@ -11,7 +11,7 @@ from e2e.grouping import QUEUES
 from silomq import Admin
 
 if TYPE_CHECKING:
-    from e2e.harness import StoreProcess
+    from support.harness import StoreProcess
 
 _names = itertools.count()
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
     from pathlib import Path
 
-    from silomq.client.received import MessageView
+    from silomq.client.consuming.message_view import MessageView
 
 
 @dataclass

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from e2e.harness import StoreProcess, eventually
+from support.harness import StoreProcess, eventually
 
 from silomq import GroupConsumer, Producer
 

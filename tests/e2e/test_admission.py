@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from crash.checking import Ack, Sent, body_of
 from e2e.disks import MIB, fill_to, small_disk, used_percent
-from e2e.harness import StoreProcess, eventually
 from e2e.running import silo
+from support.harness import StoreProcess, eventually
 
 from silomq import Admin, Consumer, IllegalMessage, Producer, PutMessageStatus, SendTimeout
 from silomq.shm.control import ACTORS, HEARTBEAT_SIZE

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from crash.checking import owner_of
 from e2e.cleaning import ALWAYS, fill, log_files
-from e2e.harness import StoreProcess, eventually
+from support.harness import StoreProcess, eventually
 
 from silomq import Consumer, Producer, StoreClosed
+from silomq.client.consuming.cursors import Source
 from silomq.client.session import Connection
-from silomq.client.source import Source
-from silomq.store.columns import COLUMNS, schema
 from silomq.store.errors import Corrupt
-from silomq.store.javahash import tags_code
+from silomq.store.reading.columns import COLUMNS, schema
+from silomq.store.record.javahash import tags_code
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

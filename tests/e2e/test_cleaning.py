@@ -25,8 +25,8 @@ from e2e.cleaning import (
     queues_are_clean,
     runs_left,
 )
-from e2e.harness import StoreProcess, eventually
 from e2e.running import silo
+from support.harness import StoreProcess, eventually
 
 from silomq import Admin, Consumer, Producer
 

@@ -9,8 +9,8 @@ import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
-from e2e.harness import eventually
 from e2e.running import SILO, running, sentence, silo
+from support.harness import eventually
 
 from silomq import Admin, GroupConsumer, Producer
 
@@ -50,7 +50,7 @@ def bodies(output: bytes) -> list[int]:
 
 def test_progress_and_members(store: Path, topic: str) -> None:
     group = f"g{topic}"
-    with GroupConsumer(store, group, topic, start="first", auto_ack=False) as member:
+    with GroupConsumer(store, group, topic, start="earliest", auto_ack=False) as member:
         found = member.poll(5, 5.0)
         member.ack(found)
         session = member._link.session
@@ -120,13 +120,13 @@ def test_reset(store: Path, topic: str) -> None:
     said = silo("reset-offset", group, topic, "7", "--queue", "1", store=store)
     assert said.stderr == f"{group} goes on at offset 7 of queue 1 of {topic}\n".encode()
     assert bodies(silo("tail", *read, store=store).stdout) == [15, 17, 19]
-    done = silo("reset-offset", group, topic, "first", "--json", store=store)
+    done = silo("reset-offset", group, topic, "earliest", "--json", store=store)
     assert json.loads(done.stdout) == {
         "group": group,
         "topic": topic,
         "offsets": {"0": 0, "1": 0},
     }
-    silo("reset-offset", group, topic, "last", "--queue", "0", store=store)
+    silo("reset-offset", group, topic, "latest", "--queue", "0", store=store)
     assert bodies(silo("tail", *read, store=store).stdout) == list(range(1, 20, 2))
     silo("reset-offset", group, topic, "@0", store=store)
     assert len(bodies(silo("tail", *read, store=store).stdout)) == 20
@@ -136,10 +136,10 @@ def test_reset(store: Path, topic: str) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("reset-offset", "g", "nowhere", "first"), "topic nowhere does not exist"),
-        (("reset-offset", "g", "TOPIC", "soon"), "'soon': give `first`, `last`"),
+        (("reset-offset", "g", "nowhere", "earliest"), "topic nowhere does not exist"),
+        (("reset-offset", "g", "TOPIC", "soon"), "'soon': give `earliest`, `latest`"),
         (("reset-offset", "g", "TOPIC", "11"), "offset 11, it has 0 to 10"),
-        (("reset-offset", "g", "TOPIC", "first", "--queue", "9"), "queue 9 of topic TOPIC"),
+        (("reset-offset", "g", "TOPIC", "earliest", "--queue", "9"), "queue 9 of topic TOPIC"),
         (("groups", "nobody"), "there is no consumer group nobody"),
         (("tail", "nowhere", "--group", "g"), "topic nowhere does not exist"),
         (("tail", "TOPIC", "--group", "no/group"), "group"),
@@ -155,7 +155,7 @@ def test_bad_input(store: Path, topic: str, words: tuple[str, ...], said: str) -
 
 def test_a_group_is_forgotten(store: Path, topic: str) -> None:
     group = f"d{topic}"
-    with GroupConsumer(store, group, topic, start="first") as member:
+    with GroupConsumer(store, group, topic, start="earliest") as member:
         member.poll(1, 5.0)
         assert "has members" in sentence(silo("delete-group", group, store=store, status=2))
     with Admin(store) as admin:
@@ -168,6 +168,6 @@ def test_a_group_is_forgotten(store: Path, topic: str) -> None:
 
 
 def test_no_store(tmp_path: Path) -> None:
-    for words in (("groups",), ("delete-group", "g"), ("reset-offset", "g", "t", "first")):
+    for words in (("groups",), ("delete-group", "g"), ("reset-offset", "g", "t", "earliest")):
         why = sentence(silo(*words, store=tmp_path, status=1))
         assert "no store runs there" in why

@@ -27,7 +27,7 @@ from e2e.running import (
 )
 
 from silomq import Corrupt, CorruptRange, IllegalMessage, PutMessageStatus, StoreError
-from silomq.cli.outcome import Exit, explain
+from silomq.cli.shared.outcome import Exit, explain
 from silomq.supervisor.__main__ import explain as supervisor_explain
 
 NOBODY = 65534

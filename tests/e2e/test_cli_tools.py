@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from e2e.running import SMALL_OPTIONS, running, sentence, silo
-from unit.tools.stores import state
+from support.offline_stores import state
 
 from silomq import Producer
 

@@ -10,7 +10,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from e2e.harness import StoreProcess, eventually, tries_within
+from support.harness import StoreProcess, eventually, tries_within
 
 from silomq import (
     Consumer,
@@ -23,7 +23,7 @@ from silomq import (
     StoreClosed,
     StoreError,
 )
-from silomq.store.javahash import java_string_hash
+from silomq.store.record.javahash import java_string_hash
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

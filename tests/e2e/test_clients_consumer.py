@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from e2e.harness import StoreProcess, eventually, tries_within
+from support.harness import StoreProcess, eventually, tries_within
 
 from silomq import Consumer, IllegalMessage, Producer, StoreClosed, StoreError
 from silomq.shm.control import CONTROL
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from silomq import MessageView
-    from silomq.client.consumer import Start
+    from silomq.client.consuming.consumer import Start
 
 QUEUES = 4
 

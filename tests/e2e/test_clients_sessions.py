@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from crash.checking import await_dispatch, read_topic
-from e2e.harness import PYTHON, StoreProcess, eventually, tries_within
+from support.harness import PYTHON, StoreProcess, eventually, tries_within
 
 from silomq import (
     Admin,

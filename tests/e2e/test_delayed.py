@@ -12,11 +12,11 @@ import psutil
 import pytest
 from e2e.cleaning import ALWAYS, await_cleaned, await_durable
 from e2e.delayed import collect
-from e2e.harness import StoreProcess, eventually
+from support.harness import StoreProcess, eventually
 
 from silomq import Admin, Consumer, IllegalMessage, Producer
-from silomq.client.retry import send_back
-from silomq.store import delay_offsets
+from silomq.client.groups.retry import send_back
+from silomq.store.config import delay_offsets
 from silomq.store.status import PutMessageStatus
 
 LEVELS = "SCHEDULE_TOPIC_XXXX"

@@ -12,9 +12,9 @@ import psutil
 import pytest
 from e2e.running import PYTHON, WAIT_S, assert_nothing_left, connect
 
-from silomq.cli.demo import Result, compare
-from silomq.cli.demo_processes import DemoFailed
-from silomq.cli.flights import FLIGHTS, Event, Tally, airlines, data_folder, events
+from silomq.cli.demo.demo import Result, compare
+from silomq.cli.demo.flights import FLIGHTS, Event, Tally, airlines, data_folder, events
+from silomq.cli.demo.processes import DemoFailed
 from silomq.shm import segments
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 import pytest
 from e2e.grouping import QUEUES, drain, numbers, send, settle
-from e2e.harness import PYTHON, StoreProcess, eventually
+from support.harness import PYTHON, StoreProcess, eventually
 
 from silomq import Admin, Corrupt, GroupConsumer, IllegalMessage, Producer, SessionLost
 from silomq.client.errors import StoreClosed
@@ -56,13 +56,13 @@ def test_members_share_the_queues_and_every_message_comes_once(
 def test_groups_do_not_know_each_other(store: StoreProcess, topic: str) -> None:
     send(store, topic, 80)
     for group in ("alone1", "alone2"):
-        with GroupConsumer(store.path, group, topic, start="first") as member:
+        with GroupConsumer(store.path, group, topic, start="earliest") as member:
             assert sorted(drain(member)[0]) == list(range(80))
 
 
 def test_a_member_that_leaves_hands_over_where_it_was(store: StoreProcess, topic: str) -> None:
     send(store, topic, 80)
-    with GroupConsumer(store.path, "leave", topic, start="first", auto_ack=False) as one:
+    with GroupConsumer(store.path, "leave", topic, start="earliest", auto_ack=False) as one:
         settled = one.poll(80, 5.0)
         while len(settled) < 80:
             settled += one.poll(80, 1.0)
@@ -75,7 +75,7 @@ def test_a_member_that_leaves_hands_over_where_it_was(store: StoreProcess, topic
 
 def test_polled_is_acknowledged_by_the_next_poll(store: StoreProcess, topic: str) -> None:
     send(store, topic, 8)
-    with GroupConsumer(store.path, "auto", topic, start="first") as one:
+    with GroupConsumer(store.path, "auto", topic, start="earliest") as one:
         eventually(lambda: one.assignment, "queues") if one.assignment else None
         first = one.poll(3, 5.0)
         second = one.poll(3, 5.0)
@@ -86,7 +86,7 @@ def test_polled_is_acknowledged_by_the_next_poll(store: StoreProcess, topic: str
 
 def test_iteration_acknowledges_one_by_one(store: StoreProcess, topic: str) -> None:
     send(store, topic, 40)
-    with GroupConsumer(store.path, "iterate", topic, start="first") as one:
+    with GroupConsumer(store.path, "iterate", topic, start="earliest") as one:
         seen = [int(m.body) for m in itertools.islice(one, 10)]
     with GroupConsumer(store.path, "iterate", topic) as two:
         # The tenth was with the caller, who did not ask for the next.
@@ -144,7 +144,7 @@ def test_nothing_acknowledged_comes_again_after_everything_was_killed(
         send(store, "t", 2000)
         acked: set[int] = set()
         for _ in range(3):
-            with GroupConsumer(store.path, "g", "t", start="first", auto_ack=False) as member:
+            with GroupConsumer(store.path, "g", "t", start="earliest", auto_ack=False) as member:
                 while messages := member.poll(rng.randint(1, 700), 0.5):
                     assert not acked & set(numbers(messages)), "acknowledged, and came again"
                     chosen = rng.sample(messages, rng.randint(0, len(messages)))
@@ -168,7 +168,7 @@ def test_the_registry_may_be_killed_at_any_time(store: StoreProcess, topic: str)
             store.replace("registry")
             time.sleep(rng.uniform(0.05, 0.2))
 
-    with GroupConsumer(store.path, "registry", topic, start="first") as first:
+    with GroupConsumer(store.path, "registry", topic, start="earliest") as first:
         settle(first)
         killer = threading.Thread(target=kill)
         killer.start()
@@ -205,7 +205,7 @@ def test_broadcasting_gives_everything_to_everyone(store: StoreProcess, topic: s
         both = [
             members.enter_context(
                 GroupConsumer(
-                    store.path, "all", topic, model="broadcasting", instance=name, start="first"
+                    store.path, "all", topic, model="broadcasting", instance=name, start="earliest"
                 )
             )
             for name in ("a", "b")
@@ -213,26 +213,26 @@ def test_broadcasting_gives_everything_to_everyone(store: StoreProcess, topic: s
         assert [sorted(its) for its in drain(*both)] == [list(range(40))] * 2
     send(store, topic, 40)
     with GroupConsumer(
-        store.path, "all", topic, model="broadcasting", instance="a", start="first"
+        store.path, "all", topic, model="broadcasting", instance="a", start="earliest"
     ) as again:
         assert sorted(drain(again)[0]) == list(range(40)), "where it was"
         with pytest.raises(IllegalMessage, match="has a broadcasting member a already"):
             GroupConsumer(store.path, "all", topic, model="broadcasting", instance="a")
-    with GroupConsumer(store.path, "all", topic, model="broadcasting", start="first") as nobody:
+    with GroupConsumer(store.path, "all", topic, model="broadcasting", start="earliest") as nobody:
         assert sorted(drain(nobody)[0]) == sorted([*range(40), *range(40)])
 
 
 def test_broadcasting_members_without_a_name_share_nothing(store: StoreProcess, topic: str) -> None:
-    def nameless(start: Literal["first", "last"]) -> GroupConsumer:
+    def nameless(start: Literal["earliest", "latest"]) -> GroupConsumer:
         return GroupConsumer(store.path, "some", topic, model="broadcasting", start=start)
 
     send(store, topic, 40)
-    with nameless("first") as one, nameless("last") as two:
+    with nameless("earliest") as one, nameless("latest") as two:
         assert [sorted(its) for its in drain(one, two)] == [list(range(40)), []]
         one.close()
         send(store, topic, 8)
         assert sorted(drain(two)[0]) == list(range(8))
-    with nameless("last") as three:
+    with nameless("latest") as three:
         assert drain(three) == [[]]
 
 
@@ -244,10 +244,10 @@ def test_nothing_is_kept_of_members_without_a_name(tmp_path: Path) -> None:
             admin.create_topic("t", QUEUES)
         send(store, "t", 40)
         with GroupConsumer(
-            store.path, "g", "t", model="broadcasting", instance="a", start="first"
+            store.path, "g", "t", model="broadcasting", instance="a", start="earliest"
         ) as member:
             assert sorted(drain(member)[0]) == list(range(40))
-        nameless = GroupConsumer(store.path, "g", "t", model="broadcasting", start="first")
+        nameless = GroupConsumer(store.path, "g", "t", model="broadcasting", start="earliest")
         assert sorted(drain(nameless)[0]) == list(range(40))
         assert len(list((ours / "groups").iterdir())) > 0, "its ack file, while it lives"
         store.crash()
@@ -261,7 +261,7 @@ def test_nothing_is_kept_of_members_without_a_name(tmp_path: Path) -> None:
 
 def test_iteration_says_that_the_member_was_put_out(store: StoreProcess, topic: str) -> None:
     send(store, topic, 8)
-    with GroupConsumer(store.path, "loop", topic, start="first") as slow:
+    with GroupConsumer(store.path, "loop", topic, start="earliest") as slow:
         messages = iter(slow)
         next(messages)
         with GroupConsumer(store.path, "loop", topic) as other:
@@ -280,7 +280,7 @@ def test_joining_may_be_asked_for_twice(store: StoreProcess, topic: str) -> None
         "group": "twice",
         "model": "clustering",
         "filters": {topic: ("TAG", "*")},
-        "start": {"from": "first"},
+        "start": {"from": "earliest"},
     }
     link = Connection(store.path)
     first = link.request(request)
@@ -302,7 +302,7 @@ def test_damage_in_one_queue_costs_no_message_of_another(tmp_path: Path, auto_ac
             file.seek(sent[5].physical_offset + 88)  # the body
             file.write(b"!")
         with GroupConsumer(
-            store.path, "g", "t", start="first", auto_ack=auto_ack, check_crc=True
+            store.path, "g", "t", start="earliest", auto_ack=auto_ack, check_crc=True
         ) as member:
             found: list[int] = []
             places: set[int] = set()  # of the damaged messages that were met

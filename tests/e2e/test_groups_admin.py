@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from e2e.grouping import QUEUES, drain, numbers, send
-from e2e.harness import StoreProcess, eventually
+from support.harness import StoreProcess, eventually
 
 from silomq import Admin, Consumer, GroupConsumer, IllegalMessage, Producer, Sql, StoreClosed
-from silomq.store import offsets_json
+from silomq.store.config import offsets
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,13 +33,13 @@ def test_where_a_new_group_begins(store: StoreProcess, topic: str) -> None:
     between = int(time.time() * 1000)
     time.sleep(0.01)
     send(store, topic, 48)
-    for start, count in (("first", 88), ("last", 0), (between, 48), (0, 88), (2**50, 0)):
+    for start, count in (("earliest", 88), ("latest", 0), (between, 48), (0, 88), (2**50, 0)):
         group = f"start{start}"
         begin: Any = start
         with GroupConsumer(store.path, group, topic, start=begin) as member:
             assert len(drain(member)[0]) == count, start
     for wrong in (-1, "middle"):
-        with pytest.raises(ValueError, match="'first', 'last' or a time"):
+        with pytest.raises(ValueError, match="'earliest', 'latest' or a time"):
             GroupConsumer(store.path, "wrong", topic, start=wrong)  # type: ignore[arg-type]
 
 
@@ -48,11 +48,11 @@ def test_filters(store: StoreProcess, topic: str) -> None:
         for i in range(60):
             tags = ("Aa", "BB", "c")[i % 3]  # the first two have one hash
             producer.send(topic, b"%d" % i, tags=tags, properties={"price": str(i)})
-    with GroupConsumer(store.path, "tags", {topic: "BB || d"}, start="first") as member:
+    with GroupConsumer(store.path, "tags", {topic: "BB || d"}, start="earliest") as member:
         assert sorted(drain(member)[0]) == [i for i in range(60) if i % 3 == 1]
-    with GroupConsumer(store.path, "sql", {topic: Sql("price >= 50")}, start="first") as member:
+    with GroupConsumer(store.path, "sql", {topic: Sql("price >= 50")}, start="earliest") as member:
         assert sorted(drain(member)[0]) == list(range(50, 60))
-    with GroupConsumer(store.path, "none", {topic: "zzz"}, start="first") as member:
+    with GroupConsumer(store.path, "none", {topic: "zzz"}, start="earliest") as member:
         assert drain(member) == [[]]
         with Admin(store.path) as admin:
             eventually(
@@ -84,7 +84,7 @@ def test_what_is_refused(store: StoreProcess, topic: str) -> None:
 
 def test_what_comes_back_says_where_it_was_sent(store: StoreProcess, topic: str) -> None:
     send(store, topic, 2)
-    with GroupConsumer(store.path, "origin", topic, start="first", auto_ack=False) as member:
+    with GroupConsumer(store.path, "origin", topic, start="earliest", auto_ack=False) as member:
         messages = [*member.poll(1, 5.0), *member.poll(1, 5.0)]
         assert [m.origin_topic for m in messages] == [topic, topic]
         assert member.nack(messages[0], delay_level=1)
@@ -101,7 +101,7 @@ def test_reset(store: StoreProcess, topic: str) -> None:
     send(store, topic, 80)
     with (
         Admin(store.path) as admin,
-        GroupConsumer(store.path, "reset", topic, start="first") as member,
+        GroupConsumer(store.path, "reset", topic, start="earliest") as member,
     ):
         assert len(drain(member)[0]) == 80
         done = threading.Event()
@@ -139,16 +139,16 @@ def test_rocketmq_finds_the_offsets_and_groups(tmp_path: Path) -> None:
             admin.create_topic("t", QUEUES)
         send(store, "t", 80)
         config = store.path / "config"
-        with GroupConsumer(store.path, "g", "t", start="first") as member:
+        with GroupConsumer(store.path, "g", "t", start="earliest") as member:
             assert len(drain(member)[0]) == 80
             eventually(
                 lambda: (
-                    offsets_json.load(config / "consumerOffset.json")[0].get(("t", "g"))
+                    offsets.load(config / "consumerOffset.json")[0].get(("t", "g"))
                     == dict.fromkeys(range(QUEUES), 10)
                 ),
                 "the file follows",
             )
-        groups, problems = offsets_json.load_groups(config / "subscriptionGroup.json")
+        groups, problems = offsets.load_groups(config / "subscriptionGroup.json")
         assert not problems
         assert groups["g"].retry_max_times == 16
         store.stop()
@@ -163,7 +163,7 @@ def test_rocketmq_finds_the_offsets_and_groups(tmp_path: Path) -> None:
 
 def test_progress_as_administration_sees_it(store: StoreProcess, topic: str) -> None:
     send(store, topic, 80)
-    with GroupConsumer(store.path, "seen", topic, start="first", auto_ack=False) as member:
+    with GroupConsumer(store.path, "seen", topic, start="earliest", auto_ack=False) as member:
         messages = member.poll(80, 5.0)
         while len(messages) < 80:
             messages += member.poll(80, 1.0)

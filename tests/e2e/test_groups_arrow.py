@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from e2e.grouping import QUEUES, drain, numbers, send
-from e2e.harness import StoreProcess, eventually
+from support.harness import StoreProcess, eventually
 
 from silomq import Admin, GroupConsumer, Producer, Sql
 
@@ -35,7 +35,7 @@ def bodies(member: GroupConsumer, most: int = 1000, timeout: float = 0.3) -> lis
 @pytest.mark.parametrize("most", [7, 1000])
 def test_every_message_is_a_row_once(store: StoreProcess, topic: str, most: int) -> None:
     send(store, topic, 800)
-    with GroupConsumer(store.path, "every", topic, start="first") as member:
+    with GroupConsumer(store.path, "every", topic, start="earliest") as member:
         found = bodies(member, most)
         assert sorted(found) == list(range(800))
         for queue in range(QUEUES):
@@ -50,7 +50,7 @@ def test_every_message_is_a_row_once(store: StoreProcess, topic: str, most: int)
 
 def test_a_batch_is_acknowledged_by_the_next_call(store: StoreProcess, topic: str) -> None:
     send(store, topic, 80)
-    with GroupConsumer(store.path, "next", topic, start="first") as member:
+    with GroupConsumer(store.path, "next", topic, start="earliest") as member:
         first = member.poll_arrow(30, 5.0, columns=["body"])
         polled = member.poll(10)
         last = member.poll_arrow(10, columns=["body"])
@@ -62,7 +62,7 @@ def test_a_batch_is_acknowledged_by_the_next_call(store: StoreProcess, topic: st
 
 def test_without_auto_ack_a_batch_comes_again(store: StoreProcess, topic: str) -> None:
     send(store, topic, 80)
-    with GroupConsumer(store.path, "again", topic, start="first", auto_ack=False) as member:
+    with GroupConsumer(store.path, "again", topic, start="earliest", auto_ack=False) as member:
         eventually(lambda: member.poll_arrow(1, 0.1).num_rows, "one row")
         member.ack_polled()
         single = member.poll(8, 1.0)
@@ -80,7 +80,7 @@ def test_without_auto_ack_a_batch_comes_again(store: StoreProcess, topic: str) -
 
 def test_what_was_acknowledged_out_of_order_is_no_row(store: StoreProcess, topic: str) -> None:
     send(store, topic, 400)
-    with GroupConsumer(store.path, "gaps", topic, start="first", auto_ack=False) as member:
+    with GroupConsumer(store.path, "gaps", topic, start="earliest", auto_ack=False) as member:
         found = member.poll(400, 5.0)
         while len(found) < 400:
             found += member.poll(400, 1.0)
@@ -101,7 +101,7 @@ def test_filters(store: StoreProcess, topic: str) -> None:
         ("none", "zzz", []),
         ("hash", "AaBB", []),
     ):
-        with GroupConsumer(store.path, group, {topic: wanted}, start="first") as member:
+        with GroupConsumer(store.path, group, {topic: wanted}, start="earliest") as member:
             assert sorted(bodies(member)) == expected, group
             with Admin(store.path) as admin:
                 lags = [q.lag for q in admin.group(group).queues if q.topic == topic]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from e2e.grouping import QUEUES, numbers, send, settle
-from e2e.harness import StoreProcess, eventually
+from support.harness import StoreProcess, eventually
 
 from silomq import Admin, Consumer, GroupConsumer, IllegalQuery, StoreReader, TopicDeleted
 
@@ -74,7 +74,7 @@ def test_members_lose_the_queues_and_get_those_of_the_new_topic(
 ) -> None:
     send(store, topic, 80)
     with (
-        GroupConsumer(store.path, f"g{topic}", topic, start="first") as one,
+        GroupConsumer(store.path, f"g{topic}", topic, start="earliest") as one,
         GroupConsumer(store.path, f"g{topic}", topic) as two,
     ):
         found = numbers(one.poll(10, 5.0)) + numbers(two.poll(10, 5.0))
@@ -105,7 +105,7 @@ def test_members_lose_the_queues_and_get_those_of_the_new_topic(
 def test_members_that_poll_while_it_happens(store: StoreProcess, topic: str) -> None:
     """Nothing but messages of the newest topic comes in the end, and nobody gets an error."""
     send(store, topic, 40)
-    with GroupConsumer(store.path, f"w{topic}", topic, start="first") as member:
+    with GroupConsumer(store.path, f"w{topic}", topic, start="earliest") as member:
         for generation in range(3):
             member.poll(7, 0.05)
             again(store, topic, 40 * (generation + 2))

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 from e2e.cleaning import BY_HAND, await_durable, await_runs, least_offsets
-from e2e.harness import LONG, StoreProcess
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -27,6 +26,7 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
+from support.harness import LONG, StoreProcess
 
 from silomq import Admin, Consumer, GroupConsumer, IllegalMessage, MessageView, Producer
 from silomq.store.names import RETRY_PREFIX
@@ -92,7 +92,7 @@ class Groups(RuleBasedStateMachine):
                 self.store.path,
                 self.name_of(group),
                 self.topic,
-                start="first",
+                start="earliest",
                 auto_ack=False,
                 max_reconsume_times=MOST_TRIES,
             )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from e2e.grouping import QUEUES, drain, send
-from e2e.harness import StoreProcess, eventually
+from support.harness import StoreProcess, eventually
 
 from silomq import Admin, Consumer, GroupConsumer, StoreClosed
 

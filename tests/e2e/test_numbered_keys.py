@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from e2e.harness import StoreProcess, eventually
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.harness import StoreProcess, eventually
 
 from silomq import Consumer, Producer
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from crash.checking import Sent, check_index, check_messages, check_twins
 from crash.producers import Producers
-from e2e.harness import StoreProcess, eventually
+from support.harness import StoreProcess, eventually
 
 from silomq import Consumer, Producer
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
-from e2e.harness import StoreProcess, eventually
+from support.harness import StoreProcess, eventually
 
 from silomq import Admin, Consumer, Producer
 from silomq.actors.flush import FAR_BYTES, FAR_ENTRIES
-from silomq.store import progress
-from silomq.store.disk import Folder
+from silomq.store.disk.files import Folder
+from silomq.store.recovery import durable_progress
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,7 +30,7 @@ LARGE: dict[str, Any] = {
 def recorded(store: StoreProcess) -> int:
     """Up to where the progress record says that all is durable."""
     with Folder.open(store.path / "silomq") as ours:
-        found = progress.read(ours)
+        found = durable_progress.read(ours)
     return found["dispatched"] if found else 0
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from crash.checking import await_dispatch, log_records
 from e2e.cleaning import BY_HAND, await_cleaned, await_durable, fill, queues_are_clean
-from e2e.harness import StoreProcess, eventually
+from support.harness import StoreProcess, eventually
 
 from silomq import (
     Admin,
@@ -20,8 +20,8 @@ from silomq import (
     Producer,
     StoreReader,
 )
-from silomq.store.filters import sql_filter, tag_filter
-from silomq.store.javahash import tags_code
+from silomq.store.filters.tags import sql_filter, tag_filter
+from silomq.store.record.javahash import tags_code
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -153,7 +153,7 @@ def test_cleaned_front(tmp_path: Path) -> None:
         with pytest.raises(MessageNotFound, match="was removed"):
             reader.look_at(old.physical_offset)
         with pytest.raises(MessageNotFound, match="was removed"):
-            reader.by_message_id(old.offset_message_id)
+            reader.by_offset_message_id(old.offset_message_id)
         with pytest.raises(IllegalQuery, match=f"offsets {least} to {end - 1} .older"):
             reader.at("alpha", 0, 0)
         assert reader.by_unique_key("alpha", key) == []
@@ -214,8 +214,8 @@ def test_look_ups(store: StoreProcess, reader: StoreReader) -> None:
     for record in records[:200:7]:
         for found in (
             reader.look_at(record.physical_offset),
-            reader.by_message_id(record.message_id),
-            reader.by_message_id(record.message_id.lower()),
+            reader.by_offset_message_id(record.offset_message_id),
+            reader.by_offset_message_id(record.offset_message_id.lower()),
             reader.at("orders", record.queue_id, record.queue_offset),
             *reader.by_unique_key("orders", record.uniq_key or ""),
         ):
@@ -249,7 +249,7 @@ def test_bad_questions(store: StoreProcess, reader: StoreReader) -> None:
     last = log_records(store)[-1]
     future = int(time.time() * 1000) + 60_000
     end = reader.max_physical_offset()
-    other_host = "0A000001" + last.message_id[8:]
+    other_host = "0A000001" + last.offset_message_id[8:]
     questions: list[tuple[Any, tuple[Any, ...], str]] = [
         (reader.get_message, ("nowhere", 0, 0), "topic 'nowhere' does not exist"),
         (reader.get_message, ("../x\n", 0, 0), "does not exist"),
@@ -266,9 +266,9 @@ def test_bad_questions(store: StoreProcess, reader: StoreReader) -> None:
         (reader.look_at, (-1,), "physical_offset -1"),
         (reader.look_at, (end,), f"ends at {end}"),
         (reader.look_at, (2**70,), "physical_offset"),
-        (reader.by_message_id, ("",), "32 or 56 hex digits"),
-        (reader.by_message_id, ("x" * 32,), "32 or 56 hex digits"),
-        (reader.by_message_id, ("F" * 32,), "port"),
+        (reader.by_offset_message_id, ("",), "32 or 56 hex digits"),
+        (reader.by_offset_message_id, ("x" * 32,), "32 or 56 hex digits"),
+        (reader.by_offset_message_id, ("F" * 32,), "port"),
         (reader.by_unique_key, ("orders", ""), "empty key"),
         (reader.by_unique_key, ("nowhere", "k"), "does not exist"),
         (reader.by_key, ("orders", ""), "empty key"),
@@ -294,7 +294,7 @@ def test_bad_questions(store: StoreProcess, reader: StoreReader) -> None:
     with pytest.raises(MessageNotFound, match="no message begins"):
         reader.look_at(last.physical_offset + 1)
     with pytest.raises(MessageNotFound, match=r"names a message of 10\.0\.0\.1"):
-        reader.by_message_id(other_host)
+        reader.by_offset_message_id(other_host)
 
 
 def test_what_rocketmq_answers_of_unknown_queues(reader: StoreReader) -> None:

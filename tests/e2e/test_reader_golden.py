@@ -8,27 +8,26 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from e2e.harness import StoreProcess
-from unit.store import golden
-from unit.tools import stores
+from support import golden_stores, offline_stores
+from support.harness import StoreProcess
 
 from silomq import IllegalQuery, StoreReader
-from silomq.store import delay_offsets
-from silomq.store.dispatching import DELAY_LEVELS
+from silomq.store.config import delay_offsets
+from silomq.store.dispatch.dispatcher import DELAY_LEVELS
 from silomq.store.names import SCHEDULE_TOPIC
-from silomq.store.properties import UNIQ_KEY, index_keys
-from silomq.store.record import TRANSACTION_ROLLBACK
-from silomq.tools.manifest import KeyQuery, TimeQuery, manifest
-from silomq.tools.view import StoreView
+from silomq.store.record.format import TRANSACTION_ROLLBACK
+from silomq.store.record.properties import UNIQ_KEY, index_keys
+from silomq.tools.rocketmq.manifest import KeyQuery, TimeQuery, manifest
+from silomq.tools.rocketmq.view import StoreView
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 SETTINGS: dict[str, Any] = {
-    "mapped_file_size_commit_log": golden.LOG_FILE_SIZE,
-    "mapped_file_size_consume_queue": golden.QUEUE_FILE_SIZE,
-    "max_hash_slot_num": golden.INDEX_SLOTS,
-    "max_index_num": golden.INDEX_ENTRIES,
+    "mapped_file_size_commit_log": golden_stores.LOG_FILE_SIZE,
+    "mapped_file_size_consume_queue": golden_stores.QUEUE_FILE_SIZE,
+    "max_hash_slot_num": golden_stores.INDEX_SLOTS,
+    "max_index_num": golden_stores.INDEX_ENTRIES,
     "max_message_size": 16384,
 }
 
@@ -39,7 +38,7 @@ class Served:
     and the first message that its index knows.
     """
 
-    store: golden.Golden
+    store: golden_stores.Golden
     reader: StoreReader
     lines: list[dict[str, Any]]
     indexed_from: int
@@ -48,7 +47,7 @@ class Served:
         return [line for line in self.lines if line["kind"] == kind]
 
 
-def hold_back_delayed(store: golden.Golden) -> None:
+def hold_back_delayed(store: golden_stores.Golden) -> None:
     """Says that all delayed messages were delivered: to deliver them would change the store."""
     ends = [0] * len(DELAY_LEVELS)
     for line in store.of("queue"):
@@ -59,11 +58,11 @@ def hold_back_delayed(store: golden.Golden) -> None:
     delay_offsets.save(folder / delay_offsets.FILE_NAME, ends, 0, 1)
 
 
-@pytest.fixture(scope="module", params=golden.NAMES)
+@pytest.fixture(scope="module", params=golden_stores.NAMES)
 def served(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Served]:
-    found = stores.unpack(request.param, tmp_path_factory.mktemp("golden"))
+    found = offline_stores.unpack(request.param, tmp_path_factory.mktemp("golden"))
     hold_back_delayed(found)
     times = [TimeQuery(x["topic"], x["queueId"], x["ts"]) for x in found.of("time")]
     names = ("topic", "key", "maxNum", "begin", "end")
@@ -71,7 +70,7 @@ def served(
     process = StoreProcess(found.path, **SETTINGS)
     with process:
         pass  # dispatches what a crash left: not from where RocketMQ would begin
-    view = StoreView(found.path, stores.settings())
+    view = StoreView(found.path, offline_stores.settings())
     lines = [json.loads(line) for line in manifest(view, times, keys)]
     indexed_from = view.index.files[0].begin_offset
     view.close()
@@ -114,7 +113,7 @@ def test_get_message_gives_every_message(served: Served) -> None:
 
 def test_messages_by_their_ids(served: Served) -> None:
     for message in served.of("msg")[::7]:
-        found = served.reader.by_message_id(message["msgId"])
+        found = served.reader.by_offset_message_id(message["msgId"])
         assert found.physical_offset == message["commitLogOffset"]
         assert found.properties == message["properties"]
 

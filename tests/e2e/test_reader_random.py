@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from crash.checking import await_dispatch, log_records
-from e2e.harness import StoreProcess
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support.harness import StoreProcess
 
 from silomq import Message, Producer, StoreReader
-from silomq.store.properties import index_keys
+from silomq.store.record.properties import index_keys
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from silomq.store.record import Record
+    from silomq.store.record.format import Record
 
 #: An index file holds 49 keys in 7 chains: several files, long chains, and keys of one hash.
 SMALL_INDEX: dict[str, Any] = {"max_hash_slot_num": 7, "max_index_num": 50}

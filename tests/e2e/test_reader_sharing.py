@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from e2e.cleaning import BY_HAND, await_durable, await_runs
-from e2e.harness import StoreProcess, eventually
+from support.harness import StoreProcess, eventually
 
 from silomq import Admin, Consumer, MessageView, Producer, StoreReader
 

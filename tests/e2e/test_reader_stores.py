@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from crash.checking import await_dispatch
-from e2e.harness import StoreProcess, eventually
+from support.harness import StoreProcess, eventually
 
 from silomq import Corrupt, IllegalQuery, Message, Producer, StoreClosed, StoreReader
 
@@ -91,7 +91,7 @@ def test_without_an_index(tmp_path: Path) -> None:
             sent = producer.send("t", b"x", keys="k")
         await_dispatch(store)
         with StoreReader(store.path) as reader:
-            assert reader.by_message_id(sent.offset_message_id).body == b"x"
+            assert reader.by_offset_message_id(sent.offset_message_id).body == b"x"
             with pytest.raises(IllegalQuery, match="message_index_enable"):
                 reader.by_key("t", "k")
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
-from e2e.harness import PYTHON, SMALL, WAIT_S, StoreProcess, eventually, lives
+from support.harness import PYTHON, SMALL, WAIT_S, StoreProcess, eventually, lives
 
 from silomq import Consumer, Producer, StoreClosed
 from silomq.shm import segments

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from crash.checking import Sent, check_index, check_messages, check_twins
 from crash.producers import Producers
-from e2e.harness import LONG, StoreProcess, eventually, kill_now, lives
+from support.harness import LONG, StoreProcess, eventually, kill_now, lives
 
 from silomq import Producer
 

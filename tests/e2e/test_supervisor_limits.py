@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from crash.checking import Ack, Sent, await_dispatch, body_of, check_index, check_messages
 from e2e import disks
-from e2e.harness import LONG, PYTHON, StoreProcess, eventually
+from support.harness import LONG, PYTHON, StoreProcess, eventually
 
 from silomq import Admin, Consumer, IllegalMessage, Producer, PutMessageStatus
 

@@ -10,7 +10,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from e2e.harness import PYTHON, StoreProcess, eventually, tries_within
+from support.harness import PYTHON, StoreProcess, eventually, tries_within
 
 from silomq import Consumer, Producer
 from silomq.shm.control import ACTORS

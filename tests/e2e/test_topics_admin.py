@@ -8,13 +8,13 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from e2e.harness import StoreProcess, eventually, lives
+from support.harness import StoreProcess, eventually, lives
 
 from silomq import Admin, Consumer, Producer, StoreError
-from silomq.store.deletions import FILE_NAME
 from silomq.store.errors import IllegalMessage
-from silomq.tools.files import read_settings
-from silomq.tools.verify import verify
+from silomq.store.topics.deletions import FILE_NAME
+from silomq.tools.raw.files import read_settings
+from silomq.tools.verify.verify import verify
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from e2e.harness import SMALL
+from support.harness import SMALL
 
-from silomq.store import checkpoint
-from silomq.store.disk import Folder
-from silomq.store.index import ENTRY_SIZE, HEADER, HEADER_SIZE, SLOT_SIZE
-from silomq.store.javahash import index_key_hash
+from silomq.store.disk.files import Folder
+from silomq.store.index.file import ENTRY_SIZE, HEADER, HEADER_SIZE, SLOT_SIZE
+from silomq.store.record.javahash import index_key_hash
+from silomq.store.recovery import checkpoint
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

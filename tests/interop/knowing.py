@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 from crash.checking import await_dispatch, read_topic
 from interop.sending import Sent, message_of
 
-from silomq.store.javahash import java_string_hash
+from silomq.store.record.javahash import java_string_hash
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-    from e2e.harness import StoreProcess
     from interop.rocketmq import Said
+    from support.harness import StoreProcess
 
 OUR_HOST = "127.0.0.1:10911"
 SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 from e2e.delayed import collect
-from e2e.harness import SMALL, StoreProcess
 from interop.rocketmq import RELEASES, RocketMQ, require
+from support.harness import SMALL, StoreProcess
 
 from silomq import Consumer, Producer
-from silomq.client.retry import send_back
-from silomq.store import delay_offsets
-from silomq.store.dispatching import DELAY_LEVELS
+from silomq.client.groups.retry import send_back
+from silomq.store.config import delay_offsets
+from silomq.store.dispatch.dispatcher import DELAY_LEVELS
 
 LEVELS = "SCHEDULE_TOPIC_XXXX"
 

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from e2e.harness import LONG, PYTHON, SMALL, StoreProcess, eventually
 from interop.indexes import check_index_files, put_again_by_rocketmq
 from interop.knowing import (
     Known,
@@ -27,9 +26,10 @@ from interop.knowing import (
 )
 from interop.lookups import check_keys, check_times, write_queries
 from interop.rocketmq import RELEASES, RocketMQ, Said, require
+from support.harness import LONG, PYTHON, SMALL, StoreProcess, eventually
 
-from silomq.store.consumequeue import ENTRY_SIZE
-from silomq.store.paths import file_name
+from silomq.store.consumequeue.queue import ENTRY_SIZE
+from silomq.store.disk.paths import file_name
 
 SENDING = Path(__file__).with_name("sending.py")
 PRODUCERS = 2

@@ -8,22 +8,22 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from power.recorder import SETTINGS, body_of, keys_of
-from unit.store.twins import twin_dispatch, twin_index, walk
+from support.twins import twin_dispatch, twin_index, walk
 
 from silomq.conf import settings as conf
 from silomq.shm.control import SIZE, Control
-from silomq.store.paths import StoreFolders
-from silomq.store.startup import bring_back, check_layout
-from silomq.store.table import Plan, TopicTable
-from silomq.store.tails import BOOT
+from silomq.store.disk.paths import StoreFolders
+from silomq.store.recovery.power_cut import BOOT
+from silomq.store.recovery.startup import bring_back, check_layout
+from silomq.store.topics.topic_table import Plan, TopicTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
     from silomq.conf.settings import Settings
-    from silomq.store.record import Record
-    from silomq.store.startup import Report
+    from silomq.store.record.format import Record
+    from silomq.store.recovery.startup import Report
 
 
 @dataclass

@@ -8,10 +8,10 @@ import threading
 import time
 from typing import TYPE_CHECKING, Self
 
-from e2e.harness import StoreProcess
+from support.harness import StoreProcess
 
 from silomq import Message, Producer
-from silomq.store.recording import Event, Recorder, files_below
+from silomq.store.disk.recording import Event, Recorder, files_below
 
 if TYPE_CHECKING:
     from pathlib import Path

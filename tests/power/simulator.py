@@ -1,9 +1,9 @@
 """A disk as a power cut finds it: what is durable, what may be, and images of both.
 
-Built from the events of a recording (`silomq.store.recording`), which name every operation in its
-order. The disk promises what POSIX does and no more: a file's bytes and size after a sync of the
-file, an entry after a sync of its folder, all of both after syncfs. Whatever else was written by
-the time of the cut is there or is not, page by page and entry by entry.
+Built from the events of a recording (`silomq.store.disk.recording`), which name every operation in
+its order. The disk promises what POSIX does and no more: a file's bytes and size after a sync of
+the file, an entry after a sync of its folder, all of both after syncfs. Whatever else was written
+by the time of the cut is there or is not, page by page and entry by entry.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Self
 
 import msgspec
 
-from silomq.store.recording import EVENTS, PAGE, Event
+from silomq.store.disk.recording import EVENTS, PAGE, Event
 
 if TYPE_CHECKING:
     import random

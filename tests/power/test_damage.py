@@ -10,17 +10,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pytest
-from e2e.harness import LONG
 from power.judge import Started, start
 from power.recorder import TOPICS, body_of, keys_of, small_store
+from support.harness import LONG
 
 from silomq import Message, Producer
-from silomq.client.received import MessageView
-from silomq.store.consumequeue import QueueFiles
+from silomq.client.consuming.message_view import MessageView
+from silomq.store.commitlog.log_reader import LogReader
+from silomq.store.consumequeue.queue import QueueFiles
+from silomq.store.consumequeue.queue_reader import QueueReader
+from silomq.store.disk.paths import StoreFolders
+from silomq.store.disk.recording import files_below
 from silomq.store.errors import StoreError
-from silomq.store.paths import StoreFolders
-from silomq.store.reading import LogReader, QueueReader
-from silomq.store.recording import files_below
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING
 
 import pytest
 from crash.checking import check_twins, read_topic
-from e2e.harness import LONG
 from power.judge import Said, check, start
 from power.recorder import TOPICS, Recorded, body_of, small_store
 from power.simulator import FOLDER, Disk, events
+from support.harness import LONG
 
 from silomq import Producer
 from silomq.store.errors import StoreError
-from silomq.store.tails import BOOT
+from silomq.store.recovery.power_cut import BOOT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from e2e.harness import StoreProcess
+    from support.harness import StoreProcess
 
 MODES = ("SYNC_FLUSH", "ASYNC_FLUSH")
 MESSAGES = 350  # of each of four producers

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from power.simulator import Disk, events
 
-from silomq.store.recording import PAGE, Recorder
+from silomq.store.disk.recording import PAGE, Recorder
 
 if TYPE_CHECKING:
     from pathlib import Path

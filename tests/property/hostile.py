@@ -7,10 +7,10 @@ import zlib
 from typing import TYPE_CHECKING
 
 import crc32c
-from unit.kernel.rig import LONG_TOPIC, Batch, Rig, RingProducer, make_frame, random_message
+from support.append_rig import LONG_TOPIC, Batch, Rig, RingProducer, make_frame, random_message
 
 from silomq.shm.ring import DATA, FRAME, RING
-from silomq.store.record import encode_blank
+from silomq.store.record.format import encode_blank
 
 if TYPE_CHECKING:
     import random

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 from property.hostile import GRANTED, MUTATIONS, reseal
-from unit.kernel.rig import Batch, Result, Rig, RingProducer, random_batch
+from support.append_rig import Batch, Result, Rig, RingProducer, random_batch
+from support.record_check import check_record
 
 from silomq.shm.ring import DATA
-from silomq.store import _scan as scan
-from silomq.store.properties import trailing_crc
-from silomq.store.record import Record, decode_record
-from silomq.store.record_check import check_record
+from silomq.store.commitlog import _scan as scan
+from silomq.store.record.format import Record, decode_record
+from silomq.store.record.properties import trailing_crc
 from silomq.store.status import PutMessageStatus
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """A real local session with two cores and a small heap."""
-    from silomq.pipeline.session import QUICK, session
+    from silomq.pipeline.spark.session import QUICK, session
 
     found = session(
         "silomq tests",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from e2e.harness import StoreProcess, eventually
+from support.harness import StoreProcess, eventually
 
 from silomq import Admin, Producer
-from silomq.tools.files import read_settings
+from silomq.tools.raw.files import read_settings
 
 if TYPE_CHECKING:
     from pathlib import Path

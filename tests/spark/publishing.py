@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from silomq import Consumer, IllegalMessage
-from silomq.pipeline.sink_ledger import make_staging, staging_of
-from silomq.pipeline.sink_publish import Target, publish
-from silomq.pipeline.sink_rows import SCHEMA, STAGED
+from silomq.pipeline.sink.ledger import make_staging, staging_of
+from silomq.pipeline.sink.publish import Target, publish
+from silomq.pipeline.sink.rows import SCHEMA, STAGED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from e2e.harness import StoreProcess
+    from support.harness import StoreProcess
 
 TOPIC = "published"
 

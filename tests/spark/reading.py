@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from silomq.pipeline import snapshot
-from silomq.pipeline.source_columns import COLUMNS, kernel_columns
-from silomq.pipeline.source_options import Options, parse
-from silomq.pipeline.source_plan import ANYTHING, Pushed, plan
-from silomq.pipeline.source_read import Damage, Part, Rules, Work, read
+from silomq.pipeline.source import snapshot
+from silomq.pipeline.source.columns import COLUMNS, kernel_columns
+from silomq.pipeline.source.options import Options, parse
+from silomq.pipeline.source.part_reader import Damage, Part, Rules, Work, read
+from silomq.pipeline.source.plan import ANYTHING, Pushed, plan
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from silomq.pipeline.session import QUICK, session
+from silomq.pipeline.spark.session import QUICK, session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

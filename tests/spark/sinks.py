@@ -6,13 +6,13 @@ import json
 import os
 from typing import TYPE_CHECKING
 
-from e2e.harness import eventually
 from spark.publishing import TOPIC, bodies_in
+from support.harness import eventually
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from e2e.harness import StoreProcess
+    from support.harness import StoreProcess
 
 
 def dispatched(store: StoreProcess, topic: str = TOPIC) -> list[bytes]:

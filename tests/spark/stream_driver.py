@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import sys
 
-from silomq.pipeline.session import QUICK, session
+from silomq.pipeline.spark.session import QUICK, session
 
 
 def main(store: str, out: str, checkpoint: str, how: str) -> None:

@@ -6,7 +6,7 @@ import hashlib
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from unit.store import golden
+from support import golden_stores
 
 from silomq.store.names import SCHEDULE_TOPIC
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-@pytest.fixture(scope="module", params=golden.NAMES)
+@pytest.fixture(scope="module", params=golden_stores.NAMES)
 def store(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> golden.Golden:
-    return golden.unpack(request.param, tmp_path_factory.mktemp("golden"))
+) -> golden_stores.Golden:
+    return golden_stores.unpack(request.param, tmp_path_factory.mktemp("golden"))
 
 
 def said(row: Any, path: str) -> dict[str, Any]:
@@ -49,7 +49,7 @@ def said(row: Any, path: str) -> dict[str, Any]:
     }
 
 
-def expected(store: golden.Golden) -> list[dict[str, Any]]:
+def expected(store: golden_stores.Golden) -> list[dict[str, Any]]:
     names = ("preparedTransactionOffset", "keys", "kind", "msgId", "recordSha256", "cq", "inCq")
     return [
         {k: v for k, v in line.items() if k not in (*names, "propertiesRawHex")}
@@ -63,12 +63,12 @@ def rows(frame: DataFrame, path: Path) -> list[dict[str, Any]]:
     return sorted(found, key=lambda row: int(row["commitLogOffset"]))
 
 
-def test_all_of_a_store(spark: SparkSession, store: golden.Golden) -> None:
+def test_all_of_a_store(spark: SparkSession, store: golden_stores.Golden) -> None:
     frame = spark.read.format("silomq").option("includeDelayed", "true").load(str(store.path))
     assert rows(frame, store.path) == expected(store)
 
 
-def test_topics_and_queues(spark: SparkSession, store: golden.Golden) -> None:
+def test_topics_and_queues(spark: SparkSession, store: golden_stores.Golden) -> None:
     read = spark.read.format("silomq").option("verifyCrc", "true")
     some = expected(store)
     chosen = sorted({row["topic"] for row in some} - {SCHEDULE_TOPIC})[:2]
@@ -89,7 +89,7 @@ def test_topics_and_queues(spark: SparkSession, store: golden.Golden) -> None:
 
 
 def test_filters_are_pushed_down_and_change_nothing(
-    spark: SparkSession, store: golden.Golden
+    spark: SparkSession, store: golden_stores.Golden
 ) -> None:
     frame = spark.read.format("silomq").option("includeDelayed", "true").load(str(store.path))
     some = expected(store)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from silomq.bench.rows import Plan
-from silomq.bench.spark_memory import measure
+from silomq.bench.spark.memory import measure
 
 if TYPE_CHECKING:
     from pathlib import Path

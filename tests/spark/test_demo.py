@@ -15,10 +15,10 @@ pytest.importorskip("pyspark")
 from e2e.running import PYTHON, assert_nothing_left
 from rich.console import Console
 
-from silomq.cli.demo_processes import DemoFailed
-from silomq.cli.demo_spark import Delays, compare, from_csv
-from silomq.cli.flights import FLIGHTS, airlines, data_folder
-from silomq.pipeline.session import QUICK
+from silomq.cli.demo.flights import FLIGHTS, airlines, data_folder
+from silomq.cli.demo.processes import DemoFailed
+from silomq.cli.demo.spark import Delays, compare, from_csv
+from silomq.pipeline.spark.session import QUICK
 
 if TYPE_CHECKING:
     from pathlib import Path

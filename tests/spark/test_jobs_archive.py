@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 from spark import job_stores
-from unit.tools import stores as golden_stores
+from support import offline_stores as golden_stores
 
 from silomq import Consumer
 from silomq.pipeline.jobs.archive import MANIFEST, archive, restore, verify
 from silomq.pipeline.jobs.filesystems import Place
 from silomq.pipeline.jobs.rebuild import rebuild
 from silomq.pipeline.jobs.tasks import explained
-from silomq.tools.files import BadInput
+from silomq.tools.raw.files import BadInput
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 from spark import job_stores
-from unit.tools import stores as golden_stores
+from support import offline_stores as golden_stores
 
 from silomq import GroupConsumer
 from silomq.pipeline.jobs.audit import SCHEMA, Audit, audit, write_parquet
 from silomq.pipeline.jobs.reading import messages
-from silomq.tools.verify import verify
+from silomq.tools.verify.verify import verify
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -57,7 +57,7 @@ def test_a_sound_store(spark: SparkSession, tmp_path: Path) -> None:
     with (
         store,
         GroupConsumer(
-            store.path, "readers", {"topic-1": "*"}, start="first", auto_ack=False
+            store.path, "readers", {"topic-1": "*"}, start="earliest", auto_ack=False
         ) as consumer,
     ):
         seen = 0

@@ -7,13 +7,13 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from e2e.harness import StoreProcess
 from e2e.running import sentence, silo
 from spark import job_stores
+from support.harness import StoreProcess
 
-from silomq.cli import sparking
 from silomq.cli.main import main
-from silomq.cli.outcome import Failure
+from silomq.cli.shared.outcome import Failure
+from silomq.cli.spark import common
 from silomq.pipeline.jobs.tasks import explained
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def test_without_spark_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setitem(sys.modules, "pyspark", None)
     with (
         pytest.raises(Failure, match=r"pip install 'silomq\[spark\]'"),
-        sparking.job("stats", "local[1]", ()),
+        common.job("stats", "local[1]", ()),
     ):
         pass
 

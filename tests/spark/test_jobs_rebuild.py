@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from spark import job_stores
-from unit.tools import stores as golden_stores
+from support import offline_stores as golden_stores
 
 from silomq import Consumer, Producer
 from silomq.pipeline.jobs.hashing import index_hashes, java_hashes
 from silomq.pipeline.jobs.rebuild import rebuild
 from silomq.pipeline.jobs.tasks import explained
-from silomq.store.javahash import index_key_hash, java_string_hash
-from silomq.tools.files import BadInput
+from silomq.store.record.javahash import index_key_hash, java_string_hash
+from silomq.tools.raw.files import BadInput
 
 if TYPE_CHECKING:
     from pathlib import Path

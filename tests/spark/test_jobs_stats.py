@@ -9,15 +9,15 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from e2e.harness import StoreProcess
 from spark import job_stores
-from unit.tools import stores as golden_stores
+from support import offline_stores as golden_stores
+from support.harness import StoreProcess
 
 from silomq.pipeline.jobs import report, stats
 from silomq.pipeline.jobs.reading import messages
-from silomq.tools.files import StoreFiles
-from silomq.tools.view import is_queued
-from silomq.tools.walk import Kind, walk_log
+from silomq.tools.raw.files import StoreFiles
+from silomq.tools.raw.walk import Kind, walk_log
+from silomq.tools.rocketmq.view import is_queued
 
 if TYPE_CHECKING:
     from pathlib import Path

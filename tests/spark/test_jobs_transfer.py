@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from e2e.harness import StoreProcess
 from spark import job_stores
+from support.harness import StoreProcess
 
 from silomq import Consumer, Producer
 from silomq.pipeline.jobs import transfer

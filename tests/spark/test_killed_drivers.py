@@ -19,10 +19,10 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from e2e.harness import LONG, StoreProcess
 from spark.publishing import TOPIC, column_in, exactly
 from spark.sink_driver import BATCH
 from spark.sinks import dispatched, rows_of, staged
+from support.harness import LONG, StoreProcess
 
 from silomq import Producer
 

@@ -11,9 +11,9 @@ import pytest
 pytest.importorskip("pyspark")
 
 from e2e.cleaning import BY_HAND, fill
-from e2e.harness import StoreProcess
+from support.harness import StoreProcess
 
-from silomq.pipeline.session import QUICK
+from silomq.pipeline.spark.session import QUICK
 
 if TYPE_CHECKING:
     from pathlib import Path

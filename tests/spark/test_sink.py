@@ -10,9 +10,9 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from e2e.harness import StoreProcess, eventually
 from spark.publishing import bodies_in, exactly
 from spark.sinks import dispatched, rows_of, staged
+from support.harness import StoreProcess, eventually
 
 from silomq import Consumer
 

@@ -12,11 +12,11 @@ import pytest
 
 pytest.importorskip("pyarrow")
 
-from e2e.harness import StoreProcess, eventually
 from spark.publishing import TOPIC, bodies_in, column_in, exactly, publisher, stage
+from support.harness import StoreProcess, eventually
 
 from silomq import Consumer, Producer
-from silomq.pipeline.sink_ledger import (
+from silomq.pipeline.sink.ledger import (
     Begun,
     Ledger,
     SinkBusy,
@@ -25,8 +25,8 @@ from silomq.pipeline.sink_ledger import (
     staged_of,
     staging_of,
 )
-from silomq.pipeline.sink_publish import Target, key_prefix, publish
-from silomq.pipeline.sink_rows import BadRow
+from silomq.pipeline.sink.publish import Target, key_prefix, publish
+from silomq.pipeline.sink.rows import BadRow
 from silomq.store.errors import StoreError
 
 if TYPE_CHECKING:

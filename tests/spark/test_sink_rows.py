@@ -9,7 +9,7 @@ import pytest
 
 pa = pytest.importorskip("pyarrow")
 
-from silomq.pipeline.sink_rows import STAGED, BadRow, Limits, Rows, check_columns  # noqa: E402
+from silomq.pipeline.sink.rows import STAGED, BadRow, Limits, Rows, check_columns  # noqa: E402
 
 LIMITS = Limits.of(1000, 1 << 20, append_crc=True)
 NOW = dt.datetime.now(dt.UTC)

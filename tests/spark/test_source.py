@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 from e2e.cleaning import BY_HAND, fill
-from e2e.harness import StoreProcess
 from spark.reading import places
+from support.harness import StoreProcess
 
-from silomq.pipeline import java
+from silomq.pipeline.spark import java
 
 if TYPE_CHECKING:
     from pathlib import Path

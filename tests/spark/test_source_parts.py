@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from crash.checking import body_of
 from e2e.cleaning import BY_HAND, LOG_FILE, await_cleaned, await_durable, fill, log_files
-from e2e.harness import StoreProcess, eventually
 from spark.reading import options, places, rows, tasks
+from support.harness import StoreProcess, eventually
 
 from silomq import Admin, Producer
-from silomq.pipeline import snapshot
-from silomq.pipeline.snapshot import DataLoss, NotAStore
-from silomq.pipeline.source_options import BadOption, parse
-from silomq.pipeline.source_plan import ANYTHING, Pushed
-from silomq.pipeline.source_read import LogFiles, Work
+from silomq.pipeline.source import snapshot
+from silomq.pipeline.source.options import BadOption, parse
+from silomq.pipeline.source.part_reader import LogFiles, Work
+from silomq.pipeline.source.plan import ANYTHING, Pushed
+from silomq.pipeline.source.snapshot import DataLoss, NotAStore
 from silomq.store.errors import Corrupt
 
 if TYPE_CHECKING:

@@ -15,20 +15,20 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from crash.checking import body_of
 from e2e.cleaning import BY_HAND, await_cleaned, await_durable, fill
-from e2e.harness import LONG, StoreProcess, eventually
 from hypothesis import given
 from hypothesis import strategies as st
+from support.harness import LONG, StoreProcess, eventually
 
 from silomq import Admin, Producer
-from silomq.pipeline.snapshot import DataLoss
-from silomq.pipeline.stream_offsets import from_json, share, to_json
+from silomq.pipeline.source.snapshot import DataLoss
+from silomq.pipeline.source.stream_offsets import from_json, share, to_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyspark.sql import SparkSession
 
-    from silomq.pipeline.stream import SiloStreamReader
+    from silomq.pipeline.source.stream import SiloStreamReader
 
 DRIVER = Path(__file__).with_name("stream_driver.py")
 KILLS = 20
@@ -43,8 +43,8 @@ def store(tmp_path: Path) -> Iterator[StoreProcess]:
 def reader(store: StoreProcess, **options: object) -> SiloStreamReader:
     from pyspark.sql.types import LongType, StructField, StructType
 
-    from silomq.pipeline.source_options import parse
-    from silomq.pipeline.stream import SiloStreamReader
+    from silomq.pipeline.source.options import parse
+    from silomq.pipeline.source.stream import SiloStreamReader
 
     texts = {"path": str(store.path), **{k: str(v) for k, v in options.items()}}
     schema = StructType([StructField(n, LongType()) for n in ("queueOffset", "physicalOffset")])
@@ -59,7 +59,7 @@ def step(source: SiloStreamReader, start: dict[str, Any]) -> tuple[dict[str, Any
     """One micro-batch: the offset behind it, its rows and their bytes."""
     end = source.latestOffset(start, source.getDefaultReadLimit())
     touched, places = 0, []
-    from silomq.pipeline.source_read import Work
+    from silomq.pipeline.source.part_reader import Work
 
     for part in source.partitions(start, end):
         work = Work()

@@ -12,8 +12,6 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = (
     "actors", "bench", "cli", "client", "conf", "pipeline", "shm", "store", "supervisor", "tools",
 )  # fmt: skip
-#: Folders within packages that are packages, too.
-SUBPACKAGES = ("pipeline/jobs",)
 
 
 @functools.cache
@@ -53,3 +51,11 @@ def module_name(path: Path) -> str:
 def project() -> dict[str, Any]:
     """pyproject.toml, parsed."""
     return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+
+
+#: Folders within packages that are packages, too: "store/disk".
+ROOMS = tuple(
+    str(path.parent)
+    for path in sources(".py")
+    if path.name == "__init__.py" and len(path.parts) > 2
+)

@@ -1,15 +1,15 @@
-"""Imports run one way (ARCHITECTURE.md, section 1)."""
+"""Imports run one way: between packages, between the rooms of a package, and between files."""
 
 from __future__ import annotations
 
 import ast
-import re
 import subprocess
 import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from tidy.sources import PACKAGES, ROOT, sources
+from tidy.imports import circles, graph, imported
+from tidy.sources import PACKAGES, ROOMS, ROOT, sources
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,46 +28,81 @@ ALLOWED = {
     "cli": {"conf", "store", "client", "supervisor", "tools", "pipeline", ""},
     "bench": {"conf", "shm", "store", "actors", "supervisor", "client", "cli", "pipeline", ""},
 }
+#: The floors of each package, from the ground up. A room imports from lower floors of its own
+#: package only; "" is what lies in the package's own folder.
+FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
+    "store": (
+        ("",),
+        ("config", "disk", "record"),
+        ("consumequeue", "filters", "groups"),
+        ("topics",),
+        ("commitlog", "delay"),
+        ("index", "reading"),
+        ("dispatch", "retention"),
+        ("recovery",),
+    ),
+    "client": (("",), ("admin", "consuming", "producing"), ("groups", "lookup")),
+    "actors": (("",), ("registry", "schedule")),
+    "tools": (("raw",), ("rocketmq",), ("", "verify")),
+    "pipeline": (("",), ("sink",), ("source",), ("spark",), ("jobs",)),
+    "cli": (("shared",), ("offline", "running"), ("demo", "spark"), ("",)),
+    "bench": (("",), ("spark",)),
+}
 #: A user's process pays for every import: logging (structlog) and the command line are not for it.
 NOT_IN_CLIENTS = ("structlog", "rich", "click", "asyncio")
-_CYTHON_IMPORT = re.compile(r"^\s*(?:from\s+([.\w]+)\s+c?import|c?import\s+([.\w]+))", re.MULTILINE)
 
 
-def _package(path: Path) -> str:
-    return path.parts[0] if len(path.parts) > 1 else ""
+def _package(file: str) -> str:
+    return file.split("/", 1)[0] if "/" in file else ""
 
 
-def _imported(path: Path) -> set[str]:
-    """Modules that a file imports, written absolutely: "silomq.store.ids", "os"."""
-    text = (ROOT / path).read_text(encoding="utf-8")
-    names: list[tuple[int, str]] = []
-    if path.suffix == ".py":
-        for node in ast.walk(ast.parse(text)):
-            if isinstance(node, ast.Import):
-                names += [(0, alias.name) for alias in node.names]
-            elif isinstance(node, ast.ImportFrom):
-                base = f"{node.module}." if node.module else ""
-                names += [(node.level, base + alias.name) for alias in node.names]
-    else:
-        for first, second in _CYTHON_IMPORT.findall(text):
-            name = first or second
-            bare = name.lstrip(".")
-            names.append((len(name) - len(bare), bare))
-    here = ["silomq", *path.parent.parts]
-    return {
-        ".".join([*here[: len(here) - level + 1], name]) if level else name for level, name in names
-    }
+def _room(file: str) -> str:
+    """The room of a file within its package."""
+    return "/".join(file.split("/")[1:-1])
+
+
+def _floor(file: str) -> int:
+    floors = FLOORS[_package(file)]
+    return next(number for number, rooms in enumerate(floors) if _room(file) in rooms)
 
 
 @pytest.mark.parametrize("path", sources(".py", ".pyx", ".pxd", ".pyi"), ids=str)
-def test_imports_run_one_way(path: Path) -> None:
-    package = _package(path)
+def test_imports_between_packages_run_one_way(path: Path) -> None:
+    package = _package(str(path))
     seen = set()
-    for name in _imported(path):
+    for name in imported(path):
         parts = name.split(".")
         if parts[0] == "silomq":
             seen.add(parts[1] if len(parts) > 1 and parts[1] in PACKAGES else "")
     assert seen <= ALLOWED[package] | {package}
+
+
+def test_imports_between_rooms_run_down() -> None:
+    upwards = [
+        (file, other)
+        for file, others in graph().items()
+        for other in others
+        if _package(file) == _package(other) in FLOORS
+        and _room(file) != _room(other)
+        and _floor(file) <= _floor(other)
+    ]
+    assert not upwards
+
+
+def test_circles_are_found() -> None:
+    edges = {"a": ["b"], "b": ["c"], "c": ["b"], "d": ["e"], "e": ["f"], "f": ["d", "a"]}
+    assert circles(edges) == [["b", "c"], ["d", "e", "f"]]
+
+
+def test_every_room_has_one_floor() -> None:
+    rooms = [
+        f"{package}/{room}" if room else package
+        for package, floors in FLOORS.items()
+        for floor in floors
+        for room in floor
+    ]
+    assert len(set(rooms)) == len(rooms)
+    assert {room for room in rooms if "/" in room} == set(ROOMS)
 
 
 @pytest.mark.parametrize("path", sources(".py"), ids=str)

@@ -11,7 +11,7 @@ import zipfile
 from typing import TYPE_CHECKING
 
 import pytest
-from tidy.sources import PACKAGES, ROOT, SUBPACKAGES, files, project
+from tidy.sources import PACKAGES, ROOMS, ROOT, files, project
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -82,7 +82,7 @@ def test_every_compiled_module_names_its_headers() -> None:
 
 def test_every_package_is_listed() -> None:
     listed = project()["tool"]["setuptools"]["packages"]
-    names = sorted((*PACKAGES, *(name.replace("/", ".") for name in SUBPACKAGES)))
+    names = sorted((*PACKAGES, *(name.replace("/", ".") for name in ROOMS)))
     assert listed == ["silomq", *(f"silomq.{name}" for name in names), "pyspark_silomq"]
 
 
@@ -98,7 +98,7 @@ def _package_files() -> set[str]:
         f"silomq/{path}"
         for path in files()
         if (len(path.parts) == 1 and path.name in {"__init__.py", "py.typed"})
-        or (str(path.parent) in {*PACKAGES, *SUBPACKAGES} and path.suffix in {".py", ".pyi"})
+        or (str(path.parent) in {*PACKAGES, *ROOMS} and path.suffix in {".py", ".pyi"})
         or (path.parts[0] == "conf" and path.suffix in {".toml", ".service"})
     }
     return {"silomq/py.typed", "pyspark_silomq/__init__.py", *shipped, *compiled}

@@ -26,9 +26,9 @@ from silomq.conf.settings import (
     load,
     load_with_origins,
 )
-from silomq.store.ids import Host
-from silomq.store.properties import MAX_PROPERTIES_BYTES
-from silomq.store.record import encode_record
+from silomq.store.record.format import encode_record
+from silomq.store.record.ids import Host
+from silomq.store.record.properties import MAX_PROPERTIES_BYTES
 
 #: The sizes of the golden stores (reference/golden): far below RocketMQ's defaults, and legal.
 SMALL = {

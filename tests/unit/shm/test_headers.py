@@ -8,9 +8,12 @@ import pytest
 from tidy.sources import ROOT
 
 from silomq.shm import control, ring
-from silomq.store import index, properties, record, table
-from silomq.store.progress import FIELDS
+from silomq.store.index import file
+from silomq.store.record import format as record_format
+from silomq.store.record import properties
+from silomq.store.recovery.durable_progress import FIELDS
 from silomq.store.status import AckLevel
+from silomq.store.topics import topic_table
 
 Layout = dict[str, tuple[int, int]]
 WIDTHS = {"uint32_t": 4, "int32_t": 4, "uint64_t": 8, "int64_t": 8}
@@ -91,43 +94,47 @@ def test_structs_of_layout_h() -> None:
     assert set(control.PROGRESS) < set(FIELDS)
 
 
-#: Names of store/table.h that are spelled otherwise in the layouts.
+#: Names of store/topics/table.h that are spelled otherwise in the layouts.
 TABLE_NAMES = {
-    "TOPIC_SIZE": table.TOPIC_SIZE,
-    "QUEUE_SIZE": table.QUEUE_SIZE,
-    "QUEUE_ID": table.QUEUE["queue_id"][0],
-    "QUEUE_NAME": table.QUEUE["name_start"][0],
-    "QUEUE_NAME_SIZE": table.QUEUE["name_start"][1],
+    "TOPIC_SIZE": topic_table.TOPIC_SIZE,
+    "QUEUE_SIZE": topic_table.QUEUE_SIZE,
+    "QUEUE_ID": topic_table.QUEUE["queue_id"][0],
+    "QUEUE_NAME": topic_table.QUEUE["name_start"][0],
+    "QUEUE_NAME_SIZE": topic_table.QUEUE["name_start"][1],
 }
 
 
 def test_table_h_is_the_topic_table() -> None:
-    found = enums("store/table.h")
+    found = enums("store/topics/table.h")
     for name, value in found.items():
         if name in TABLE_NAMES:
             assert value == TABLE_NAMES[name], name
             continue
         prefix, _, field = name.partition("_")
-        layout = {"TABLE": table.HEADER, "TOPIC": table.TOPIC, "QUEUE": table.QUEUE}[prefix]
+        layout = {
+            "TABLE": topic_table.HEADER,
+            "TOPIC": topic_table.TOPIC,
+            "QUEUE": topic_table.QUEUE,
+        }[prefix]
         assert value == layout[field.lower()][0], name
     assert {"TABLE_QUEUE_COUNT", "TOPIC_NAME", "QUEUE_NEXT"} <= set(found)
 
 
 def test_index_h_is_the_index() -> None:
-    assert enums("store/index.h") == {
-        "INDEX_HEADER": index.HEADER_SIZE,
-        "INDEX_ENTRY": index.ENTRY_SIZE,
+    assert enums("store/index/index.h") == {
+        "INDEX_HEADER": file.HEADER_SIZE,
+        "INDEX_ENTRY": file.ENTRY_SIZE,
     }
 
 
 def test_record_h_is_the_record() -> None:
-    found = enums("store/record.h")
-    fields = {snake(name): at for name, (at, _) in record.LAYOUT.items()} | {
-        "body_crc": record.LAYOUT["bodyCRC"][0],
-        "fixed": record.MIN_RECORD_BYTES,
-        "magic_v1": record.MAGIC_V1,
-        "magic_v2": record.MAGIC_V2,
-        "magic_end": record.MAGIC_BLANK,
+    found = enums("store/record/record.h")
+    fields = {snake(name): at for name, (at, _) in record_format.LAYOUT.items()} | {
+        "body_crc": record_format.LAYOUT["bodyCRC"][0],
+        "fixed": record_format.MIN_RECORD_BYTES,
+        "magic_v1": record_format.MAGIC_V1,
+        "magic_v2": record_format.MAGIC_V2,
+        "magic_end": record_format.MAGIC_BLANK,
         # Answers of silo_parse_record.
         "ok": 0,
         "end_of_file": 1,
@@ -138,13 +145,13 @@ def test_record_h_is_the_record() -> None:
         "sector": 512,
     }
     others = {
-        "END_OF_FILE_SIZE": record.BLANK_BYTES,
+        "END_OF_FILE_SIZE": record_format.BLANK_BYTES,
         "CRC_PROPERTY_SIZE": properties.CRC_PAIR_BYTES,
-        "FLAG_TRANSACTION": record.SYS_TRANSACTION,
-        "FLAG_PREPARED": record.TRANSACTION_PREPARED,
-        "FLAG_ROLLBACK": record.TRANSACTION_ROLLBACK,
-        "FLAG_BORN_V6": record.SYS_BORN_V6,
-        "FLAG_STORE_V6": record.SYS_STORE_V6,
+        "FLAG_TRANSACTION": record_format.SYS_TRANSACTION,
+        "FLAG_PREPARED": record_format.TRANSACTION_PREPARED,
+        "FLAG_ROLLBACK": record_format.TRANSACTION_ROLLBACK,
+        "FLAG_BORN_V6": record_format.SYS_BORN_V6,
+        "FLAG_STORE_V6": record_format.SYS_STORE_V6,
     }
     for name, value in found.items():
         if name in others:
@@ -154,13 +161,13 @@ def test_record_h_is_the_record() -> None:
             assert value == fields[name.removeprefix("RECORD_").lower()], name
 
 
-@pytest.mark.parametrize("path", ["shm/layout.h", "store/table.h", "store/record.h"])
+@pytest.mark.parametrize("path", ["shm/layout.h", "store/topics/table.h", "store/record/record.h"])
 def test_every_constant_is_looked_at(path: str) -> None:
     assert len(enums(path)) >= 15
 
 
 def test_the_ack_levels_in_the_compiled_client_are_those_of_the_store() -> None:
-    text = (ROOT / "client/_future.pxd").read_text(encoding="utf-8")
+    text = (ROOT / "client/producing/_future.pxd").read_text(encoding="utf-8")
     found = {
         name: int(value) for name, value in re.findall(r"^    ([A-Z]+) = (\d+)", text, re.MULTILINE)
     }

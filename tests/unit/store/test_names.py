@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from unit.store.strategies import NAME_CHARACTERS, TOPICS
+from support.strategies import NAME_CHARACTERS, TOPICS
 
 from silomq.store import names
 from silomq.store.errors import IllegalMessage

@@ -6,27 +6,26 @@ import shutil
 from typing import TYPE_CHECKING
 
 import pytest
-from unit.store import golden
-from unit.tools import stores
+from support import golden_stores, offline_stores
 
 from silomq.tools import dump
-from silomq.tools.files import BadInput, StoreFiles
+from silomq.tools.raw.files import BadInput, StoreFiles
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> golden.Golden:
-    return stores.unpack("normal", tmp_path)
+def store(tmp_path: Path) -> golden_stores.Golden:
+    return offline_stores.unpack("normal", tmp_path)
 
 
-def files(store: golden.Golden) -> StoreFiles:
-    return StoreFiles(store.path, stores.settings())
+def files(store: golden_stores.Golden) -> StoreFiles:
+    return StoreFiles(store.path, offline_stores.settings())
 
 
-def test_every_piece_of_the_log(store: golden.Golden) -> None:
-    before = stores.state(store.path)
+def test_every_piece_of_the_log(store: golden_stores.Golden) -> None:
+    before = offline_stores.state(store.path)
     pieces = list(dump.dump_commitlog(files(store)))
     records = [p for p in pieces if p["kind"] == "record"]
     assert [p["offset"] for p in records] == [m["commitLogOffset"] for m in store.of("msg")]
@@ -34,10 +33,10 @@ def test_every_piece_of_the_log(store: golden.Golden) -> None:
     assert blanks == [(b["commitLogOffset"], b["size"]) for b in store.of("blank")]
     assert [p["kind"] for p in pieces[-1:]] == ["tail"]
     assert not any("wrong" in p for p in records)
-    assert stores.state(store.path) == before
+    assert offline_stores.state(store.path) == before
 
 
-def test_ranges(store: golden.Golden) -> None:
+def test_ranges(store: golden_stores.Golden) -> None:
     offsets = [m["commitLogOffset"] for m in store.of("msg")]
     pieces = list(dump.dump_commitlog(files(store), offsets[10], 3))
     assert [p["offset"] for p in pieces] == offsets[10:13]
@@ -46,7 +45,7 @@ def test_ranges(store: golden.Golden) -> None:
     assert piece["offset"] == offsets[11]
 
 
-def test_damage_in_the_log(store: golden.Golden) -> None:
+def test_damage_in_the_log(store: golden_stores.Golden) -> None:
     a, b, c = [m["commitLogOffset"] for m in store.of("msg")][5:8]
     file = store.path / "commitlog" / f"{0:020d}"
     data = bytearray(file.read_bytes())
@@ -63,7 +62,7 @@ def test_damage_in_the_log(store: golden.Golden) -> None:
         dump.dump_record(files(store), b)
 
 
-def test_one_record(store: golden.Golden) -> None:
+def test_one_record(store: golden_stores.Golden) -> None:
     message = store.of("msg")[7]
     found = dump.dump_record(files(store), message["commitLogOffset"])
     same = ("topic", "queueId", "queueOffset", "msgId", "bornHost", "storeHost", "properties")
@@ -72,7 +71,7 @@ def test_one_record(store: golden.Golden) -> None:
         dump.dump_record(files(store), 1 << 40)
 
 
-def test_every_queue_entry(store: golden.Golden) -> None:
+def test_every_queue_entry(store: golden_stores.Golden) -> None:
     pieces = list(dump.dump_queues(files(store)))
     found = {
         (p["topic"], p["queueId"], p["queueOffset"]): (p["offset"], p["size"], p["tagsCode"])
@@ -89,7 +88,7 @@ def test_every_queue_entry(store: golden.Golden) -> None:
         list(dump.dump_queues(files(store), "nobody"))
 
 
-def test_a_hole_in_a_queue(store: golden.Golden) -> None:
+def test_a_hole_in_a_queue(store: golden_stores.Golden) -> None:
     file = store.path / "consumequeue" / "a" / "7" / f"{0:020d}"
     data = bytearray(file.read_bytes())
     data[200:260] = bytes(60)
@@ -99,7 +98,7 @@ def test_a_hole_in_a_queue(store: golden.Golden) -> None:
     assert "empty" in pieces[1]["wrong"]
 
 
-def test_index_and_checkpoint(store: golden.Golden) -> None:
+def test_index_and_checkpoint(store: golden_stores.Golden) -> None:
     heads = list(dump.dump_index(files(store), count=0))
     assert [p["indexCount"] for p in heads] == [2000] * 4 + [242]
     entries = [p for p in dump.dump_index(files(store)) if p["kind"] == "entry"]
@@ -115,7 +114,7 @@ def test_index_and_checkpoint(store: golden.Golden) -> None:
 
 def test_bare_store(tmp_path: Path) -> None:
     (tmp_path / "store" / "commitlog").mkdir(parents=True)
-    bare = StoreFiles(tmp_path / "store", stores.settings())
+    bare = StoreFiles(tmp_path / "store", offline_stores.settings())
     assert list(dump.dump_commitlog(bare)) == []
     assert list(dump.dump_queues(bare)) == []
     shutil.rmtree(tmp_path / "store")

@@ -7,39 +7,38 @@ import shutil
 from pathlib import Path
 
 import pytest
-from unit.store import golden
-from unit.tools import stores
+from support import golden_stores, offline_stores
 
-from silomq.tools.files import BadInput, StoreFiles
-from silomq.tools.manifest import KeyQuery, manifest
+from silomq.tools.raw.files import BadInput, StoreFiles
 from silomq.tools.repair import apply, plan_rebuild, plan_truncate
-from silomq.tools.verify import verify
-from silomq.tools.view import StoreView
+from silomq.tools.rocketmq.manifest import KeyQuery, manifest
+from silomq.tools.rocketmq.view import StoreView
+from silomq.tools.verify.verify import verify
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> golden.Golden:
-    return stores.unpack("normal", tmp_path)
+def store(tmp_path: Path) -> golden_stores.Golden:
+    return offline_stores.unpack("normal", tmp_path)
 
 
-def files(store: golden.Golden) -> StoreFiles:
-    return StoreFiles(store.path, stores.settings())
+def files(store: golden_stores.Golden) -> StoreFiles:
+    return StoreFiles(store.path, offline_stores.settings())
 
 
 def lines(path: Path, keys: list[KeyQuery], kinds: tuple[str, ...]) -> list[str]:
-    view = StoreView(path, stores.settings())
+    view = StoreView(path, offline_stores.settings())
     return [x for x in manifest(view, (), keys) if json.loads(x)["kind"] in kinds]
 
 
-def repair(store: golden.Golden, truncate_at: int | None = None) -> Path:
+def repair(store: golden_stores.Golden, truncate_at: int | None = None) -> Path:
     found = files(store)
     steps = plan_rebuild(found) if truncate_at is None else plan_truncate(found, truncate_at)
-    return Path(apply(str(store.path), stores.settings(), steps))
+    return Path(apply(str(store.path), offline_stores.settings(), steps))
 
 
 @pytest.mark.parametrize("name", ["normal", "crashed"])
 def test_rebuilt_is_what_it_was(name: str, tmp_path: Path) -> None:
-    store = stores.unpack(name, tmp_path)
+    store = offline_stores.unpack(name, tmp_path)
     keys = [
         KeyQuery(k["topic"], k["key"], 64, 0, 1 << 62)
         for k in store.of("key")
@@ -47,64 +46,64 @@ def test_rebuilt_is_what_it_was(name: str, tmp_path: Path) -> None:
     ]
     kinds = ("blank", "queue", "msg", "key")
     before = lines(store.path, keys, kinds)
-    old = stores.state(store.path / "consumequeue")
+    old = offline_stores.state(store.path / "consumequeue")
     kept = repair(store)
     assert lines(store.path, keys, kinds) == before
-    assert verify(store.path, stores.settings()).findings == []
-    assert stores.state(kept / "consumequeue") == old
+    assert verify(store.path, offline_stores.settings()).findings == []
+    assert offline_stores.state(kept / "consumequeue") == old
     if name == "normal":
-        new = stores.state(store.path / "consumequeue")
+        new = offline_stores.state(store.path / "consumequeue")
         assert {n: digest for n, (_, digest) in new.items()} == {
             n: digest for n, (_, digest) in old.items()
         }
 
 
 def test_rebuilding_brings_lost_queues_back(tmp_path: Path) -> None:
-    store = stores.unpack("preblank", tmp_path)
+    store = offline_stores.unpack("preblank", tmp_path)
     repair(store)
-    report = verify(store.path, stores.settings())
+    report = verify(store.path, offline_stores.settings())
     assert report.findings == []
     assert report.counts["queue entries"] == sum(m["inCq"] for m in store.of("msg"))
 
 
-def test_a_plan_changes_nothing(store: golden.Golden) -> None:
-    before = stores.state(store.path)
+def test_a_plan_changes_nothing(store: golden_stores.Golden) -> None:
+    before = offline_stores.state(store.path)
     plan_rebuild(files(store))
     steps = plan_truncate(files(store), store.of("msg")[2000]["commitLogOffset"])
     assert any("zero commitlog" in step.what for step in steps)
-    assert stores.state(store.path) == before
+    assert offline_stores.state(store.path) == before
 
 
 @pytest.mark.parametrize("number", [1, 2000, 4067])
-def test_truncate(store: golden.Golden, number: int) -> None:
+def test_truncate(store: golden_stores.Golden, number: int) -> None:
     end = store.of("msg")[number]["commitLogOffset"]
     before = {f.name: f.read_bytes() for f in (store.path / "commitlog").iterdir()}
     kept = repair(store, end)
-    report = verify(store.path, stores.settings())
+    report = verify(store.path, offline_stores.settings())
     assert report.findings == []
     assert report.counts["records"] == number
-    assert StoreView(store.path, stores.settings()).log.end == end
+    assert StoreView(store.path, offline_stores.settings()).log.end == end
     for name, data in before.items():
         now = store.path / "commitlog" / name
         saved = kept / "commitlog" / name
         assert (saved if saved.exists() else now).read_bytes() == data
 
 
-def test_damage_is_cut_off_or_refused(store: golden.Golden) -> None:
+def test_damage_is_cut_off_or_refused(store: golden_stores.Golden) -> None:
     offset = store.of("msg")[2000]["commitLogOffset"]
-    base = offset // golden.LOG_FILE_SIZE * golden.LOG_FILE_SIZE
+    base = offset // golden_stores.LOG_FILE_SIZE * golden_stores.LOG_FILE_SIZE
     file = store.path / "commitlog" / f"{base:020d}"
     data = bytearray(file.read_bytes())
     data[offset - base + 4] ^= 0xFF
     file.write_bytes(data)
-    before = stores.state(store.path)
+    before = offline_stores.state(store.path)
     with pytest.raises(BadInput, match=f"--truncate-at {offset}"):
         plan_rebuild(files(store))
     with pytest.raises(BadInput, match="no record begins"):
         plan_truncate(files(store), offset + 1)
     with pytest.raises(BadInput, match="holds no offset"):
         plan_truncate(files(store), 1 << 40)
-    assert stores.state(store.path) == before
+    assert offline_stores.state(store.path) == before
     repair(store, offset)
-    assert verify(store.path, stores.settings()).findings == []
+    assert verify(store.path, offline_stores.settings()).findings == []
     shutil.rmtree(store.path)

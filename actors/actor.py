@@ -1,0 +1,170 @@
+"""What all actors share: life cycle, heartbeat, signals. What an actor does is in its own file.
+
+An actor is forked by the supervisor and inherits what the supervisor holds (`World`). It dies with
+its parent, stops on SIGTERM once its `run` returns, and dumps its stack to stderr on SIGUSR1.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import faulthandler
+import os
+import signal
+import socket
+import sys
+import time
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import Any, ClassVar
+
+import posix_ipc
+import setproctitle
+
+from ..conf.logging import get_logger
+from ..conf.settings import Settings
+from ..shm._memory import Mapping
+from ..shm.control import ACTORS, Control
+from ..shm.pool import Pool
+from ..store.commitlog.log import CommitLog, disk_full
+from ..store.disk.paths import StoreFolders
+from ..store.topics.topic_table import TopicTable
+
+TICK_S = 1.0
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+# The exit status of a process that found no disk space, also of the whole store.
+STORAGE_FULL = 6
+# The number of the session through which delayed messages are delivered; clients' are clock times.
+SCHEDULE_SESSION = 1
+# Sessions beside the clients': their indexes come behind those of `max_sessions`.
+OWN_SESSIONS = 1
+_PR_SET_PDEATHSIG = 1
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+@dataclass
+class Session:
+    """A client's session as the supervisor holds it: descriptors that outlive any actor.
+
+    `ring` and `bell` are -1 for a session that only reads, `connection` for the store's own one.
+    `closing` says that the client is gone.
+    """
+
+    number: int
+    index: int
+    ring: int
+    capacity: int
+    bell: int
+    connection: int
+    closing: bool = False
+
+
+@dataclass
+class World:
+    """What a store's processes have in common. Made by the supervisor before it forks the first
+    actor.
+    """
+
+    settings: Settings
+    store_name: str
+    store_id: int
+    control_memory: Mapping
+    table_memory: Mapping
+    folders: StoreFolders
+    allocate_semaphore: posix_ipc.Semaphore
+    gates: dict[str, posix_ipc.Semaphore]
+    listener: socket.socket
+    append_mail: tuple[socket.socket, socket.socket]  # (supervisor's end, append's end)
+    registry_mail: tuple[socket.socket, socket.socket]
+    sessions: dict[int, Session] = field(default_factory=dict)
+    report: dict[str, object] = field(default_factory=dict)
+    supervisor: int = field(default_factory=os.getpid)  # process number
+
+    def __post_init__(self) -> None:
+        self.control = Control(self.control_memory)
+        self.table = TopicTable(self.table_memory)
+        settings = self.settings
+        self.log = CommitLog(self.folders, settings.mapped_file_size_commit_log)
+        self.pool: Pool | None = None
+        if settings.transient_store_pool_enable:
+            size = settings.mapped_file_size_commit_log
+            self.pool = Pool(self.store_id, settings.transient_store_pool_size, size)
+
+
+class Actor:
+    """One process. Subclasses give `name` and `run`, and may give `setup` and `teardown`."""
+
+    name: ClassVar[str]
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.settings = world.settings
+        self.control = world.control
+        self.stopping = False
+        self._beat = self.control.beat_word(ACTORS.index(self.name))
+        self.logger: Any = get_logger()
+
+    def setup(self) -> None:
+        """Takes over what the predecessor left. When it returns the actor counts as ready."""
+
+    def run(self) -> None:
+        """Works until `stopping`; then finishes what must be finished, and returns."""
+        raise NotImplementedError
+
+    def teardown(self) -> None:
+        """After `run`, however it ended but for a kill."""
+
+    def beat(self) -> None:
+        """Says that the actor is alive: at least once a second."""
+        self._beat.store(time.monotonic_ns())
+
+    def _pass_gate(self) -> None:
+        """Waits for this process's turn to start."""
+        while not self.stopping:
+            self.beat()
+            with contextlib.suppress(posix_ipc.BusyError, posix_ipc.SignalError):
+                self.world.gates[self.name].acquire(TICK_S)
+                return
+
+    def _on_term(self, _number: int, _frame: FrameType | None) -> None:
+        self.stopping = True
+
+    def live(self, ready_fd: int) -> int:
+        """The whole life of the process; its exit status."""
+        die_with_parent(self.world.supervisor)
+        setproctitle.setproctitle(f"silomq[{self.world.store_name}] {self.name}")
+        signal.signal(signal.SIGTERM, self._on_term)
+        # A wait that Python resumes after a signal is ended through this descriptor instead.
+        self.signal_fd, wakeup = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.set_wakeup_fd(wakeup, warn_on_full_buffer=False)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
+        faulthandler.register(signal.SIGUSR1)
+        try:
+            self.beat()
+            self._pass_gate()
+            self.setup()
+            os.write(ready_fd, b"1")
+            os.close(ready_fd)
+            self.run()
+        except Exception as error:
+            if isinstance(error, OSError) and disk_full(error):
+                self.logger.critical("no disk space", error=str(error))
+                return STORAGE_FULL
+            self.logger.critical(
+                "actor failed", error=f"{type(error).__name__}: {error}", exc_info=True
+            )
+            return 1
+        finally:
+            self.teardown()
+        return 0
+
+
+def die_with_parent(parent: int) -> None:
+    """Asks the kernel to kill this process when its parent, the process `parent`, dies; ends it if
+    that has happened before, or it would go on alone, beside the store's next processes.
+    """
+    if _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG) failed")
+    if os.getppid() != parent:
+        sys.exit(1)

@@ -1,0 +1,1 @@
+"""The registry: sessions, topics, consumer groups."""

@@ -1,0 +1,46 @@
+"""How consumer groups consume: RocketMQ's `config/subscriptionGroup.json`. Part of the registry."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from ...store.config import offsets
+from ...store.config.offsets import GroupConfig
+from ...store.disk.files import Folder
+
+
+class GroupConfigs:
+    """The groups' settings by name, and the file that keeps them. Raises Corrupt when the file and
+    its backup cannot be read.
+    """
+
+    def __init__(self, folder: Folder, logger: Any) -> None:
+        self.path = os.path.join(folder.path, offsets.GROUPS_FILE)
+        self.known, problems = offsets.load_groups(self.path)
+        for problem in problems:
+            logger.error("consumer groups", problem=problem)
+
+    def get(self, group: str) -> GroupConfig:
+        """How a group consumes; RocketMQ's defaults are noted for one that is new."""
+        found = self.known.get(group)
+        if found is None:
+            found = self.known[group] = GroupConfig(group)
+            self._save()
+        return found
+
+    def forget(self, group: str) -> None:
+        if self.known.pop(group, None) is not None:
+            self._save()
+
+    def __contains__(self, group: str) -> bool:
+        return group in self.known
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.known)
+
+    def _save(self) -> None:
+        self.known.data_version = self.known.data_version.next(int(time.time() * 1000))
+        offsets.save_groups(self.path, self.known)

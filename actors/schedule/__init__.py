@@ -1,0 +1,1 @@
+"""schedule: delivers delayed messages when they are due."""

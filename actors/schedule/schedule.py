@@ -1,0 +1,364 @@
+"""schedule: delivers delayed messages into their topics when they are due.
+
+Reads the queues of SCHEDULE_TOPIC_XXXX (one a delay level, entries in the order of their due times)
+and of rmq_sys_wheel_timer (any time; `store/delay/timers.py`), and puts what is due through a ring
+of its own, which the supervisor holds as any session's. The only writer of `silomq/schedule`, of
+`silomq/timer/`, of `schedule_floor` and of `config/delayOffset.json`.
+
+The order: a frame is published; its answer is read; a timer's entry is marked; the progress is
+published. A successor waits until append has answered every frame, then looks for deliveries in the
+log behind what the progress knows (`store/delay/delays.py`): a message that is found is not sent
+again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from dataclasses import dataclass
+
+from ...shm._memory import Mapping
+from ...shm._words import Word, fault, wait_any
+from ...shm.ring import DATA
+from ...shm.ringwriter import RingWriter
+from ...store.commitlog.log_reader import LogReader
+from ...store.consumequeue.queue import QueueFiles
+from ...store.delay import delays
+from ...store.delay.timers import Timers, Waiting
+from ...store.delay.waiting_queue import DelayedQueue
+from ...store.dispatch.dispatcher import DELAY_LEVELS
+from ...store.errors import Corrupt, IllegalMessage, StoreError
+from ...store.names import SCHEDULE_TOPIC, TIMER_TOPIC
+from ...store.record.format import Record, decode_record
+from ...store.record.ids import Host
+from ...store.status import PutMessageStatus
+from ..actor import SCHEDULE_SESSION, TICK_S, Actor
+from .state import State
+from .topics import NoTopic, find_slot
+
+_BATCH = 256
+_IN_FLIGHT = 1024
+_RESEND_MS = 100
+_PARK_MS = 1000
+_DRAIN_S = 2.0
+_TIMER = -1  # in place of a level
+# A store time that is so much ahead of the clock was given out before the clock was set back.
+_CLOCK_SLACK_MS = 1000
+# Append reads the clock when a batch begins, which may have been before the frame came: no store
+# time may be earlier than what was asked for.
+_BATCH_MS = 2
+_FOR_EVER = (PutMessageStatus.MESSAGE_ILLEGAL, PutMessageStatus.PROPERTIES_SIZE_EXCEEDED)
+
+
+@dataclass(slots=True)
+class Item:
+    """A message on its way: `level` from 0 on or _TIMER, `at` and `end` of its frame in the ring.
+
+    `at` is -1 for one that needs no frame; then `offset` is where it was found in the log, if so.
+    """
+
+    level: int
+    queue_offset: int
+    waiting: Waiting | None
+    record: bytes = b""
+    body: tuple[int, int] = (0, 0)
+    slot: int = -1
+    at: int = -1
+    end: int = 0
+    offset: int = -1
+
+
+class Schedule(Actor):
+    """Delivers until the store stops."""
+
+    name = "schedule"
+
+    def setup(self) -> None:
+        settings, world = self.settings, self.world
+        self.started = False
+        session = world.sessions[SCHEDULE_SESSION]
+        memory = Mapping(session.ring, 0, DATA + session.capacity)
+        self.ring = RingWriter(
+            memory, session.capacity, session.bell, self.control.word("append_asleep")
+        )
+        self.store_host = Host.parse(f"{settings.store_host}:{settings.store_port}")
+        self.queues = QueueFiles(
+            world.folders.consume_queue, settings.mapped_file_size_consume_queue
+        )
+        self.log = LogReader(world.folders.commit_log, settings.mapped_file_size_commit_log)
+        self.timers = Timers(world.folders.ours)
+        self.topics = self.control.word("topics")
+        self.levels: list[DelayedQueue] = []
+        self.timer_queue: DelayedQueue | None = None
+        self.in_flight: deque[Item] = deque()
+        self.failed: list[Item] = []
+        self.resend_at = 0
+        self.parked: dict[int, int] = {}
+        self._await_answers()
+        if self.stopping:
+            return
+        self._open_queues()
+        self.state = State(world, self.control, self.timers, self.logger, self._beat_now)
+        self.state.take_over(self.levels, self.timer_queue)
+        for queue, following in zip(self.levels, self.state.progress.next, strict=False):
+            queue.cursor = following
+        self.state.note_floor(self.levels, self.timer_queue)
+        self.started = True
+
+    def _beat_now(self) -> bool:
+        self.beat()
+        return self.stopping
+
+    def _await_answers(self) -> None:
+        """A predecessor's frames: append answers them all, also one that has just been replaced.
+        With a pool, what they became must be in the files.
+        """
+        while not self.stopping and (seen := self.ring.tail.load()) < self.ring.head:
+            self.beat()
+            self._check_ring()
+            self.ring.ring_bell()
+            self.ring.tail.wait(seen, 0.1)
+        self.ring.reaped = self.ring.head
+        if self.world.pool is not None:
+            wrote, committed = self.control.load("wrote"), self.control.word("committed")
+            while not self.stopping and (seen := committed.load()) < wrote:
+                self.beat()
+                committed.wait(seen, 0.1)
+
+    def _check_ring(self) -> None:
+        if self.ring.closed.load():
+            raise StoreError("append has closed the ring of delayed messages")
+
+    def _open_queues(self) -> None:
+        """The two topics are made when the first message comes; then their queues are opened."""
+        table = self.world.table
+        if not self.levels and (topic := table.find(SCHEDULE_TOPIC)) is not None:
+            self.levels = [
+                DelayedQueue(self.queues, table, self.control, SCHEDULE_TOPIC, queue_id, slot)
+                for queue_id, slot in enumerate(topic.slots[: delays.LEVELS])
+            ]
+        if self.timer_queue is None and (topic := table.find(TIMER_TOPIC)) is not None:
+            self.timer_queue = DelayedQueue(
+                self.queues, table, self.control, TIMER_TOPIC, 0, topic.slots[0]
+            )
+
+    # -- the loop
+
+    def run(self) -> None:
+        while self.started and not self.stopping:
+            self.beat()
+            words: list[Word] = [self.topics, self.ring.tail]
+            topics = self.topics.load()
+            if not self.levels or self.timer_queue is None:
+                self._open_queues()
+            words += [queue.arrival for queue in self.levels]
+            words += [self.timer_queue.arrival] if self.timer_queue is not None else []
+            seen = [topics, *(word.load() for word in words[1:])]  # SYNC: arrival observe
+            wake_ms = self._turn()
+            patience = min(TICK_S, max(0.0, wake_ms / 1000 - time.time()))
+            wait_any(words, seen, patience)
+        deadline = time.monotonic() + _DRAIN_S
+        while self.in_flight and time.monotonic() < deadline:
+            self.beat()
+            seen_tail = self.ring.tail.load()
+            if not self._reap():
+                self.ring.tail.wait(seen_tail, 0.1)
+        if self.started:
+            self.state.publish(in_flight=bool(self.in_flight), failed=bool(self.failed))
+            self.state.save_at_stop()
+
+    def _turn(self) -> float:
+        """Everything that is due now; when (epoch ms) there is more to do."""
+        self._check_ring()
+        self._reap()
+        now = int(time.time() * 1000) - _BATCH_MS
+        wake = [now + 1000 * TICK_S]
+        if self.failed:
+            self._resend(now)
+            wake.append(self.resend_at)
+        else:
+            wake += [self._deliver_level(level, now) for level in range(len(self.levels))]
+            wake += [self._enter_timers(now), self._deliver_timers(now)]
+        self._reap()
+        self.state.publish(in_flight=bool(self.in_flight), failed=bool(self.failed))
+        self.state.tick(self.levels, self.timer_queue, now)
+        return min(wake) + _BATCH_MS
+
+    def _deliver_level(self, level: int, now: int) -> float:
+        """Sends what is due of a level; when to look again. Time alone brings no room in the ring:
+        its tail's move does.
+        """
+        queue = self.levels[level]
+        parked = self.parked.get(level, 0)
+        if parked > now:
+            return parked
+        for _ in range(_BATCH):
+            entry = queue.peek()
+            if entry is None:
+                return float("inf")
+            offset, size, due = entry
+            if due > now + DELAY_LEVELS[level] + _CLOCK_SLACK_MS:
+                due = now
+            if due > now:
+                return due
+            if len(self.in_flight) >= _IN_FLIGHT:
+                return float("inf")
+            item = Item(level, queue.cursor, None)
+            try:
+                if not self._send(item, offset, size):
+                    return float("inf")
+            except NoTopic as error:
+                self.logger.error(
+                    "a delay level waits for a topic", level=level + 1, why=str(error)
+                )
+                self.parked[level] = now + _PARK_MS
+                return now + _PARK_MS
+            queue.cursor += 1
+        return now
+
+    def _enter_timers(self, now: int) -> float:
+        """Moves new messages of the timer topic into the files of their minutes, not more at once
+        than delivery can wait for; when to look again.
+        """
+        queue = self.timer_queue
+        if queue is None:
+            return float("inf")
+        queue.cursor = self.state.progress.timer_next
+        entries = queue.following(_BATCH)
+        if not entries:
+            return float("inf")
+        found = []
+        for i, (offset, size, _) in enumerate(entries):
+            record = self._record(offset, size)
+            if record is not None and delays.TIMER_DELETE in record.properties:
+                self.logger.warning("deleting a timer is RocketMQ's alone: ignored", offset=offset)
+            elif record is not None:
+                found.append((delays.due_ms(record), queue.cursor + i, offset, size))
+        self.timers.enter(found, now)
+        fault("schedule:entered")
+        self.state.entered(queue.cursor + len(entries))
+        return now
+
+    def _deliver_timers(self, now: int) -> float:
+        """Sends the timers that are due; when to look again."""
+        timers = self.timers
+        if timers.buckets:
+            timers.look_ahead(now)
+        for _ in range(_BATCH):
+            if not timers.near or timers.near[0].due_ms > now:
+                break
+            if len(self.in_flight) >= _IN_FLIGHT:
+                return float("inf")
+            entry = timers.pop()
+            try:
+                sent = self._send(Item(_TIMER, entry.queue_offset, entry), entry.offset, entry.size)
+            except NoTopic as error:
+                self.logger.error("a timer waits for a topic", why=str(error))
+                timers.put_back(entry._replace(due_ms=now + _PARK_MS))
+                continue
+            if not sent:
+                timers.put_back(entry)
+                return float("inf")
+        following = timers.next_due_ms()
+        return float("inf") if following is None else following
+
+    # -- one message
+
+    def _record(self, offset: int, size: int) -> Record | None:
+        """A waiting message; None, and said, if it is not there any more."""
+        try:
+            return decode_record(self.log.record(offset, size))
+        except (FileNotFoundError, Corrupt) as error:
+            self.logger.error("a delayed message is lost", offset=offset, why=str(error))
+            return None
+
+    def _send(self, item: Item, offset: int, size: int) -> bool:
+        """Puts a message on its way, unless it is delivered already or cannot be; False while the
+        ring has no room. Raises NoTopic when its topic is missing for now.
+        """
+        item.end = self.ring.head
+        record = self._record(offset, size)
+        if record is None:
+            self.in_flight.append(item)
+            return True
+        item.offset = self.state.delivered_at(record)
+        if item.offset >= 0:
+            self.in_flight.append(item)
+            return True
+        why = ""
+        target = delays.destination(record)
+        if target is None:
+            why = "it does not say its topic and queue"
+        else:
+            topic, queue_id = target
+            try:
+                found = find_slot(self.world, topic, queue_id)
+                item.slot = found[0]
+                item.record, item.body = delays.restore(
+                    record,
+                    topic,
+                    found[1],
+                    self.store_host,
+                    record_crc=self.settings.enabled_append_prop_crc,
+                )
+            except IllegalMessage as error:
+                why = str(error)
+        if not why and len(item.record) > self.ring.largest_record:
+            why = f"its record has {len(item.record)} bytes"
+        if why:
+            self.logger.error("a delayed message cannot be delivered", offset=offset, why=why)
+            self.in_flight.append(item)
+            return True
+        return self._put(item)
+
+    def _put(self, item: Item) -> bool:
+        frame = self.ring.put(item.record, item.body, item.slot)
+        if frame is None:
+            return False
+        item.at, item.end = frame
+        self.in_flight.append(item)
+        fault("schedule:put")
+        return True
+
+    def _resend(self, now: int) -> None:
+        """After a refusal that is the whole store's (its disk is full, a sync failed): the refused
+        ones go first, when all that was on its way is answered.
+        """
+        if self.in_flight or now < self.resend_at:
+            return
+        items, self.failed = self.failed, []
+        for i, item in enumerate(items):
+            if not self._put(item):
+                self.failed = items[i:]
+                return
+
+    def _reap(self) -> bool:
+        """Reads the answers there are; whether there were any."""
+        tail = self.ring.tail.load()  # SYNC: ring-tail observe
+        marks: list[tuple[Waiting, int]] = []
+        some = False
+        while self.in_flight and self.in_flight[0].end <= tail:
+            item = self.in_flight.popleft()
+            some = True
+            if item.at >= 0:
+                status, item.offset = self.ring.result(item.at)
+                self.ring.reaped = item.end
+                if status in _FOR_EVER:
+                    self.logger.error("a delayed message was refused", status=status)
+                elif status != PutMessageStatus.PUT_OK:
+                    self.failed.append(item)
+                    self.resend_at = int(time.time() * 1000) + _RESEND_MS
+                    continue
+            if item.waiting is not None:
+                marks.append((item.waiting, max(0, item.offset)))
+            else:
+                self.state.done(item.level, item.queue_offset)
+            if item.offset >= 0:
+                self.state.scanned(item.offset + len(item.record))
+        if marks:
+            fault("schedule:answered")
+            self.timers.mark(marks)
+            fault("schedule:marked")
+        if not self.in_flight:
+            self.ring.reaped = self.ring.head
+        return some

@@ -1,0 +1,60 @@
+"""Where schedule delivers to: the queue of a message, made by the registry if it is not there."""
+
+from __future__ import annotations
+
+import os
+import socket
+
+from ...shm import mail
+from ...store.disk.paths import SOCKET
+from ...store.errors import IllegalMessage
+from ...store.names import RETRY_PREFIX
+from ...store.status import PutMessageStatus
+from ..actor import World
+
+_PATIENCE_S = 2.0
+
+
+class NoTopic(Exception):
+    """The topic of a delayed message cannot be had now; the message says why."""
+
+
+def find_slot(world: World, topic: str, queue_id: int) -> tuple[int, int]:
+    """(slot, queue id) of the queue to deliver to.
+
+    A topic that was removed meanwhile is made again, as a message is worth more than the order to
+    remove its topic. A queue that the topic does not have becomes one that it has. Raises NoTopic,
+    IllegalMessage for a name that is no topic's.
+    """
+    slot = world.table.slot(topic, queue_id)
+    if slot >= 0:
+        return slot, queue_id
+    found = world.table.find(topic)
+    if found is None:
+        _make(world, topic, queue_id)
+        found = world.table.find(topic)
+        if found is None:
+            raise NoTopic(f"the registry made topic {topic}, which is not in the table")
+    queue_id %= len(found.slots)
+    return found.slots[queue_id], queue_id
+
+
+def _make(world: World, topic: str, queue_id: int) -> None:
+    least = 1 if topic.startswith(RETRY_PREFIX) else world.settings.default_topic_queue_nums
+    request = {"id": 1, "do": "create", "topic": topic, "queues": max(least, queue_id + 1)}
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC) as end:
+            end.settimeout(_PATIENCE_S)
+            end.connect(f"/proc/{os.getpid()}/fd/{world.folders.root.fd}/{SOCKET}")
+            mail.send(end, request)
+            answer, fds = mail.receive(end)
+    except (OSError, ValueError) as error:
+        raise NoTopic(f"the registry does not answer: {error}") from error
+    mail.close_all(fds)
+    if answer is None:
+        raise NoTopic("the registry hung up")
+    if not answer.get("ok"):
+        why = f"topic {topic}: {answer.get('why')}"
+        if answer.get("status") == PutMessageStatus.MESSAGE_ILLEGAL.name:
+            raise IllegalMessage(PutMessageStatus.MESSAGE_ILLEGAL, why)
+        raise NoTopic(why)

@@ -1,0 +1,1 @@
+"""`make bench-spark`: Spark over a store beside Spark over Parquet."""

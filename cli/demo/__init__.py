@@ -1,0 +1,1 @@
+"""`make demo`: a tour on real data."""

@@ -1,0 +1,1 @@
+"""Commands that work on the files of a stopped store."""

@@ -1,0 +1,80 @@
+"""`silo repair`: the tool that changes a stopped store, with a copy of all that goes."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+
+from ..shared.common import say
+from ..shared.outcome import Exit, Failure
+from .tooling import bad_input_is_usage, settings_of, store_argument
+
+_EPILOG = """\b
+Examples:
+  silo repair ./store --rebuild
+  silo repair ./store --rebuild --yes
+  silo repair ./store --truncate-at 4096 --yes
+"""
+
+
+@click.command(epilog=_EPILOG, short_help="Mend a stopped store, keeping what goes.")
+@store_argument
+@click.option("--rebuild", is_flag=True, help="Build consume queues and index anew from the log.")
+@click.option(
+    "--truncate-at",
+    type=click.IntRange(min=0),
+    metavar="OFFSET",
+    help="End the log at this address, then build queues and index anew.",
+)
+@click.option("--yes", is_flag=True, help="Do it. Without this, only say what would be done.")
+def repair(
+    store: Path,
+    config_file: Path | None,
+    overrides: tuple[str, ...],
+    *,
+    rebuild: bool,
+    truncate_at: int | None,
+    yes: bool,
+) -> None:
+    """Mend STORE, which must be stopped. What goes is kept below STORE/recovery."""
+    if rebuild == (truncate_at is not None):
+        raise click.UsageError("give either --rebuild or --truncate-at OFFSET")
+    settings = settings_of(config_file, overrides)
+    from ...tools.raw.files import StoreFiles
+    from ...tools.repair import apply, plan_rebuild, plan_truncate
+
+    with bad_input_is_usage():
+        files = StoreFiles(store, settings)
+        steps = plan_rebuild(files) if truncate_at is None else plan_truncate(files, truncate_at)
+        if not yes:
+            for step in steps:
+                say(f"would {step.what}")
+            say("nothing was done; --yes does it")
+            return
+        lock = lock_store(store)
+        try:
+            if StoreFiles(store, settings).log != files.log:
+                raise Failure(Exit.LOCKED, f"{store} was written to just now: try again")
+            files.close()
+            kept = apply(os.fspath(store), settings, steps, lambda step: say(step.what))
+        finally:
+            os.close(lock)
+    say(f"done; what went is kept in {kept}")
+
+
+def lock_store(store: Path) -> int:
+    """The store's lock, so that nobody starts it meanwhile."""
+    from ...store.disk.paths import StoreFolders
+    from ...supervisor.prepare import AlreadyRunning, take_lock
+
+    if not os.access(store, os.W_OK, effective_ids=True):
+        raise Failure(Exit.USAGE, f"{store} is not writable: run as a user who may")
+    folders = StoreFolders(store, create=True)
+    try:
+        return take_lock(folders)
+    except AlreadyRunning as error:
+        raise Failure(Exit.LOCKED, str(error)) from error
+    finally:
+        folders.close()

@@ -1,0 +1,91 @@
+"""`silo verify`: whether everything in a store's files fits together. Never writes."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from ..shared.common import json_option, put_json, put_line, say
+from ..shared.outcome import Exit
+from .tooling import bad_input_is_usage, settings_of, store_argument
+
+_EPILOG = """\b
+Examples:
+  silo verify ./store
+  silo verify ./store --json --set mapped_file_size_commit_log=64MiB
+\b
+Exit status:
+  0    the store is sound
+  1    something is wrong: each finding is a line FILE:OFFSET: WHAT
+  2    the store cannot be checked
+\b
+An offset is an address in the log for commit-log files, a position in the file otherwise.
+Stop the store first: what a running one is writing looks wrong.
+"""
+
+
+@click.command(epilog=_EPILOG, short_help="Check that a store's files fit together.")
+@store_argument
+@click.option(
+    "--workers", type=click.IntRange(min=1), help="Processes.  [default: as many as may run]"
+)
+@json_option
+def verify(
+    store: Path,
+    config_file: Path | None,
+    overrides: tuple[str, ...],
+    workers: int | None,
+    *,
+    as_json: bool,
+) -> int:
+    """Check STORE: every record, queue entry and index entry against each other, checkpoint, JSON.
+
+    Nothing is written. Findings go to stdout, a summary to stderr.
+    """
+    settings = settings_of(config_file, overrides)
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn
+
+    from ...tools.verify.verify import verify as check
+
+    # No thread of its own: the checks fork.
+    bar = Progress(
+        BarColumn(),
+        DownloadColumn(),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        auto_refresh=False,
+        transient=True,
+        disable=not sys.stderr.isatty(),
+    )
+    task = bar.add_task("verify", total=None)
+
+    def show(done: int, total: int) -> None:
+        bar.update(task, completed=done, total=total)
+        bar.refresh()
+
+    with bad_input_is_usage(), bar:
+        report = check(store, settings, workers=workers, on_progress=show)
+    if as_json:
+        put_json(
+            {
+                "sound": report.sound,
+                "findings": [
+                    {"file": f.path, "offset": f.offset, "what": f.what} for f in report.findings
+                ],
+                "counts": dict(report.counts),
+                "notes": report.notes,
+            },
+            indent=2,
+        )
+    else:
+        for finding in report.findings:
+            put_line(str(finding))
+    for note in report.notes:
+        say(f"silo: {note}")
+    counted = ", ".join(f"{count:,} {what}" for what, count in sorted(report.counts.items()))
+    outcome = "sound" if report.sound else f"{len(report.findings):,} findings"
+    say(f"{store}: {outcome} ({counted or 'empty'})")
+    return Exit.OK if report.sound else Exit.FAILED

@@ -1,0 +1,1 @@
+"""Commands that run a store or talk to a running one."""

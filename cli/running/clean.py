@@ -1,0 +1,30 @@
+"""`silo clean`: removes expired files now."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from ...client.admin.admin import Admin
+from ...store.retention.rules import MANUAL_RUNS
+from ..shared.common import say, store_option
+
+_EPILOG = """\b
+Examples:
+  silo clean
+  silo clean --store /var/lib/silomq && silo status --store /var/lib/silomq
+"""
+
+
+@click.command(epilog=_EPILOG, short_help="Remove expired files now.")
+@store_option
+def clean(store: Path) -> None:
+    """Ask a running store to remove expired files now, not at the hour of delete_when.
+
+    Expired are commit-log files that nobody has written to for file_reserved_time_h, and what
+    leads only to them. The file that is written never goes.
+    """
+    with Admin(store) as admin:
+        admin.clean()
+    say(f"asked: expired files go in the next {MANUAL_RUNS} runs, the first of them now")

@@ -1,0 +1,157 @@
+"""`silo groups`, `silo reset-offset`, `silo delete-group`: consumer groups of a running store."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ...client.admin.admin import Admin
+from ...client.lookup.store_reader import StoreReader
+from ..shared.common import json_option, output, put_json, say, store_option
+from .status import plain_table
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from ...client.admin.group_admin import GroupState
+
+_GROUPS_EPILOG = """\b
+Examples:
+  silo groups
+  silo groups readers
+  silo groups readers --json | jq .lag
+"""
+_RESET_EPILOG = """\b
+TO is `earliest`, `latest`, a queue offset, or `@` with a time in epoch ms.
+
+\b
+Examples:
+  silo reset-offset readers orders earliest
+  silo reset-offset readers orders 1200 --queue 3
+  silo reset-offset readers orders @1767225600000
+"""
+
+
+@click.command(epilog=_GROUPS_EPILOG, short_help="Show consumer groups: progress, lag, members.")
+@click.argument("group", required=False)
+@store_option
+@json_option
+def groups(group: str | None, store: Path, *, as_json: bool) -> None:
+    """List the consumer groups, or show the progress of GROUP in each queue and its members.
+
+    Columns are those of `mqadmin consumerProgress`: Broker Offset is the offset that the next
+    message gets, Consumer Offset the group's next message, Diff what lies between.
+    """
+    with Admin(store) as admin:
+        if group is not None:
+            _show(admin.group(group), as_json=as_json)
+            return
+        states = [admin.group(found.name) for found in admin.groups()]
+    if as_json:
+        put_json([_summary(state) for state in states], indent=2)
+        return
+    table = plain_table("", "Group", "Members", "Queues", "Diff", right=(1, 2, 3))
+    for s in states:
+        table.add_row(s.name, f"{len(s.members):,}", f"{len(s.queues):,}", f"{s.lag:,}")
+    _print(table)
+
+
+def _summary(state: GroupState) -> dict[str, Any]:
+    return {
+        "group": state.name,
+        "members": len(state.members),
+        "queues": len(state.queues),
+        "lag": state.lag,
+    }
+
+
+def _show(state: GroupState, *, as_json: bool) -> None:
+    if as_json:
+        queues = [{**dataclasses.asdict(queue), "lag": queue.lag} for queue in state.queues]
+        members = [dataclasses.asdict(member) for member in state.members]
+        put_json({**_summary(state), "queues": queues, "members": members}, indent=2)
+        return
+    columns = ("Topic", "QID", "Broker Offset", "Consumer Offset", "Diff", "Member")
+    table = plain_table(f"Group {state.name}", *columns, right=(1, 2, 3, 4))
+    for q in state.queues:
+        numbers = (f"{number:,}" for number in (q.end, q.offset, q.lag))
+        table.add_row(q.topic, str(q.queue_id), *numbers, _who(q.member))
+    _print(table)
+    print()
+    table = plain_table("Members", "Member", "Model", "Instance", "Queues", right=(3,))
+    for m in state.members:
+        table.add_row(_who(m.session), m.model, m.instance or "-", str(m.queues))
+    _print(table)
+    print(f"\nDiff total: {state.lag:,}")
+
+
+def _who(session: int) -> str:
+    return f"{session:x}" if session else "-"
+
+
+def _print(table: Table) -> None:
+    output().print(table)
+
+
+@click.command("reset-offset", epilog=_RESET_EPILOG, short_help="Put a group elsewhere in a topic.")
+@click.argument("group")
+@click.argument("topic")
+@click.argument("to")
+@click.option("--queue", type=click.IntRange(min=0), help="Only this queue; else all of them.")
+@store_option
+@json_option
+def reset_offset(
+    group: str, topic: str, to: str, queue: int | None, store: Path, *, as_json: bool
+) -> None:
+    """Put the consumer group GROUP at another place of TOPIC.
+
+    Its members, if there are any, give the queues back first and then go on from there. Messages
+    that they have in hand may still be consumed.
+    """
+    with Admin(store) as admin, StoreReader(store) as reader:
+        found = next((t for t in admin.topics() if t.topic == topic), None)
+        if found is None:
+            raise click.UsageError(f"topic {topic} does not exist")
+        queues = range(found.read_queues) if queue is None else (queue,)
+        offsets = {number: _place(reader, topic, number, to) for number in queues}
+        admin.reset_offset(group, topic, offsets)
+    if as_json:
+        put_json({"group": group, "topic": topic, "offsets": offsets})
+    else:
+        for number, offset in offsets.items():
+            say(f"{group} goes on at offset {offset} of queue {number} of {topic}")
+
+
+def _place(reader: StoreReader, topic: str, queue: int, to: str) -> int:
+    if to == "earliest":
+        return reader.min_offset(topic, queue)
+    if to == "latest":
+        return reader.max_offset(topic, queue)
+    number = to.removeprefix("@")
+    if not (number.isascii() and number.isdigit()):
+        why = f"{to!r}: give `earliest`, `latest`, a queue offset, or @ and epoch ms"
+        raise click.UsageError(why)
+    if to != number:
+        return reader.offset_at_time(topic, queue, int(number))
+    return int(number)
+
+
+@click.command("delete-group", short_help="Forget a consumer group that has no members.")
+@click.argument("group")
+@store_option
+@json_option
+def delete_group(group: str, store: Path, *, as_json: bool) -> None:
+    """Forget the consumer group GROUP: where it is in each queue, and how it consumes.
+
+    A group that has members is refused; forgetting one that there is not is no error.
+    """
+    with Admin(store) as admin:
+        known = any(found.name == group for found in admin.groups())
+        admin.delete_group(group)
+    if as_json:
+        put_json({"group": group, "deleted": known})
+    else:
+        say(f"group {group} is forgotten" if known else f"there is no consumer group {group}")

@@ -1,0 +1,130 @@
+"""`silo serve` runs a store; `silo config` shows what it would run with."""
+
+from __future__ import annotations
+
+import sys
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.core import ParameterSource
+
+from ..shared.common import config_option, json_option, put_json, put_line, set_option, store_option
+from ..shared.outcome import Exit, Failure
+
+if TYPE_CHECKING:
+    from ...conf.settings import Settings
+
+_SERVE_EPILOG = """\b
+Examples:
+  silo serve --store /var/lib/silomq
+  silo serve --set flush_disk_type=SYNC_FLUSH --set mapped_file_size_commit_log=256MiB
+  silo serve --config /etc/silomq/silomq.toml
+"""
+_CONFIG_EPILOG = """\b
+Examples:
+  silo config
+  silo config --config /etc/silomq/silomq.toml --json
+  silo config --template toml > silomq.toml
+  silo config --template systemd > silomq.service
+"""
+_TEMPLATES = {"toml": "silomq.toml", "systemd": "silomq.service"}
+
+
+def _settings_options(command: Any) -> Any:
+    for option in (
+        set_option("Change one setting (`silo config` lists them)"),
+        config_option,
+        store_option,
+    ):
+        command = option(command)
+    return command
+
+
+def load_settings(
+    store: Path, config_file: Path | None, overrides: tuple[str, ...]
+) -> tuple[Settings, dict[str, str]]:
+    """The settings of these options, and where each came from. A wrong one ends with status 3."""
+    from ...conf.settings import SettingError, load_with_origins
+
+    chosen = list(overrides)
+    # From the environment or by default, the settings know it themselves, and where it came from.
+    if click.get_current_context().get_parameter_source("store") is ParameterSource.COMMANDLINE:
+        chosen.insert(0, f"store_path={store}")
+    try:
+        return load_with_origins(config_file, overrides=chosen)
+    except SettingError as error:
+        raise Failure(Exit.SETTING, str(error)) from error
+    except OSError as error:
+        why = f"cannot read the settings: {error.strerror} ({error.filename or config_file})"
+        raise Failure(Exit.SETTING, why) from error
+
+
+@click.command(epilog=_SERVE_EPILOG)
+@_settings_options
+def serve(store: Path, config_file: Path | None, overrides: tuple[str, ...]) -> int:
+    """Run the store in DIR until SIGTERM or Ctrl-C.
+
+    The folder is made if it is not there. Log lines go to stderr: readable on a terminal, JSON
+    otherwise.
+    """
+    settings, _ = load_settings(store, config_file, overrides)
+    from ...supervisor import main
+    from ...supervisor.prepare import AlreadyRunning
+
+    try:
+        return main.serve(settings)
+    except AlreadyRunning as error:
+        raise Failure(Exit.LOCKED, str(error)) from error
+
+
+@click.command(epilog=_CONFIG_EPILOG, short_help="Print every setting.")
+@_settings_options
+@click.option(
+    "--template",
+    type=click.Choice(list(_TEMPLATES)),
+    help="Print instead the annotated file of all settings, or the systemd unit.",
+)
+@json_option
+def config(
+    store: Path,
+    config_file: Path | None,
+    overrides: tuple[str, ...],
+    template: str | None,
+    *,
+    as_json: bool,
+) -> None:
+    """Print every setting: its value, where that came from, its unit, range, default and reason.
+
+    Later sources win: defaults, the file, variables SILOMQ_<NAME>, --store and --set.
+    """
+    if template:
+        sys.stdout.buffer.write((files("silomq.conf") / _TEMPLATES[template]).read_bytes())
+        return
+    settings, origins = load_settings(store, config_file, overrides)
+    import msgspec
+
+    from ...conf.schema import kinds
+    from ...conf.settings import describe
+
+    values = msgspec.to_builtins(settings, enc_hook=str)
+    if as_json:
+        put_json(
+            [
+                {
+                    **msgspec.to_builtins(about),
+                    "value": values[about.name],
+                    "origin": origins[about.name],
+                }
+                for about in describe()
+            ],
+            indent=2,
+        )
+        return
+    for about in describe():
+        value = kinds()[about.name].show(getattr(settings, about.name))
+        put_line(f"{about.name} = {value}")
+        put_line(f"    {about.unit}: {about.range}")
+        put_line(f"    default {about.default}, this is from: {origins[about.name]}")
+        put_line(f"    {about.reason}")

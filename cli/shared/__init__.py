@@ -1,0 +1,1 @@
+"""What several commands share: options, how values look, exit statuses."""

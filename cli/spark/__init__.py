@@ -1,0 +1,1 @@
+"""`silo spark`: bulk jobs."""

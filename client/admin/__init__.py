@@ -1,0 +1,1 @@
+"""`Admin`: topics, consumer groups, and the state of a running store."""

@@ -1,0 +1,1 @@
+"""Reading queues: `Consumer`, its cursors, and messages as a consumer gets them."""

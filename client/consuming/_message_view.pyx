@@ -1,0 +1,307 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+"""A message as a consumer gets it, and what makes many of them from the entries of a queue.
+
+A `MessageView` copies nothing until it is asked: it knows where its record lies in a mapped file,
+and takes it apart at the first question. Everything that it reads lies within the record, whatever
+the record's bytes say.
+"""
+
+cimport cython
+from cpython.bytes cimport PyBytes_FromStringAndSize
+from cpython.unicode cimport PyUnicode_DecodeUTF8
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memset
+
+from ...store.errors import Corrupt
+from ...store.record.ids import Host
+from ...store.names import DLQ_PREFIX, RETRY_PREFIX
+from ...store.record.properties import RETRY_TOPIC, decode_properties
+from ...store.record.format import decode_record
+
+cdef extern from "shm/words.h" nogil:
+    uint32_t silo_be32(const uint8_t *p)
+    uint64_t silo_be64(const uint8_t *p)
+
+cdef extern from "store/record/record.h" nogil:
+    ctypedef struct silo_record:
+        const uint8_t *bytes
+        uint32_t total, flags, time_at, body_at, body_length
+        uint32_t topic_at, topic_length, properties_at, properties_length
+    int RECORD_OK, RECORD_QUEUE_ID, RECORD_PHYSICAL_OFFSET, RECORD_BORN_HOST
+    int FLAG_BORN_V6, FLAG_STORE_V6
+    int silo_parse_record(const uint8_t *r, uint64_t left, silo_record *out)
+
+cdef extern from "store/record/properties.h" nogil:
+    ctypedef struct silo_text:
+        const uint8_t *at
+        uint32_t length
+    ctypedef struct silo_properties:
+        silo_text tags, keys, unique_key
+    void silo_find_properties(const uint8_t *p, uint32_t length, silo_properties *out)
+
+cdef extern from "store/consumequeue/entries.h" nogil:
+    ctypedef struct silo_walk:
+        const uint8_t *entries
+        int64_t number, next
+        const int32_t *codes
+        int64_t code_count, base, end, limit, max_bytes, at, size
+    int ENTRY_FOUND, ENTRY_SIZE
+    int silo_next_entry(silo_walk *w)
+
+cdef enum:
+    RECORD_FLAG = 16
+    BORN_TIMESTAMP = 40
+
+# Why `take` ended: all entries were looked at; as many messages or bytes as were asked for; an
+# entry leads to another file of the log; an entry leads to where no record can be.
+ALL, FULL, ELSEWHERE, BAD_ENTRY = range(4)
+
+
+@cython.final
+@cython.no_gc  # leads to a mapping or bytes, and to nothing that could lead back
+cdef class Memory:
+    """Bytes of the log from offset `base` on, in which messages lie: a mapped file, or a copy of
+    one record. `path` is said in errors."""
+
+    cdef const unsigned char[::1] view
+    cdef readonly object source
+    cdef readonly int64_t base
+    cdef readonly int64_t end
+    cdef readonly str path
+
+    def __init__(self, source, int64_t base=0, str path=""):
+        self.view = source
+        self.source = source
+        self.base = base
+        self.end = base + self.view.shape[0]
+        self.path = path
+
+
+@cython.final
+@cython.no_gc  # leads to its Memory only
+@cython.freelist(1024)
+cdef class MessageView:
+    """One message of a queue. Times are epoch ms; `body` is bytes; `properties` hold tags, keys and
+    the rest, and are made anew each time. Text that is not UTF-8 has U+FFFD in its place.
+
+    A message that was read keeps its commit-log file's bytes readable, and on the disk: to keep a
+    message for long, keep a copy (`copy.copy`; a pickled one is a copy as well). A damaged record
+    raises Corrupt from the attribute that is asked for.
+    """
+
+    cdef Memory memory
+    cdef const uint8_t *at
+    cdef uint32_t length
+    cdef readonly int64_t queue_offset
+    cdef silo_record m
+
+    def __init__(self, record, int64_t queue_offset):
+        self.memory = record if type(record) is Memory else Memory(record)
+        if self.memory.view.shape[0] == 0:
+            raise ValueError("a record has bytes")
+        self.at = &self.memory.view[0]
+        self.length = <uint32_t>min(self.memory.view.shape[0], <Py_ssize_t>0xFFFFFFFF)
+        self.queue_offset = queue_offset
+
+    cdef int parse(self) except -1:
+        """Finds the parts of the record, once; they lie within its `length` bytes."""
+        cdef silo_record m
+        if self.m.bytes != NULL:
+            return 0
+        if silo_parse_record(self.at, self.length, &m) != RECORD_OK or m.total != self.length:
+            raise Corrupt(
+                self.memory.path, self.place,
+                f"the {self.length} bytes here, to which queue offset {self.queue_offset} leads, "
+                "are no whole record",
+            )
+        self.m = m
+        return 0
+
+    cdef object host(self, uint32_t at, bint wide):
+        return Host.unpack(PyBytes_FromStringAndSize(<char *>self.at + at, 20 if wide else 8))
+
+    cdef str find(self, int which):
+        cdef silo_properties p
+        cdef silo_text found
+        self.parse()
+        silo_find_properties(self.at + self.m.properties_at, self.m.properties_length, &p)
+        found = p.tags if which == 0 else p.keys if which == 1 else p.unique_key
+        if found.at == NULL:
+            return None
+        return PyUnicode_DecodeUTF8(<char *>found.at, found.length, "replace")
+
+    def check(self):
+        """Raises Corrupt unless the bytes are a whole record of this queue offset whose body passes
+        its BODYCRC. Nothing else looks: reading is as fast as copying.
+        """
+        try:
+            record = decode_record(self.record, 0, check_crc=True)
+        except Corrupt as error:
+            where = self.place + error.offset
+            raise Corrupt(self.memory.path, where, error.why) from None
+        if (record.total_size, record.queue_offset) != (self.length, self.queue_offset):
+            raise Corrupt(
+                self.memory.path,
+                record.physical_offset,
+                f"queue offset {self.queue_offset} of the queue leads to {self.length} bytes,"
+                f" the record has {record.total_size} and queue offset {record.queue_offset}",
+            )
+
+    @property
+    def place(self):
+        """Where in the log the record was found; 0 for one that came as bytes."""
+        return self.memory.base + (self.at - &self.memory.view[0])
+
+    @property
+    def record(self):
+        """The whole record, as it is in the log."""
+        return PyBytes_FromStringAndSize(<char *>self.at, self.length)
+
+    @property
+    def body(self):
+        self.parse()
+        return PyBytes_FromStringAndSize(<char *>self.at + self.m.body_at, self.m.body_length)
+
+    @property
+    def topic(self):
+        self.parse()
+        return PyUnicode_DecodeUTF8(
+            <char *>self.at + self.m.topic_at, self.m.topic_length, "replace"
+        )
+
+    @property
+    def origin_topic(self):
+        """Where it was sent: `topic`, unless it came back or is dead (RETRY_TOPIC)."""
+        cdef str topic = self.topic
+        if topic.startswith((RETRY_PREFIX, DLQ_PREFIX)):
+            return self.properties.get(RETRY_TOPIC, topic)
+        return topic
+
+    @property
+    def properties(self):
+        self.parse()
+        return decode_properties(PyBytes_FromStringAndSize(
+            <char *>self.at + self.m.properties_at, self.m.properties_length), "replace")
+
+    @property
+    def tags(self):
+        return self.find(0)
+
+    @property
+    def keys(self):
+        cdef str text = self.find(1)
+        return [] if text is None else [key for key in text.split(" ") if key]
+
+    @property
+    def message_id(self):
+        """The UNIQ_KEY that the producer gave it."""
+        return self.find(2)
+
+    @property
+    def offset_message_id(self):
+        """The store's host and the physical offset, in hex."""
+        self.parse()
+        cdef bytes host = PyBytes_FromStringAndSize(
+            <char *>self.at + self.m.time_at + 8, self.m.body_at - 24 - self.m.time_at)
+        cdef bytes offset = PyBytes_FromStringAndSize(<char *>self.at + RECORD_PHYSICAL_OFFSET, 8)
+        return (host + offset).hex().upper()
+
+    @property
+    def queue_id(self):
+        self.parse()
+        return <int32_t>silo_be32(self.at + RECORD_QUEUE_ID)
+
+    @property
+    def flag(self):
+        self.parse()
+        return <int32_t>silo_be32(self.at + RECORD_FLAG)
+
+    @property
+    def physical_offset(self):
+        self.parse()
+        return <int64_t>silo_be64(self.at + RECORD_PHYSICAL_OFFSET)
+
+    @property
+    def sys_flag(self):
+        self.parse()
+        return <int32_t>self.m.flags
+
+    @property
+    def born_timestamp(self):
+        self.parse()
+        return <int64_t>silo_be64(self.at + BORN_TIMESTAMP)
+
+    @property
+    def born_host(self):
+        self.parse()
+        return self.host(RECORD_BORN_HOST, self.m.flags & FLAG_BORN_V6)
+
+    @property
+    def store_timestamp(self):
+        self.parse()
+        return <int64_t>silo_be64(self.at + self.m.time_at)
+
+    @property
+    def store_host(self):
+        self.parse()
+        return self.host(self.m.time_at + 8, self.m.flags & FLAG_STORE_V6)
+
+    @property
+    def reconsume_times(self):
+        self.parse()
+        return <int32_t>silo_be32(self.at + self.m.body_at - 16)
+
+    @property
+    def size(self):
+        """Bytes of the whole record."""
+        return self.length
+
+    def __reduce__(self):
+        return MessageView, (self.record, self.queue_offset)
+
+    def __repr__(self):
+        try:
+            return (
+                f"MessageView({self.topic}[{self.queue_id}]@{self.queue_offset}, "
+                f"{self.m.body_length} bytes)"
+            )
+        except Corrupt as error:
+            return f"MessageView(@{self.queue_offset}, {error})"
+
+
+def take(Memory log, const unsigned char[::1] entries not None, int64_t first, int64_t limit,
+         const int32_t[::1] codes, int64_t max_bytes):
+    """Messages of the queue's `entries`, the first of which has queue offset `first`, whose records
+    lie in `log` (None: nothing is open yet).
+
+    At most `limit`; of those whose tags code (low 32 bits, signed) is in `codes` (ascending),
+    unless that is None; their records together at most `max_bytes` bytes, but always one. Returns
+    (messages, entries examined, why it ended: ALL, FULL, ELSEWHERE, BAD_ENTRY), the last two with
+    the next entry not examined.
+    """
+    cdef silo_walk w
+    cdef int why
+    cdef int32_t none = 0
+    cdef MessageView view
+    cdef list found = []
+    memset(&w, 0, sizeof(w))
+    w.number = entries.shape[0] // ENTRY_SIZE
+    w.entries = &entries[0] if w.number else NULL
+    if log is not None:
+        w.base = log.base
+        w.end = log.end
+    if codes is not None:
+        w.code_count = codes.shape[0]
+        w.codes = &codes[0] if w.code_count else &none
+    w.limit = limit
+    w.max_bytes = max_bytes
+    while True:
+        why = silo_next_entry(&w)
+        if why != ENTRY_FOUND:
+            return found, w.next, why
+        view = MessageView.__new__(MessageView)
+        view.memory = log
+        view.at = &log.view[w.at - w.base]
+        view.length = <uint32_t>w.size
+        view.queue_offset = first + w.next - 1
+        found.append(view)

@@ -1,0 +1,145 @@
+"""What `GroupConsumer.poll_arrow` reads: rows of several queues, each by its topic's filter."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ...store.errors import Corrupt
+from ...store.filters.tags import TagFilter
+from ...store.reading._columns import Columns
+from ...store.reading.columns import arrow, mask_of, to_batch
+from ..consuming.cursors import fill_from
+from ..errors import TopicDeleted
+from .assigned_queue import AssignedQueue
+from .subscription import Selection
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Rows [start, stop) of a batch, which came from one queue."""
+
+    held: AssignedQueue
+    selection: Selection
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """What an SQL filter looks at."""
+
+    tags: str | None
+    properties: Mapping[str, str]
+
+
+def next_batch(
+    order: Sequence[AssignedQueue],
+    selections: Mapping[str, Selection],
+    names: tuple[str, ...],
+    limit: int,
+    max_bytes: int,
+) -> tuple[pa.RecordBatch, list[AssignedQueue]]:
+    """(a batch with the columns `names`, the queues it comes from, each of which holds its offset),
+    of the queues in `order`. No rows: nothing that is wanted was there.
+
+    Rows whose tags only share their hash with one that is wanted are dropped, and those that an SQL
+    expression does not want (a look at each row's properties, in Python), and those that were
+    acknowledged before this member had the queue. Raises Corrupt if there are no rows before the
+    damage.
+    """
+    while True:
+        batch, read = _gather(order, selections, names, limit, max_bytes)
+        if batch.num_rows or not read:
+            return batch, read
+        for held in read:
+            held.release()
+
+
+def _gather(
+    order: Sequence[AssignedQueue],
+    selections: Mapping[str, Selection],
+    names: tuple[str, ...],
+    limit: int,
+    max_bytes: int,
+) -> tuple[pa.RecordBatch, list[AssignedQueue]]:
+    needed = _needed(order, selections)
+    filled = Columns(mask_of({*names, *needed}))
+    parts, read = _fill(order, selections, filled, limit, max_bytes)
+    checked = [p for p in parts if p.held.beyond or not p.selection.all]
+    if not checked:
+        return to_batch(filled, names), read
+    batch = to_batch(filled, tuple(dict.fromkeys((*names, *needed))))
+    keep = [True] * batch.num_rows
+    for part in checked:
+        keep[part.start : part.stop] = _wanted(part, batch)
+    if not all(keep):
+        batch = batch.filter(arrow().array(keep, arrow().bool_()))
+    return batch.select(list(names)), read
+
+
+def _needed(order: Sequence[AssignedQueue], selections: Mapping[str, Selection]) -> tuple[str, ...]:
+    """Columns that the filters look at."""
+    found: dict[str, None] = {}
+    for held in order:
+        selection = selections[held.queue[0]]
+        if not selection.all:
+            found["tags" if isinstance(selection.filter, TagFilter) else "properties"] = None
+        if held.beyond:
+            found["queue_offset"] = None
+    return tuple(found)
+
+
+def _fill(
+    order: Sequence[AssignedQueue],
+    selections: Mapping[str, Selection],
+    filled: Columns,
+    limit: int,
+    max_bytes: int,
+) -> tuple[list[_Part], list[AssignedQueue]]:
+    parts: list[_Part] = []
+    read: list[AssignedQueue] = []
+    for held in order:
+        if filled.rows >= limit or filled.bytes >= max_bytes:
+            break
+        selection = selections[held.queue[0]]
+        start, before = filled.rows, held.cursor.next
+        try:
+            fill_from([held.cursor], filled, limit, selection.codes, max_bytes)
+        except TopicDeleted:
+            pass  # the store is about to take the queue back
+        except (Corrupt, FileNotFoundError):
+            if not read:
+                raise
+            break  # it is met again when what was read is handed out
+        if held.cursor.next != before:
+            held.hold(before)
+            read.append(held)
+            parts.append(_Part(held, selection, start, filled.rows))
+    return parts, read
+
+
+def _wanted(part: _Part, batch: pa.RecordBatch) -> list[bool]:
+    """Whether each row of the part is wanted."""
+    count = part.stop - part.start
+    keep = [True] * count
+
+    def values(name: str) -> list[Any]:
+        found: list[Any] = batch.column(name).slice(part.start, count).to_pylist()
+        return found
+
+    if part.held.beyond:
+        keep = [at not in part.held.beyond for at in values("queue_offset")]
+    if part.selection.all:
+        return keep
+    matches = part.selection.filter.matches
+    if isinstance(part.selection.filter, TagFilter):
+        tags = values("tags")
+        wanted = part.selection.filter.tags
+        return [kept and tag in wanted for kept, tag in zip(keep, tags, strict=True)]
+    rows = values("properties")
+    return [k and matches(_Row(None, dict(pairs))) for k, pairs in zip(keep, rows, strict=True)]

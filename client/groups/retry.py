@@ -1,0 +1,81 @@
+"""Sending a message back that a consumer could not process: to its group's retry topic, later and
+later, and in the end to the group's dead letters.
+"""
+
+from __future__ import annotations
+
+from ...store.names import SCHEDULE_TOPIC, validate_group
+from ...store.record.format import encode_record
+from ...store.record.ids import Host
+from ...store.record.properties import (
+    CRC32,
+    DELAY,
+    ORIGIN_MESSAGE_ID,
+    REAL_QID,
+    REAL_TOPIC,
+    RETRY_TOPIC,
+    WAIT,
+    encode_properties,
+)
+from ..consuming.message_view import MessageView
+from ..producing.message_properties import MAX_DELAY_LEVEL, Delayed
+from ..producing.producer import Producer
+from ..producing.send_result import SendResult
+
+#: The first retry comes after this level's 10 s, each later one a level later.
+FIRST_RETRY_LEVEL = 3
+MAX_RECONSUME_TIMES = 16
+
+
+def send_back(
+    producer: Producer,
+    message: MessageView,
+    group: str,
+    *,
+    delay_level: int = 0,
+    max_reconsume_times: int = MAX_RECONSUME_TIMES,
+    timeout: float | None = None,
+) -> SendResult:
+    """Stores `message` again for `group`, as RocketMQ's broker does on CONSUMER_SEND_MSG_BACK.
+
+    It comes back in `%RETRY%group` after `delay_level`, by default 3 + how often it was tried, with
+    its reconsumeTimes one higher. After `max_reconsume_times` tries, or with a negative
+    `delay_level`, it goes to `%DLQ%group` at once. Body, flag, birth, UNIQ_KEY and properties stay;
+    RETRY_TOPIC and ORIGIN_MESSAGE_ID say, however often it is sent back, where it was first.
+
+    Raises as `Producer.send`; IllegalMessage for a name that is no group's.
+    """
+    validate_group(group)
+    dead = delay_level < 0 or message.reconsume_times >= max_reconsume_times
+    properties = dict(message.properties)
+    properties.pop(CRC32, None)
+    properties.setdefault(RETRY_TOPIC, message.topic)
+    properties.setdefault(ORIGIN_MESSAGE_ID, message.offset_message_id)
+    properties[WAIT] = "false"
+    for name in (DELAY, REAL_TOPIC, REAL_QID):
+        properties.pop(name, None)
+    topic = producer.open_retry(group, dead=dead)
+    where: str | Delayed = topic
+    queue_id = 0
+    if not dead:
+        level = min(delay_level or FIRST_RETRY_LEVEL + message.reconsume_times, MAX_DELAY_LEVEL)
+        properties |= {REAL_TOPIC: topic, DELAY: str(level), REAL_QID: "0"}
+        where, queue_id = Delayed(SCHEDULE_TOPIC, topic), level - 1
+    config = producer.config
+    record = encode_record(
+        topic=(topic if dead else SCHEDULE_TOPIC).encode(),
+        body=message.body,
+        properties=encode_properties(properties),
+        queue_id=queue_id,
+        flag=message.flag,
+        sys_flag=message.sys_flag,
+        born_timestamp=message.born_timestamp,
+        born_host=message.born_host,
+        store_host=Host.unpack(config.store_host),
+        reconsume_times=message.reconsume_times + 1,
+        record_crc=config.append_crc,
+        max_message_size=config.max_message_size,
+    )
+    return producer.send_encoded(
+        where, queue_id, record, unique_key=message.message_id, timeout=timeout
+    )

@@ -1,0 +1,1 @@
+"""Sending: `Producer`, the record encoder, and the producer's side of a ring."""

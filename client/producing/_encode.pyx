@@ -1,0 +1,167 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+"""The record encoder: a message in its final form, written where the caller says, with its unique
+key.
+
+What only append can know (queue offset, physical offset, store timestamp) is left zero. The layout
+is `store/record/format.py`'s; the unique key is RocketMQ's (MessageClientIDSetter): address, process,
+a random number, milliseconds, a counter.
+"""
+
+from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t
+from libc.string cimport memcpy, memset
+
+import os
+
+from ...store.errors import IllegalMessage
+from ...store.status import PutMessageStatus
+
+# Two hexadecimal digits for each byte value.
+cdef bytes HEX = "".join(f"{i:02X}" for i in range(256)).encode()
+cdef const char *HEX_DIGITS = HEX
+cdef const char *CRC_PROPERTY = "__CRC32#\x010000000000\x02"
+
+
+cdef class Encoder:
+    """Encodes for one producer. `config` is the store's (`client/session.py`)."""
+
+    def __init__(self, config):
+        self.key_prefix = (config.born_address[:4] + (os.getpid() & 0xFFFF).to_bytes(2, "big")
+                           + os.urandom(4)).hex().upper().encode()
+        assert len(self.key_prefix) == PREFIX
+        memcpy(self.key_text, <const char *>self.key_prefix, PREFIX)
+        self.key_epoch_ms = config.key_epoch_ms
+        self.configure(config)
+
+    def configure(self, config):
+        """Takes over what may differ between two runs of the store."""
+        self.store_host_bytes = config.store_host
+        self.store_host_length = len(config.store_host)
+        memcpy(self.store_host, <const char *><bytes>config.store_host, self.store_host_length)
+        self.born_host_length = len(config.born_host)
+        memcpy(self.born_host, <const char *><bytes>config.born_host, self.born_host_length)
+        self.sys_flag = ((FLAG_BORN_V6 if self.born_host_length == 20 else 0)
+                         | (FLAG_STORE_V6 if self.store_host_length == 20 else 0))
+        self.max_body = config.max_message_size
+        self.append_crc = config.append_crc
+
+    def number_keys(self, bytes prefix, uint64_t first):
+        """From now on unique keys are `prefix` (20 hexadecimal digits) and 12 digits that count
+        from `first`, at least 1."""
+        assert len(prefix) == PREFIX and 0 < first < <uint64_t>1 << 48
+        self.keys_numbered = True
+        self.key_prefix = prefix
+        self.key_time = <uint32_t>((first - 1) >> 16)
+        self.key_counter = <uint16_t>((first - 1) & 0xFFFF)
+        self.key_wrap = 0
+        memcpy(self.key_text, <const char *>prefix, PREFIX)
+        self.fill_time()
+
+    cdef void fill_time(self) noexcept:
+        """The digits of the key that are the time."""
+        cdef int i
+        for i in range(4):
+            memcpy(self.key_text + PREFIX + 2 * i,
+                   HEX_DIGITS + 2 * (self.key_time >> (24 - 8 * i) & 255), 2)
+
+    cdef void refresh_time(self) noexcept:
+        """Now, and the eight digits of a unique key that count ms; neither steps back."""
+        cdef int64_t now = silo_realtime_ms()
+        cdef uint32_t time
+        if now > self.now_ms:
+            self.now_ms = now
+        time = <uint32_t>(self.now_ms - self.key_epoch_ms)
+        if time > self.key_time and not self.keys_numbered:
+            self.key_time = time
+            self.key_wrap = self.key_counter
+            self.fill_time()
+
+    cdef void fill_key(self) noexcept:
+        """The next unique key: prefix, time, counter. When 65,536 keys share one ms, the time is
+        moved on."""
+        self.key_counter += 1
+        if self.key_counter == self.key_wrap:
+            self.key_time += 1
+            self.fill_time()
+        memcpy(self.key_text + PREFIX + 8, HEX_DIGITS + 2 * (self.key_counter >> 8), 2)
+        memcpy(self.key_text + PREFIX + 10, HEX_DIGITS + 2 * (self.key_counter & 255), 2)
+
+    cdef int measure(self, Route route, Parts *m) except -1:
+        """Checks the limits; the record's total length."""
+        cdef Py_ssize_t length = UNIQUE_KEY_PAIR + m.extra_length
+        if m.tags_length:
+            length += m.tags_length + 6
+        if m.keys_length:
+            length += m.keys_length + 6
+        if self.append_crc:
+            length += CRC_PROPERTY_SIZE
+        if m.body_length > self.max_body:
+            raise IllegalMessage(
+                PutMessageStatus.MESSAGE_ILLEGAL,
+                f"the body has {m.body_length} bytes, the store takes {self.max_body} "
+                "(max_message_size)",
+            )
+        if length > MAX_PROPERTIES:
+            raise IllegalMessage(
+                PutMessageStatus.PROPERTIES_SIZE_EXCEEDED,
+                f"the properties take {length} bytes, RocketMQ's records hold {MAX_PROPERTIES}",
+            )
+        m.properties_length = <uint32_t>length
+        m.total = <uint32_t>(RECORD_FIXED - 16 + self.born_host_length + self.store_host_length
+                             + route.wide + m.body_length + route.name_length + length)
+        return 0
+
+    cdef uint8_t *encode(self, uint8_t *r, Route route, uint32_t queue_id, const Parts *m) noexcept:
+        """Writes one record at `r`; what append fills in (offsets, store time) is zero. Returns its
+        end."""
+        cdef uint8_t *p = r
+        silo_put32(p, m.total)
+        silo_put32(p + 4, RECORD_MAGIC_V2 if route.wide else RECORD_MAGIC_V1)
+        silo_put32(p + 8, silo_crc32(0, m.body, m.body_length) & 0x7FFFFFFF)
+        silo_put32(p + 12, queue_id)
+        silo_put32(p + 16, m.flag)
+        memset(p + 20, 0, 16)
+        silo_put32(p + 36, self.sys_flag)
+        silo_put64(p + 40, m.born if m.born >= 0 else self.now_ms)
+        p += 48
+        memcpy(p, self.born_host, self.born_host_length)
+        p += self.born_host_length
+        memset(p, 0, 8)
+        memcpy(p + 8, self.store_host, self.store_host_length)
+        p += 8 + self.store_host_length
+        memset(p, 0, 12)
+        silo_put32(p + 12, <uint32_t>m.body_length)
+        memcpy(p + 16, m.body, m.body_length)
+        p += 16 + m.body_length
+        if route.wide:
+            silo_put16(p, route.name_length)
+            p += 2
+        else:
+            p[0] = <uint8_t>route.name_length
+            p += 1
+        memcpy(p, route.name, route.name_length)
+        p += route.name_length
+        silo_put16(p, m.properties_length)
+        p += 2
+        self.fill_key()
+        memcpy(p, <const char *>"UNIQ_KEY\x01", 9)
+        memcpy(p + 9, self.key_text, 32)
+        p[41] = 2
+        p += UNIQUE_KEY_PAIR
+        if m.tags_length:
+            memcpy(p, <const char *>"TAGS\x01", 5)
+            memcpy(p + 5, m.tags, m.tags_length)
+            p += 5 + m.tags_length
+            p[0] = 2
+            p += 1
+        if m.keys_length:
+            memcpy(p, <const char *>"KEYS\x01", 5)
+            memcpy(p + 5, m.keys, m.keys_length)
+            p += 5 + m.keys_length
+            p[0] = 2
+            p += 1
+        memcpy(p, m.extra, m.extra_length)
+        p += m.extra_length
+        if self.append_crc:
+            memcpy(p, CRC_PROPERTY, CRC_PROPERTY_SIZE)
+            p += CRC_PROPERTY_SIZE
+        return p

@@ -1,0 +1,105 @@
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeAlias
+
+from ._future import SendFuture
+from ._message import Message
+from ._ring import RingProducer
+from .message_properties import Delayed
+from .send_result import SendResult
+
+Body: TypeAlias = bytes | bytearray | memoryview | str
+Keys: TypeAlias = str | Iterable[str] | None
+
+class Sender(RingProducer):
+    def number_keys(self, prefix: str, first: int) -> None: ...
+    def send(
+        self,
+        topic: str,
+        body: Body,
+        *,
+        tags: str | None = None,
+        keys: Keys = None,
+        properties: Mapping[str, str] | None = None,
+        flag: int = 0,
+        queue: int | None = None,
+        shard_key: str | None = None,
+        born_timestamp: int | None = None,
+        wait_store: bool = True,
+        timeout: float | None = None,
+        delay_level: int = 0,
+        deliver_at: int | None = None,
+        delay_ms: int | None = None,
+    ) -> SendResult: ...
+    def send_async(
+        self,
+        topic: str,
+        body: Body,
+        *,
+        tags: str | None = None,
+        keys: Keys = None,
+        properties: Mapping[str, str] | None = None,
+        flag: int = 0,
+        queue: int | None = None,
+        shard_key: str | None = None,
+        born_timestamp: int | None = None,
+        wait_store: bool = True,
+        callback: Callable[[SendFuture], object] | None = None,
+        timeout: float | None = None,
+        delay_level: int = 0,
+        deliver_at: int | None = None,
+        delay_ms: int | None = None,
+    ) -> SendFuture: ...
+    def send_oneway(
+        self,
+        topic: str,
+        body: Body,
+        *,
+        tags: str | None = None,
+        keys: Keys = None,
+        properties: Mapping[str, str] | None = None,
+        flag: int = 0,
+        queue: int | None = None,
+        shard_key: str | None = None,
+        born_timestamp: int | None = None,
+        timeout: float | None = None,
+        delay_level: int = 0,
+        deliver_at: int | None = None,
+        delay_ms: int | None = None,
+    ) -> None: ...
+    def send_encoded(
+        self,
+        topic: str | Delayed,
+        queue_id: int,
+        record: bytes,
+        *,
+        unique_key: str | None = None,
+        timeout: float | None = None,
+    ) -> SendResult: ...
+    def send_batch(
+        self,
+        topic: str,
+        messages: Sequence[bytes | Message],
+        *,
+        queue: int | None = None,
+        shard_key: str | None = None,
+        timeout: float | None = None,
+    ) -> SendResult: ...
+    def send_batch_async(
+        self,
+        topic: str,
+        messages: Sequence[bytes | Message],
+        *,
+        queue: int | None = None,
+        shard_key: str | None = None,
+        callback: Callable[[SendFuture], object] | None = None,
+        timeout: float | None = None,
+    ) -> SendFuture: ...
+    def send_batch_oneway(
+        self,
+        topic: str,
+        messages: Sequence[bytes | Message],
+        *,
+        queue: int | None = None,
+        shard_key: str | None = None,
+        timeout: float | None = None,
+    ) -> None: ...

@@ -1,0 +1,73 @@
+"""Why the store does not take a message: its status, and a sentence made of what the store says of
+itself in the control block.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING
+
+from ...shm.control import ACTORS, HEARTBEAT_SIZE, Control
+from ...store.errors import IllegalMessage
+from ...store.status import PutMessageStatus
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+_APPEND = ACTORS.index("append")
+
+
+def refusal(status: int, control: Buffer) -> IllegalMessage:
+    """The error for an answer other than PUT_OK; `control` is the control block's memory."""
+    found = PutMessageStatus(status)
+    return IllegalMessage(found, f"the store refused the message{_reason(found, Control(control))}")
+
+
+def _reason(status: PutMessageStatus, control: Control) -> str:
+    """As the store is now: what was the reason may be over."""
+    if status == PutMessageStatus.SERVICE_NOT_AVAILABLE:
+        error = control.load("flush_error")
+        if error:
+            return (
+                f": a sync failed ({os.strerror(error)}) and it takes no more messages; check the "
+                "disk, then restart the store"
+            )
+        if control.load("disk_flags"):
+            words = [control.load(name) for name in ("log_disk_used", "queue_disk_used")]
+            used = max((word for word in words if word <= 100), default=100)
+            return (
+                f": its disk is too full ({used} % used); it takes messages again when there is "
+                "space (disk_space_warning_level_ratio)"
+            )
+        return ": it took none for a moment; send again"
+    if status == PutMessageStatus.MESSAGE_ILLEGAL:
+        return (
+            ": the right to write to the topic was taken back (it was deleted, or its permission "
+            "changed), or the record makes no sense; the next send asks for the topic again"
+        )
+    if status == PutMessageStatus.CREATE_MAPPED_FILE_FAILED:
+        error = control.load("allocate_error")
+        why = f" ({os.strerror(error)})" if error else ""
+        return f": it has no commit-log file to go on in{why}; it tries again every second"
+    return ""
+
+
+def append_stuck_ms(control: Control, limit_ms: int) -> int:
+    """For how long append has not come round, if it is at work and that is longer than `limit_ms`;
+    else 0.
+
+    It beats before each slice of 50 ms. One that sleeps says so, and may do so for a second.
+    """
+    beat = control.word("heartbeat", HEARTBEAT_SIZE * _APPEND).load() // 1_000_000
+    stuck_ms = time.monotonic_ns() // 1_000_000 - beat
+    return stuck_ms if stuck_ms > limit_ms and not control.load("append_asleep") else 0
+
+
+def page_cache_busy(stuck_ms: int, limit_ms: int) -> IllegalMessage:
+    """A put while append is stuck, most likely in a page fault that waits for the disk."""
+    return IllegalMessage(
+        PutMessageStatus.OS_PAGE_CACHE_BUSY,
+        f"the store has been busy with one batch for {stuck_ms} ms (os_page_cache_busy_timeout_ms "
+        f"= {limit_ms}): the disk is slow; nothing was stored, send again later",
+    )

@@ -1,0 +1,1 @@
+"""The data source `silomq`: writing rows as messages."""

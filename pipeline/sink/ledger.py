@@ -1,0 +1,201 @@
+"""What a sink remembers in the store: which batches it has published, and which it began.
+
+Below the folder of the sinks (`silomq/sinks` of the store, or the option `staging`):
+
+=============================  ==================================================================
+`<sink>.json`                  the ledger: `done`, the last batch that was published whole; and
+                               `begun`, null or the batch that is being published
+`<sink>.lock`                  locked (flock) by the one process that publishes
+`staged/<sink>/<batch>.*`      rows that `write` has put down, as Arrow files. Of a write without
+                               a sinkId the folder is there as long as tasks may put down more
+=============================  ==================================================================
+
+A batch that was begun is finished from the very files that its ledger names, so a replay of the
+batch, whose rows Spark may have divided differently, does not matter any more.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import re
+import shutil
+import time
+from pathlib import Path
+from typing import Final, Self
+
+import msgspec
+
+from ...store.disk.files import Folder, replace_file
+from ...store.disk.paths import OURS
+from ...store.errors import StoreError
+
+SINKS: Final = "sinks"
+STAGED: Final = "staged"
+_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,100}")
+_WAIT_S: Final = 0.05
+
+
+class SinkBusy(StoreError):
+    """Another process publishes for the same sink."""
+
+
+class Begun(msgspec.Struct, frozen=True):
+    """A batch that is being published: its staged files in the order of publishing, where the log
+    ended before (`scan_from`), and who publishes: a session of the store.
+    """
+
+    batch: int
+    files: list[str]
+    scan_from: int
+    session: int
+
+
+class State(msgspec.Struct, frozen=True):
+    """The ledger's content; `done` is -1 before the first batch."""
+
+    done: int = -1
+    begun: Begun | None = None
+
+
+def folder_of(store: str, staging: str | None) -> Path:
+    """The folder of the sinks. Nothing is made."""
+    return Path(staging) if staging else Path(store) / OURS / SINKS
+
+
+def check_name(name: str) -> str:
+    """A sink's name becomes a part of file names. Raises ValueError."""
+    if not _NAME.fullmatch(name):
+        raise ValueError(f"sinkId {name[:200]!a}: 1 to 100 letters, digits, _ and -")
+    return name
+
+
+def make_staging(sinks: Path, name: str) -> None:
+    """Makes the folder for a sink's staged rows if it is not there. Raises OSError that says what
+    to do.
+    """
+    folder = staging_of(sinks, name)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        why = f"the sink cannot make {folder} ({error.strerror}): "
+        raise OSError(
+            error.errno, f"{why}give a folder that it may write to with the option staging"
+        ) from error
+
+
+def staging_of(sinks: Path, name: str) -> Path:
+    """The folder of a sink's staged rows."""
+    return sinks / STAGED / name
+
+
+class Ledger:
+    """The ledger of sink `name` below `sinks`, locked: a context manager.
+
+    Waits up to `timeout_s` for another publisher, which may be one whose Spark died and that has
+    not noticed. Raises SinkBusy.
+    """
+
+    def __init__(self, sinks: Path, name: str, timeout_s: float) -> None:
+        self.sinks = sinks
+        self.name = check_name(name)
+        self.timeout_s = timeout_s
+        self.state = State()
+
+    def __enter__(self) -> Self:
+        self._folder = Folder.open(self.sinks, create=True)
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        self._lock = os.open(f"{self.name}.lock", flags, 0o640, dir_fd=self._folder.fd)
+        try:
+            self._acquire()
+            self.state = load(self.sinks, self.name)
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._lock)
+        self._folder.close()
+
+    def _acquire(self) -> None:
+        deadline = time.monotonic() + self.timeout_s
+        while True:
+            try:
+                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise SinkBusy(
+                        f"sink {self.name} is being published to by another process for "
+                        f"{self.timeout_s:g} s ({self.sinks / self.name}.lock): stop it, or give "
+                        "this one another sinkId"
+                    ) from None
+                time.sleep(_WAIT_S)
+            else:
+                return
+
+    def save(self, state: State) -> None:
+        """Replaces the ledger, durably."""
+        replace_file(self._folder, f"{self.name}.json", msgspec.json.encode(state))
+        self.state = state
+
+    def discard(self, batch: int) -> None:
+        """Removes staged files of batches up to `batch`, except those of one that is begun."""
+        discard(self.sinks, self.name, batch)
+
+
+def is_known(sinks: Path, name: str) -> bool:
+    """Whether a sink has begun a batch, ever."""
+    return (sinks / f"{name}.json").exists()
+
+
+def forget(sinks: Path, name: str) -> None:
+    """Removes all of a sink that will not be used again. Tasks that do not know it yet can put down
+    nothing any more.
+    """
+    folder = staging_of(sinks, name)
+    gone = folder.with_name(f"{name}.gone")
+    with contextlib.suppress(FileNotFoundError):
+        folder.rename(gone)
+        shutil.rmtree(gone)
+    for end in ("json", "lock"):
+        (sinks / f"{name}.{end}").unlink(missing_ok=True)
+
+
+def discard(sinks: Path, name: str, last: int) -> None:
+    """Removes the staged files of batches up to `last`, except those of one that is begun."""
+    kept = begun_files(sinks, name)
+    for path in staged_of(sinks, name, last):
+        if path.name not in kept:
+            path.unlink(missing_ok=True)
+
+
+def staged_of(sinks: Path, name: str, last: int) -> list[Path]:
+    """The staged files of batches up to `last` of a sink."""
+    found = []
+    for path in staging_of(sinks, name).glob("*.arrow"):
+        batch = path.name.split(".")[0]
+        if batch.isdigit() and int(batch) <= last:
+            found.append(path)
+    return found
+
+
+def begun_files(sinks: Path, name: str) -> list[str]:
+    """The staged files of the batch that was begun."""
+    begun = load(sinks, name).begun
+    return begun.files if begun else []
+
+
+def load(sinks: Path, name: str) -> State:
+    """What the ledger says. Raises StoreError if it is none."""
+    path = sinks / f"{name}.json"
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=State)
+    except FileNotFoundError:
+        return State()
+    except msgspec.DecodeError as error:
+        raise StoreError(
+            f"{path} is no ledger of a sink ({error}): what was published is not known; "
+            "restore it, or remove it and begin with a new checkpoint"
+        ) from error

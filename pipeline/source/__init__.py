@@ -1,0 +1,1 @@
+"""The data source `silomq`: reading stores in batches and streams."""

@@ -1,0 +1,345 @@
+"""Reads one part of a store, as planned, into Arrow batches of the kernel's columns. Spark-free.
+
+Files are mapped read-only and as long as they are, so a file that the cleaner removes meanwhile
+stays readable once it is open. One that is gone before that is data loss, which is an error or,
+with failOnDataLoss=false, fewer rows; never a fault, never other rows: each record must name the
+place it lies at.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from ...store.commitlog import _scan as kernel
+from ...store.consumequeue.queue import ENTRY, ENTRY_SIZE
+from ...store.consumequeue.queue_reader import QueueReader
+from ...store.disk import files as disk
+from ...store.disk.files import Folder
+from ...store.disk.paths import COMMIT_LOG, CONSUME_QUEUE, file_name
+from ...store.errors import Corrupt, CorruptRange
+from ...store.reading._columns import DAMAGED, Columns
+from ...store.reading.columns import LogScan, mask_of, to_batch
+from .record_filter import Kept
+from .snapshot import DataLoss, first_true
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ...shm._memory import Mapping
+
+#: About as many rows, and bytes of the log, as a batch has: what fits into a core's cache.
+ROWS: Final = 16384
+BYTES: Final = 8 << 20
+_FILES_OPEN: Final = 8
+_ALL, _FULL, _ELSEWHERE, _BAD = range(4)
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What holds for all parts of a read; `columns` are the kernel's, `on_corrupt` fail, skip or
+    row.
+    """
+
+    columns: tuple[str, ...]
+    verify_crc: bool
+    fail_on_data_loss: bool
+    on_corrupt: str
+
+
+@dataclass(frozen=True, slots=True)
+class LogPart:
+    """The records that begin in [`start`, `stop`), offsets in the log, of the file at `base`, as
+    far as `kept` keeps them.
+    """
+
+    store: str
+    log_size: int
+    base: int
+    start: int
+    stop: int
+    kept: Kept
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """Queue offsets [`first`, `end`) of one queue."""
+
+    topic: str
+    queue_id: int
+    first: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class QueuePart:
+    """Messages of queues, one slice after the other."""
+
+    store: str
+    log_size: int
+    queue_size: int
+    slices: tuple[Slice, ...]
+
+
+Part = LogPart | QueuePart
+
+
+@dataclass(slots=True)
+class Damage:
+    """Bytes of the log that are no record, and were passed over: from offset `start` on."""
+
+    start: int
+    why: str
+
+
+@dataclass(slots=True)
+class Work:
+    """What reading cost: bytes of log and queues that were looked at, damaged places passed over,
+    messages that were gone.
+    """
+
+    touched: int = 0
+    damaged: int = 0
+    lost: int = 0
+
+
+def read(part: Part, rules: Rules, work: Work | None = None) -> Iterator[Any | Damage]:
+    """Batches of `rules.columns`, and what was passed over. Raises Corrupt, with file and log
+    offset, DataLoss and OSError.
+    """
+    counted = Work() if work is None else work
+    if isinstance(part, LogPart):
+        return _read_log(part, rules, counted)
+    return _QueueRead(part, rules, counted).batches()
+
+
+def _read_log(part: LogPart, rules: Rules, work: Work) -> Iterator[Any | Damage]:
+    files = LogFiles(part.store, part.log_size)
+    try:
+        memory = files.open(part.base)
+    except FileNotFoundError:
+        _lose(rules, f"{files.path(part.base)} was removed after the query had been planned")
+        work.lost += 1
+        return
+    finally:
+        files.close()
+    start = part.start
+    if start > part.base:
+        start = part.base + boundary(memory, part.base, part.start - part.base)
+        work.touched += start - part.base
+    scan = LogScan(
+        memory,
+        part.base,
+        start,
+        part.stop,
+        columns=part.kept.with_needed(rules.columns),
+        check_crc=rules.verify_crc,
+        skip_damage=rules.on_corrupt != "fail",
+        zeros_end=False,
+        max_rows=ROWS,
+        max_bytes=BYTES,
+    )
+    reported = 0
+    try:
+        for batch in scan:
+            kept = part.kept.of(batch, rules.columns)
+            if kept.num_rows:
+                yield kept
+            for begin, end in scan.damage[reported:]:
+                yield _damage(files.path(part.base), begin, end)
+            reported = len(scan.damage)
+    except CorruptRange as error:
+        raise Corrupt(
+            files.path(part.base),
+            error.start,
+            f"no whole record up to offset {error.end}; set onCorrupt to skip or row to pass over",
+        ) from error
+    for begin, end in scan.damage[reported:]:
+        yield _damage(files.path(part.base), begin, end)
+    work.damaged += len(scan.damage)
+    work.touched += max(0, scan.position - start)
+
+
+def _damage(path: str, start: int, end: int) -> Damage:
+    return Damage(start, f"{path}, offset {start}: no whole record up to offset {end}")
+
+
+def _lose(rules: Rules, why: str) -> None:
+    if rules.fail_on_data_loss:
+        raise DataLoss(
+            f"{why}; set failOnDataLoss to false to go on with what is there, or keep messages for "
+            "longer (file_reserved_time_h)"
+        )
+
+
+def boundary(memory: memoryview, base: int, at: int) -> int:
+    """Where in a file the first record begins that does so at position `at` or behind it.
+
+    Goes from record to record from the file's beginning: bytes that look like one could lie in a
+    body. Behind damage the next record is looked for (magic, its own offset, body).
+    """
+    position = 0
+    while position < at:
+        position = kernel.scan(memory[:at], position, base, False)[0]  # noqa: FBT003
+        if position >= at:
+            break
+        # What sticks out behind `at`, or is damaged.
+        size = int.from_bytes(memory[position : position + 4], "big")
+        behind = kernel.scan(memory[: position + size], position, base, False)[0]  # noqa: FBT003
+        if behind <= position:
+            behind = kernel.find_record(memory, position + 1, base, -(1 << 63))[0]
+            if behind < 0:
+                return max(at, position)
+        position = behind
+    return min(position, len(memory))
+
+
+class LogFiles:
+    """Commit-log files of the store in folder `store`, the last few kept mapped."""
+
+    def __init__(self, store: str, log_size: int) -> None:
+        self.log_size = log_size
+        self._folder = Folder.open(f"{store}/{COMMIT_LOG}")
+        self._files: OrderedDict[int, Mapping] = OrderedDict()
+
+    def path(self, base: int) -> str:
+        """The file at `base`, for errors."""
+        return f"{self._folder.path}/{file_name(base)}"
+
+    def open(self, base: int) -> memoryview:
+        """The file at `base`. Raises FileNotFoundError, and Corrupt when it is too short."""
+        mapping = self._files.get(base)
+        if mapping is None:
+            with self._folder.file(file_name(base)) as fd:
+                size = disk.size_of(fd)
+                if size != self.log_size:
+                    raise Corrupt(
+                        self.path(base),
+                        base + size,
+                        f"the file has {size} of {self.log_size} bytes",
+                    )
+                mapping = disk.map_file(fd, 0, size, writable=False)
+            if len(self._files) >= _FILES_OPEN:
+                self._files.popitem(last=False)
+            self._files[base] = mapping
+        return memoryview(mapping)
+
+    def close(self) -> None:
+        """Closes the folder; what is mapped stays."""
+        self._folder.close()
+
+
+class _QueueRead:
+    """One walk over the slices of a part."""
+
+    def __init__(self, part: QueuePart, rules: Rules, work: Work) -> None:
+        self._part = part
+        self._rules = rules
+        self._work = work
+        self._mask = mask_of(rules.columns)
+        self._filled = Columns(self._mask)
+        self._memory: memoryview | None = None
+        self._base = 0
+        self._log = LogFiles(part.store, part.log_size)
+
+    def batches(self) -> Iterator[Any | Damage]:
+        try:
+            with (
+                Folder.open(self._part.store) as root,
+                root.folder(CONSUME_QUEUE) as queues,
+            ):
+                for piece in self._part.slices:
+                    yield from self._slice(queues, piece)
+            yield from self._flush()
+        finally:
+            self._log.close()
+
+    def _flush(self) -> Iterator[Any]:
+        if self._filled.rows:
+            self._work.touched += self._filled.bytes
+            yield to_batch(self._filled, self._rules.columns)
+            self._filled = Columns(self._mask)
+
+    def _slice(self, queues: Folder, piece: Slice) -> Iterator[Any | Damage]:
+        try:
+            with queues.folder(piece.topic) as parent, parent.folder(str(piece.queue_id)) as folder:
+                reader = QueueReader(folder, self._part.queue_size)
+                next_offset = piece.first
+                while next_offset < piece.end:
+                    try:
+                        view = reader.view(next_offset, piece.end - next_offset)
+                    except FileNotFoundError:
+                        per_file = self._part.queue_size // ENTRY_SIZE
+                        behind = min(piece.end, next_offset - next_offset % per_file + per_file)
+                        self._lost(piece, next_offset, behind)
+                        next_offset = behind
+                        continue
+                    yield from self._entries(view, piece, next_offset)
+                    next_offset += len(view) // ENTRY_SIZE
+        except FileNotFoundError:
+            self._lost(piece, piece.first, piece.end)
+
+    def _entries(self, view: memoryview, piece: Slice, first: int) -> Iterator[Any | Damage]:
+        """Fills in what the entries in `view`, from queue offset `first` on, lead to."""
+        done, count = 0, len(view) // ENTRY_SIZE
+        while done < count:
+            base = self._base if self._memory is not None else 0
+            _, examined, why = self._filled.take(
+                self._memory,
+                base,
+                view[done * ENTRY_SIZE :],
+                first + done,
+                ROWS,
+                None,
+                BYTES,
+                self._rules.verify_crc,
+            )
+            done += examined
+            self._work.touched += examined * ENTRY_SIZE
+            if why == _FULL:
+                yield from self._flush()
+            elif why == _ELSEWHERE:
+                done = self._open(view, done, piece, first)
+            elif why in (_BAD, DAMAGED):
+                yield from self._flush()
+                yield self._passed(view, done, piece, first)
+                done += 1
+
+    def _open(self, view: memoryview, done: int, piece: Slice, first: int) -> int:
+        """Opens the log file that entry `done` leads to; which entry to go on with."""
+        at = ENTRY.unpack_from(view, done * ENTRY_SIZE)[0]
+        base = at - at % self._part.log_size
+        try:
+            self._memory = self._log.open(base)
+        except FileNotFoundError:
+            behind = base + self._part.log_size
+
+            def is_behind(number: int) -> bool:
+                return bool(ENTRY.unpack_from(view, number * ENTRY_SIZE)[0] >= behind)
+
+            passed = first_true(is_behind, done + 1, len(view) // ENTRY_SIZE)
+            self._lost(piece, first + done, first + passed)
+            return passed
+        self._base = base
+        return done
+
+    def _passed(self, view: memoryview, done: int, piece: Slice, first: int) -> Damage:
+        at, size, _ = ENTRY.unpack_from(view, done * ENTRY_SIZE)
+        path = self._log.path(max(0, at - at % self._part.log_size))
+        why = (
+            f"the {size} bytes here, to which queue offset {first + done} of queue "
+            f"{piece.queue_id} of {piece.topic} leads, are no whole record"
+        )
+        if self._rules.on_corrupt == "fail":
+            raise Corrupt(path, at, f"{why}; set onCorrupt to skip or row to pass over")
+        self._work.damaged += 1
+        return Damage(at, f"{path}, offset {at}: {why}")
+
+    def _lost(self, piece: Slice, first: int, end: int) -> None:
+        _lose(
+            self._rules,
+            f"{self._part.store}: queue offsets {first} to {end} of queue {piece.queue_id} of "
+            f"{piece.topic} were removed after the query had been planned",
+        )
+        self._work.lost += end - first

@@ -1,0 +1,254 @@
+"""What a store holds at one moment: the bounds of its log and of its queues. Spark-free.
+
+Of a store that runs they come from its shared memory; of one that does not, or of a copy, from its
+files, whose sizes are those on the disk: no settings are needed. Nothing is written, and no process
+is held up.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Self
+
+from ...client.errors import StoreClosed
+from ...client.session import Connection
+from ...store.commitlog import _scan as kernel
+from ...store.consumequeue.queue import BLANK_SIZE, ENTRY, ENTRY_SIZE, QueueFiles, count_entries
+from ...store.disk import files as disk
+from ...store.disk.files import Folder
+from ...store.disk.paths import (
+    ABORT,
+    COMMIT_LOG,
+    CONSUME_QUEUE,
+    OURS,
+    SOCKET,
+    file_bases,
+    file_name,
+)
+from ...store.errors import StoreError
+from ...store.status import AckLevel
+from ...store.topics.deletions import Deletions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_ANY_TIME: Final = -(1 << 63)
+Queue = tuple[str, int]
+
+
+class NotAStore(StoreError):
+    """A folder that was to be read holds no store."""
+
+
+class DataLoss(StoreError):
+    """What was asked for is not in the store any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A store in the folder `path`. `log_files` are the offsets of its commit-log files, each of
+    `log_size` bytes; records lie in [`least`, `end`). `queues` has the bounds [least, end) of each
+    queue's offsets. `queues_whole`: all records below `end` are in them, which they are not where
+    a store was killed. Records of a topic in `deleted` below the log offset there are nobody's.
+    """
+
+    path: str
+    log_size: int
+    queue_size: int
+    log_files: tuple[int, ...]
+    least: int
+    end: int
+    queues: dict[Queue, tuple[int, int]]
+    queues_whole: bool
+    deleted: dict[str, int]
+
+
+class Watch:
+    """Takes snapshots of one store, again and again over the same connection while it runs."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = os.path.abspath(path)
+        self._link: Connection | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def take(self) -> Snapshot:
+        """The store as it is now. Raises NotAStore, OSError."""
+        if not Path(self.path, COMMIT_LOG).is_dir():
+            raise NotAStore(
+                f"{self.path} is no store: there is no folder {COMMIT_LOG} in it; give the folder "
+                f"that holds {COMMIT_LOG} and {CONSUME_QUEUE}"
+            )
+        if self._link is not None and not self._link.is_alive():
+            self.close()
+        if self._link is None and Path(self.path, SOCKET).exists():
+            try:
+                self._link = Connection(self.path)
+            except StoreClosed:
+                # A socket that nobody listens at is left by a kill, or belongs to the copied store.
+                self._link = None
+        return of_files(self.path) if self._link is None else of_running(self._link)
+
+    def close(self) -> None:
+        """Ends the connection."""
+        if self._link is not None:
+            self._link.close()
+            self._link = None
+
+
+def take(path: str | os.PathLike[str]) -> Snapshot:
+    """The store in folder `path`, as it is now. Raises NotAStore, OSError."""
+    with Watch(path) as watch:
+        return watch.take()
+
+
+def of_running(link: Connection) -> Snapshot:
+    """The store behind `link`. Ends are read before beginnings: records that are dispatched are in
+    the log already, and what goes meanwhile is not counted.
+    """
+    control, table, config = link.control, link.table, link.config
+    topics = list(table.topics())
+    ends = table.queue_column("max_offset")
+    leasts = table.queue_column("min_offset")
+    queues = {
+        (topic.name, queue_id): (min(leasts[slot], ends[slot]), ends[slot])
+        for topic in topics
+        for queue_id, slot in enumerate(topic.slots)
+        if 0 <= slot < len(leasts) and ends[slot]
+    }
+    # What is still in the pool is in no file.
+    end = control.load("committed" if config.level == AckLevel.MEMORY else "wrote")
+    least = min(control.load("min_offset"), end)
+    size = config.file_size_commit_log
+    files = tuple(range(least - least % size, end, size))
+    path = os.path.abspath(link.path)
+    return Snapshot(
+        path=path,
+        log_size=size,
+        queue_size=config.file_size_consume_queue,
+        log_files=files,
+        least=least,
+        end=end,
+        queues=queues,
+        queues_whole=True,
+        deleted=_deleted(path),
+    )
+
+
+def of_files(path: str) -> Snapshot:
+    """A store that does not run, by its files."""
+    clean = not os.path.lexists(Path(path, ABORT))
+    with Folder.open(path) as root:
+        with root.folder(COMMIT_LOG) as log:
+            bases = file_bases(log)
+            # A crash leaves an empty last one, which both programs drop.
+            while bases and not log.size(file_name(bases[-1])):
+                bases.pop()
+            size = log.size(file_name(bases[0])) if bases else 0
+            _check_sizes(log, bases, size)
+            end = _log_end(log, bases, size, check_crc=not clean) if bases else 0
+        files = tuple(base for base in bases if base < end)
+        least = files[0] if files else end
+        queue_size = 0
+        queues: dict[Queue, tuple[int, int]] = {}
+        if Path(path, CONSUME_QUEUE).is_dir():
+            with root.folder(CONSUME_QUEUE) as folder:
+                queue_size, queues = _queues(folder, least, end)
+    return Snapshot(
+        path=path,
+        log_size=size,
+        queue_size=queue_size,
+        log_files=files,
+        least=least,
+        end=end,
+        queues=queues,
+        queues_whole=clean and bool(queues),
+        deleted=_deleted(path),
+    )
+
+
+def _deleted(path: str) -> dict[str, int]:
+    if not Path(path, OURS).is_dir():  # RocketMQ's own
+        return {}
+    with Folder.open(path) as root, root.folder(OURS) as ours:
+        topics = Deletions.read(ours).topics
+    return {topic: deletion.below for topic, deletion in topics.items()}
+
+
+def _check_sizes(log: Folder, bases: list[int], size: int) -> None:
+    for base in bases:
+        found = log.size(file_name(base))
+        if found != size or base % size:
+            raise NotAStore(
+                f"{log.path}/{file_name(base)} has {found} bytes, and the first file of the log "
+                f"{size}: all must be as long, and named by multiples of that; copy it again"
+            )
+
+
+def _log_end(log: Folder, bases: list[int], size: int, *, check_crc: bool) -> int:
+    """Where the log ends: behind the last good record. Bytes before that are damage where they are
+    none, and for who reads them to say so.
+    """
+    for base in reversed(bases):
+        with log.file(file_name(base)) as fd:
+            view = memoryview(disk.map_file(fd, 0, size, writable=False))
+            position, _, _, why = kernel.scan(view, 0, base, check_crc)
+            while why not in (kernel.FULL, kernel.END_OF_FILE):
+                found, _ = kernel.find_record(view, position + 1, base, _ANY_TIME)
+                if found < 0:
+                    break
+                position, _, _, why = kernel.scan(view, found, base, check_crc)
+        if position:
+            return base + position
+    return bases[0]
+
+
+def _queues(root: Folder, least: int, end: int) -> tuple[int, dict[Queue, tuple[int, int]]]:
+    """Size of the queues' files, and the bounds of each queue whose records lie in [least, end)."""
+    found: dict[Queue, tuple[int, int]] = {}
+    size = 0
+    for topic, queue_id, folder in QueueFiles(root, ENTRY_SIZE).queues():
+        bases = file_bases(folder)
+        if not bases:
+            continue
+        size = size or folder.size(file_name(bases[0]))
+        high = count_entries(folder, bases, size, end)
+        low = bases[0] // ENTRY_SIZE
+        with_entry = _entry_reader(folder, size)
+
+        def is_there(offset: int, read: Callable[[int], tuple[int, int]] = with_entry) -> bool:
+            at, length = read(offset)
+            return at >= least and length != BLANK_SIZE
+
+        found[topic, queue_id] = (first_true(is_there, low, high), high)
+    return size, found
+
+
+def _entry_reader(folder: Folder, size: int) -> Callable[[int], tuple[int, int]]:
+    def read(offset: int) -> tuple[int, int]:
+        position = offset * ENTRY_SIZE
+        at = position % size
+        with folder.file(file_name(position - at)) as fd:
+            place, length, _ = ENTRY.unpack(disk.read_at(fd, ENTRY_SIZE, at))
+        return place, length
+
+    return read
+
+
+def first_true(test: Callable[[int], bool], low: int, high: int) -> int:
+    """The first number of [low, high) that passes a test which all behind it pass too; `high`
+    without one.
+    """
+    while low < high:
+        middle = (low + high) // 2
+        if test(middle):
+            high = middle
+        else:
+            low = middle + 1
+    return low

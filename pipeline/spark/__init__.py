@@ -1,0 +1,1 @@
+"""Spark itself: a session, its Java, its class archive."""

@@ -1,0 +1,126 @@
+# What the append kernel takes from the shared headers, and its state.
+
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+
+cdef extern from "store/record/checksum.h" nogil:
+    uint32_t silo_crc32(uint32_t seed, const uint8_t *p, size_t n)
+    uint32_t silo_crc32c(uint32_t seed, const uint8_t *p, size_t n)
+
+cdef extern from "store/topics/table.h" nogil:
+    ctypedef struct silo_table:
+        pass
+    int QUEUE_ID, QUEUE_NEXT, QUEUE_PREVIOUS, QUEUE_MARK
+    void silo_table_open(silo_table *t, uint8_t *base)
+    uint64_t silo_queue_count(const silo_table *t)
+    uint8_t *silo_queue(const silo_table *t, uint32_t slot)
+    uint32_t silo_queue_u32(const uint8_t *q, int at)
+    bint silo_topic_is(const silo_table *t, const uint8_t *q, const uint8_t *name, uint32_t length)
+    void silo_load_next(const silo_table *t, const uint8_t *ring, uint64_t capacity, uint64_t place)
+    bint silo_granted(const silo_table *t, uint32_t session, const uint8_t *q)
+
+cdef extern from "shm/words.h" nogil:
+    uint64_t silo_load(const void *p)
+    void silo_store(void *p, uint64_t v)
+    void silo_fence()
+    void silo_order()
+    void silo_relax(int64_t waited_ns)
+    int64_t silo_monotonic_ns()
+    int64_t silo_realtime_ms()
+    int silo_futex_wake(const void *p, int count)
+    uint32_t silo_be32(const uint8_t *p)
+    void silo_put32(uint8_t *p, uint32_t v)
+    void silo_put64(uint8_t *p, uint64_t v)
+    void SILO_FAULT(const char *name)
+
+cdef extern from "store/record/record.h" nogil:
+    ctypedef struct silo_record:
+        const uint8_t *bytes
+        uint32_t total, flags, time_at
+        uint32_t body_at, body_length, topic_at, topic_length, properties_at, properties_length
+    int RECORD_OK, RECORD_LONG
+    int RECORD_BODY_CRC, RECORD_QUEUE_ID, RECORD_QUEUE_OFFSET, RECORD_PHYSICAL_OFFSET
+    int RECORD_FIXED, END_OF_FILE_SIZE, CRC_PROPERTY_SIZE
+    int FLAG_TRANSACTION, FLAG_BORN_V6, FLAG_STORE_V6
+    uint32_t RECORD_MAGIC_END
+    int silo_parse_record(const uint8_t *r, uint64_t left, silo_record *out)
+    bint silo_is_queued(const silo_record *m)
+
+cdef extern from "store/record/properties.h" nogil:
+    bint silo_is_utf8(const uint8_t *p, uint32_t length)
+
+cdef extern from "shm/layout.h" nogil:
+    int CONTROL_APPEND_MAIL, CONTROL_WROTE, CONTROL_STORE_TIME_MS, CONTROL_RECORDS, CONTROL_REJECTED
+    int CONTROL_APPEND_ASLEEP, CONTROL_FLUSH_ASLEEP, CONTROL_REPUT_ASLEEP
+    int RING_HEAD, RING_PRODUCER_ASLEEP, RING_TAIL, RING_CLOSED, RING_REJECTED, RING_DATA
+    int FRAME_HEADER, FRAME_RESULT, FRAME_CHECKED, KIND_RECORDS, KIND_PAD
+    ctypedef struct silo_frame:
+        uint32_t length, kind, crc, record_bytes, count, queue_slot, flags, reserved
+    ctypedef struct silo_result:
+        int64_t status, physical_offset, queue_offset, store_timestamp
+    bint silo_read_frame(const uint8_t *ring, uint64_t capacity, uint64_t place, uint64_t left,
+                         silo_frame *out)
+
+cdef extern from "limits.h":
+    int INT_MAX
+
+cdef enum:
+    PUT_OK = 0
+    MESSAGE_ILLEGAL = 6
+    PROPERTIES_SIZE_EXCEEDED = 7
+    MAX_PORT = 65535
+
+cdef enum:
+    R_IDLE = 0
+    R_SLICE = 1
+    R_MAIL = 2
+    R_ROLL = 3
+    R_BAD_RING = 4
+
+cdef struct Ring:
+    uint8_t *base
+    uint64_t capacity
+    uint64_t tail       # behind the last frame answered, published or not
+    uint64_t at         # tail modulo capacity
+    uint64_t published
+    uint64_t rejected
+    uint32_t session
+    int attached
+
+
+cdef class Appender:
+    cdef object control_view, table_view, file_view
+    cdef list ring_views
+    cdef uint8_t *control
+    cdef silo_table table
+    cdef Ring *rings
+    cdef int highest                # rings in use are below it
+    cdef int first                  # the ring that the next batch looks at first
+    cdef uint8_t *file
+    cdef uint64_t file_base, file_size
+    cdef uint64_t wrote             # published
+    cdef uint64_t cursor            # end of the batch so far
+    cdef uint64_t records
+    cdef int64_t now_ms
+    cdef uint64_t batch_bytes
+    cdef uint32_t max_body
+    cdef uint8_t store_host[20]
+    cdef uint32_t store_host_length
+    cdef bint append_crc
+    cdef size_t sleeper
+    cdef uint64_t seen_mail
+    cdef readonly int bad_ring      # after BAD_RING
+    cdef public int refuse_status   # not PUT_OK: every frame is answered with it
+
+    cdef bint has_work(self, Ring *ring) noexcept nogil
+    cdef int work(self, int64_t spin_ns, int64_t slice_ns) noexcept nogil
+    cdef int batch(self) noexcept nogil
+    cdef int drain(self, Ring *ring) noexcept nogil
+    cdef void reject(self, Ring *ring, uint8_t *p, int status) noexcept nogil
+    cdef int append_frame(self, Ring *ring, uint8_t *p, const silo_frame *frame) noexcept nogil
+    cdef int check(self, const uint8_t *r, const silo_frame *frame,
+                   const uint8_t *q) noexcept nogil
+    cdef void finish(self, uint8_t *r, const silo_frame *frame, uint8_t *q,
+                     uint8_t *p) noexcept nogil
+    cdef void stamp(self, uint8_t *r, const silo_record *m) noexcept nogil
+    cdef void publish(self) noexcept nogil
+    cdef int end_file(self) noexcept nogil

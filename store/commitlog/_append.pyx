@@ -1,0 +1,400 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+"""The append kernel: from the producers' rings into the mapped commit log.
+
+One batch is one look at every ring. Its numbered steps, and why a kill between two of them loses
+and doubles nothing, are in ARCHITECTURE.md section 3. The kernel knows no files and no sessions.
+A ring is hostile memory: a frame's header is read once, its records are checked in the copy.
+"""
+
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free
+from libc.string cimport memcmp, memcpy, memset
+
+# What a producer may set: compressed, multi-tags, transaction type, IPv6 hosts, compression type.
+cdef uint32_t ALLOWED_FLAGS = 0x1 | 0x2 | FLAG_TRANSACTION | FLAG_BORN_V6 | FLAG_STORE_V6 | 0x700
+cdef uint64_t NO_MARK = 0xFFFFFFFFFFFFFFFFu
+cdef const char *CRC_PROPERTY = "__CRC32#\x01"
+
+IDLE, SLICE, MAIL, ROLL, BAD_RING = range(5)
+
+
+cdef class Appender:
+    """Appends what `max_sessions` rings hold. `control` and `table` are shared and writable.
+
+    `store_host` is the 8 or 20 bytes that every record gets. A batch ends with the frame that takes
+    it to `batch_bytes`, and starts at another ring each time, so that none starves. `max_body` is
+    max_message_size. With `append_crc` records must end in `__CRC32#` (20 bytes), which is filled.
+    `sleeper` is where the asleep word of who sleeps on `wrote` (beside flush) is, 0: nobody.
+    """
+
+    def __cinit__(self, unsigned char[::1] control, unsigned char[::1] table, int max_sessions, *,
+                  bytes store_host, uint64_t batch_bytes, uint32_t max_body, bint append_crc,
+                  size_t sleeper):
+        self.control_view = control
+        self.table_view = table
+        self.control = &control[0]
+        silo_table_open(&self.table, &table[0])
+        self.rings = <Ring *>calloc(max_sessions, sizeof(Ring))
+        if self.rings == NULL:
+            raise MemoryError
+        self.ring_views = [None] * max_sessions
+        self.store_host_length = len(store_host)
+        memcpy(self.store_host, <const char *>store_host, self.store_host_length)
+        self.batch_bytes = batch_bytes
+        self.max_body = max_body
+        self.append_crc = append_crc
+        self.sleeper = sleeper
+        self.wrote = self.cursor = silo_load(self.control + CONTROL_WROTE)
+        self.records = silo_load(self.control + CONTROL_RECORDS)
+        self.now_ms = <int64_t>silo_load(self.control + CONTROL_STORE_TIME_MS)
+        self.seen_mail = silo_load(self.control + CONTROL_APPEND_MAIL)
+        self.refuse_status = PUT_OK
+
+    def __dealloc__(self):
+        free(self.rings)
+
+    @property
+    def position(self): return self.wrote
+
+    def set_file(self, unsigned char[::1] memory not None, uint64_t base):
+        """Goes on in the commit-log file mapped at `memory`, which starts at offset `base`."""
+        assert base <= self.wrote < base + memory.shape[0]
+        self.file_view = memory
+        self.file = &memory[0]
+        self.file_base = base
+        self.file_size = memory.shape[0]
+
+    def no_file(self):
+        """Forgets the file: frames wait for the next one, or are refused with `refuse_status`."""
+        self.file_view = None
+        self.file = NULL
+        self.file_size = 0
+
+    def attach(self, int index, unsigned char[::1] memory not None, uint64_t capacity,
+               uint32_t session):
+        """Reads the ring in `memory` from its tail on; `index` is its name from now on."""
+        cdef Ring *ring = &self.rings[index]
+        assert <uint64_t>memory.shape[0] == RING_DATA + capacity
+        self.ring_views[index] = memory
+        ring.base = &memory[0]
+        ring.capacity = capacity
+        ring.session = session
+        ring.tail = ring.published = silo_load(ring.base + RING_TAIL)
+        ring.at = ring.tail % capacity
+        ring.rejected = silo_load(ring.base + RING_REJECTED)
+        ring.attached = 1
+        if index >= self.highest:
+            self.highest = index + 1
+
+    def detach(self, int index, uint64_t why=0):
+        """Reads the ring no more; `why` (a RingClosed) tells its producer."""
+        cdef Ring *ring = &self.rings[index]
+        if not ring.attached:
+            return
+        if why:
+            silo_store(ring.base + RING_CLOSED, why)
+            silo_futex_wake(ring.base + RING_TAIL, INT_MAX)
+        ring.attached = 0
+        self.ring_views[index] = None
+        while self.highest and not self.rings[self.highest - 1].attached:
+            self.highest -= 1
+
+    def drained(self, int index):
+        """Whether every whole frame that the ring's producer published has been answered."""
+        cdef Ring *ring = &self.rings[index]
+        return not ring.attached or silo_load(ring.base + RING_HEAD) == ring.published
+
+    def roll_back(self):
+        """Takes back the queue offsets of a dead append's unpublished batch: of how many queues."""
+        cdef uint64_t slot, touched = 0
+        cdef uint8_t *q
+        for slot in range(silo_queue_count(&self.table)):
+            q = silo_queue(&self.table, slot)
+            if silo_load(q + QUEUE_MARK) == self.wrote:
+                silo_store(q + QUEUE_NEXT, silo_load(q + QUEUE_PREVIOUS))
+                silo_store(q + QUEUE_MARK, NO_MARK)
+                touched += 1
+        return touched
+
+    def settle(self, int index):
+        """Acknowledges what a dead append had appended (bytes), erases the results of the rest.
+
+        Frames are appended in order, so everything up to the last frame whose result lies below
+        `wrote` was answered. Must be done for every ring before anything is appended.
+        """
+        cdef Ring *ring = &self.rings[index]
+        cdef uint64_t head = silo_load(ring.base + RING_HEAD)
+        cdef uint64_t p = ring.tail, at = ring.at, settled = ring.tail
+        cdef silo_frame found
+        cdef silo_result result
+        while p < head and silo_read_frame(ring.base, ring.capacity, at, head - p, &found):
+            if found.kind == KIND_RECORDS:
+                memcpy(&result, ring.base + RING_DATA + at + FRAME_RESULT, sizeof(silo_result))
+                if 0 <= result.physical_offset < <int64_t>self.wrote:
+                    settled = p + found.length
+            p += found.length
+            at = (at + found.length) % ring.capacity
+        acknowledged = settled - ring.tail
+        p, at = settled, settled % ring.capacity
+        result.status = result.physical_offset = result.queue_offset = result.store_timestamp = -1
+        while p < head and silo_read_frame(ring.base, ring.capacity, at, head - p, &found):
+            if found.kind == KIND_RECORDS:
+                memcpy(ring.base + RING_DATA + at + FRAME_RESULT, &result, sizeof(silo_result))
+            p += found.length
+            at = (at + found.length) % ring.capacity
+        ring.tail = ring.published = settled
+        ring.at = settled % ring.capacity
+        silo_store(ring.base + RING_TAIL, settled)
+        silo_futex_wake(ring.base + RING_TAIL, INT_MAX)
+        return acknowledged
+
+    def announce_sleep(self):
+        """Announces sleep; False (and awake again) if a ring or the mail turns out to have work."""
+        cdef int i
+        silo_store(self.control + CONTROL_APPEND_ASLEEP, 1)  # SYNC: append-asleep publish
+        silo_fence()
+        if silo_load(self.control + CONTROL_APPEND_MAIL) == self.seen_mail:
+            for i in range(self.highest):
+                if self.rings[i].attached and self.has_work(&self.rings[i]):
+                    break
+            else:
+                return True
+        silo_store(self.control + CONTROL_APPEND_ASLEEP, 0)
+        return False
+
+    def announce_awake(self):
+        silo_store(self.control + CONTROL_APPEND_ASLEEP, 0)
+
+    cdef bint has_work(self, Ring *ring) noexcept nogil:
+        return silo_load(ring.base + RING_HEAD) != ring.tail
+
+    def run(self, int64_t spin_ns, int64_t slice_ns):
+        """Appends until `spin_ns` without work, `slice_ns` in all, or a decision is needed."""
+        cdef int reason
+        with nogil:
+            reason = self.work(spin_ns, slice_ns)
+        if reason == R_MAIL:
+            self.seen_mail = silo_load(self.control + CONTROL_APPEND_MAIL)
+        return reason
+
+    cdef int work(self, int64_t spin_ns, int64_t slice_ns) noexcept nogil:
+        cdef int64_t start = silo_monotonic_ns(), last_work = start, now
+        cdef int reason
+        while True:
+            reason = self.batch()
+            if reason == R_ROLL or reason == R_BAD_RING:
+                return reason
+            now = silo_monotonic_ns()
+            if reason == R_SLICE:
+                last_work = now
+            elif now - last_work >= spin_ns:
+                return R_IDLE
+            else:
+                silo_relax(now - last_work)
+            if silo_load(self.control + CONTROL_APPEND_MAIL) != self.seen_mail:
+                return R_MAIL
+            if now - start >= slice_ns:
+                return R_SLICE
+
+    cdef int batch(self) noexcept nogil:
+        """One look at every ring: R_IDLE without, R_SLICE with work done, else what to decide."""
+        cdef int i, k, reason = R_IDLE, trouble
+        cdef Ring *ring
+        self.first = self.first + 1 if self.first + 1 < self.highest else 0
+        for k in range(self.highest):
+            i = self.first + k
+            if i >= self.highest:
+                i -= self.highest
+            ring = &self.rings[i]
+            if not ring.attached or not self.has_work(ring):
+                continue
+            trouble = self.drain(ring)
+            if ring.tail != ring.published:
+                reason = R_SLICE
+            if trouble != R_IDLE:
+                self.bad_ring = i
+                self.publish()
+                return self.end_file() if trouble == R_ROLL else trouble
+        if reason == R_SLICE:
+            self.publish()
+        return reason
+
+    cdef int drain(self, Ring *ring) noexcept nogil:
+        """Steps 1 to 3 for one ring: R_IDLE, R_ROLL (a frame needs a new file) or R_BAD_RING."""
+        cdef uint64_t head = silo_load(ring.base + RING_HEAD)  # SYNC: ring-head observe
+        cdef int64_t now = silo_realtime_ms()  # read behind it: nothing is stored before it is born
+        cdef uint8_t *p
+        cdef silo_frame frame
+        cdef int status
+        if now > self.now_ms:
+            self.now_ms = now
+        while ring.tail != head and self.cursor - self.wrote < self.batch_bytes:
+            p = ring.base + RING_DATA + ring.at
+            if not silo_read_frame(ring.base, ring.capacity, ring.at, head - ring.tail, &frame):
+                return R_BAD_RING
+            silo_load_next(&self.table, ring.base, ring.capacity, ring.at + frame.length)
+            if frame.kind != KIND_PAD:
+                status = self.append_frame(ring, p, &frame)
+                if status < 0:
+                    return R_ROLL
+                if status != PUT_OK:
+                    self.reject(ring, p, status)
+            ring.tail += frame.length
+            ring.at += frame.length
+            if ring.at == ring.capacity:
+                ring.at = 0
+        return R_IDLE
+
+    cdef void reject(self, Ring *ring, uint8_t *p, int status) noexcept nogil:
+        cdef silo_result result
+        result.status = status
+        result.physical_offset = result.queue_offset = result.store_timestamp = -1
+        memcpy(p + FRAME_RESULT, &result, sizeof(silo_result))
+        ring.rejected += 1
+        silo_store(ring.base + RING_REJECTED, ring.rejected)
+        silo_store(self.control + CONTROL_REJECTED, silo_load(self.control + CONTROL_REJECTED) + 1)
+
+    cdef int append_frame(self, Ring *ring, uint8_t *p, silo_frame *frame) noexcept nogil:
+        """Appends one frame behind the cursor: a put status, or -1 when it needs a new file."""
+        cdef uint8_t *to
+        cdef uint8_t *q
+        cdef uint64_t room = <uint64_t>frame.record_bytes + END_OF_FILE_SIZE
+        cdef int status
+        if self.refuse_status != PUT_OK:
+            return self.refuse_status
+        if (frame.kind != KIND_RECORDS or frame.record_bytes > frame.length - FRAME_HEADER
+                or frame.count == 0 or frame.record_bytes / RECORD_FIXED < frame.count
+                or frame.queue_slot >= silo_queue_count(&self.table)):
+            return MESSAGE_ILLEGAL
+        q = silo_queue(&self.table, frame.queue_slot)
+        if not silo_granted(&self.table, ring.session, q):
+            return MESSAGE_ILLEGAL
+        if self.file == NULL:
+            return -1
+        if room > self.file_size:
+            return MESSAGE_ILLEGAL
+        if room > self.file_base + self.file_size - self.cursor:
+            return -1
+        to = self.file + (self.cursor - self.file_base)
+        memcpy(to, p + FRAME_HEADER, frame.record_bytes)  # step 1
+        SILO_FAULT("append:copied")
+        status = self.check(to, frame, q)
+        if status != PUT_OK:
+            memset(to, 0, frame.record_bytes)
+            return status
+        self.finish(to, frame, q, p)
+        return PUT_OK
+
+    cdef int check(self, const uint8_t *r, const silo_frame *frame,
+                   const uint8_t *q) noexcept nogil:
+        """Whether the copy is `count` whole records of the queue `q` that recovery will accept."""
+        cdef silo_record m
+        cdef uint32_t left = frame.record_bytes, body_crc, body_end
+        cdef int i, parsed
+        cdef uint32_t crc = silo_crc32c(
+            0, <const uint8_t *>frame + FRAME_CHECKED, FRAME_RESULT - FRAME_CHECKED)
+        for i in range(<int>frame.count):
+            parsed = silo_parse_record(r, left, &m)
+            if parsed == RECORD_LONG:
+                return PROPERTIES_SIZE_EXCEEDED
+            if (parsed != RECORD_OK or m.body_length > self.max_body or m.flags & ~ALLOWED_FLAGS
+                    or (m.flags & FLAG_STORE_V6 != 0) != (self.store_host_length == 20)):
+                return MESSAGE_ILLEGAL
+            if (silo_be32(r + m.time_at - 4) > MAX_PORT
+                    or not silo_is_utf8(r + m.properties_at, m.properties_length)):
+                return MESSAGE_ILLEGAL
+            crc = silo_crc32c(crc, r, m.body_at)
+            body_end = m.body_at + m.body_length
+            crc = silo_crc32c(crc, r + body_end, m.total - body_end)
+            body_crc = silo_crc32(0, r + m.body_at, m.body_length) & 0x7FFFFFFF
+            if (silo_be32(r + RECORD_BODY_CRC) != body_crc
+                    or silo_be32(r + RECORD_QUEUE_ID) != silo_queue_u32(q, QUEUE_ID)
+                    or not silo_topic_is(&self.table, q, r + m.topic_at, m.topic_length)):
+                return MESSAGE_ILLEGAL
+            if self.append_crc and (m.properties_length < CRC_PROPERTY_SIZE
+                                    or memcmp(r + m.total - CRC_PROPERTY_SIZE, CRC_PROPERTY, 9)
+                                    or r[m.total - 1] != 2):
+                return MESSAGE_ILLEGAL
+            left -= m.total
+            r += m.total
+        return PUT_OK if left == 0 and crc == frame.crc else MESSAGE_ILLEGAL
+
+    cdef void finish(self, uint8_t *r, const silo_frame *frame, uint8_t *q,
+                     uint8_t *p) noexcept nogil:
+        """Steps 2 and 3: offsets, times, next queue offset, result; moves the cursor behind it."""
+        cdef uint64_t next = silo_load(q + QUEUE_NEXT), first = 0, i
+        cdef silo_record m
+        cdef silo_result result
+        if silo_load(q + QUEUE_MARK) != self.wrote:
+            silo_store(q + QUEUE_PREVIOUS, next)
+            silo_store(q + QUEUE_MARK, self.wrote)
+        for i in range(<int>frame.count):
+            silo_parse_record(r, frame.record_bytes, &m)
+            silo_put64(r + RECORD_QUEUE_OFFSET, next if silo_is_queued(&m) else 0)
+            first = next if silo_is_queued(&m) and i == 0 else first
+            next += silo_is_queued(&m)
+            silo_put64(r + RECORD_PHYSICAL_OFFSET, self.cursor)
+            self.stamp(r, &m)
+            self.cursor += m.total
+            r += m.total
+        SILO_FAULT("append:patched")
+        silo_store(q + QUEUE_NEXT, next)
+        SILO_FAULT("append:counted")
+        result.status = PUT_OK
+        result.physical_offset = self.cursor - frame.record_bytes
+        result.queue_offset = first
+        result.store_timestamp = self.now_ms
+        silo_order()
+        memcpy(p + FRAME_RESULT, &result, sizeof(silo_result))
+        self.records += frame.count
+
+    cdef void stamp(self, uint8_t *r, const silo_record *m) noexcept nogil:
+        """Store time and store host, then the record checksum over the bytes that are now final."""
+        cdef uint32_t crc
+        cdef int i
+        silo_put64(r + m.time_at, self.now_ms)
+        memcpy(r + m.time_at + 8, self.store_host, self.store_host_length)
+        if self.append_crc:
+            crc = silo_crc32(0, r, m.total - CRC_PROPERTY_SIZE) & 0x7FFFFFFF
+            for i in range(10):
+                r[m.total - 11 + i] = 48 + crc % 10
+                crc /= 10
+
+    cdef void publish(self) noexcept nogil:
+        """Steps 4 and 5, then the doorbells."""
+        cdef int i
+        cdef Ring *ring
+        SILO_FAULT("append:results")
+        if self.cursor != self.wrote:
+            silo_store(self.control + CONTROL_STORE_TIME_MS, self.now_ms)
+            silo_store(self.control + CONTROL_RECORDS, self.records)
+            self.wrote = self.cursor
+            silo_store(self.control + CONTROL_WROTE, self.wrote)  # SYNC: wrote publish
+        SILO_FAULT("append:wrote")
+        for i in range(self.highest):
+            ring = &self.rings[i]
+            if ring.attached and ring.tail != ring.published:
+                silo_store(ring.base + RING_TAIL, ring.tail)  # SYNC: ring-tail publish
+                SILO_FAULT("append:tail")
+        silo_fence()
+        for i in range(self.highest):
+            ring = &self.rings[i]
+            if ring.attached and ring.tail != ring.published:
+                ring.published = ring.tail
+                if silo_load(ring.base + RING_PRODUCER_ASLEEP):
+                    silo_futex_wake(ring.base + RING_TAIL, INT_MAX)
+        if silo_load(self.control + CONTROL_FLUSH_ASLEEP) or (
+                self.sleeper and silo_load(self.control + self.sleeper)):
+            silo_futex_wake(self.control + CONTROL_WROTE, INT_MAX)
+
+    cdef int end_file(self) noexcept nogil:
+        """Closes the file with an end-of-file record and publishes its end."""
+        cdef uint64_t left
+        if self.file != NULL and self.cursor < self.file_base + self.file_size:
+            left = self.file_base + self.file_size - self.cursor
+            silo_put32(self.file + (self.cursor - self.file_base), <uint32_t>left)
+            silo_put32(self.file + (self.cursor - self.file_base) + 4, RECORD_MAGIC_END)
+            SILO_FAULT("append:blank")
+            self.cursor += left
+            self.publish()
+        return R_ROLL

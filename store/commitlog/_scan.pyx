@@ -1,0 +1,139 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+"""The scan kernel: walks a commit-log file record by record, as far as its bytes are good, and
+looks for what lies behind bad ones."""
+
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memchr, memcpy
+
+cdef extern from "store/record/checksum.h" nogil:
+    uint32_t silo_crc32(uint32_t seed, const uint8_t *p, size_t n)
+
+cdef extern from "shm/words.h" nogil:
+    uint32_t silo_be32(const uint8_t *p)
+    uint64_t silo_be64(const uint8_t *p)
+
+cdef extern from "store/record/record.h" nogil:
+    ctypedef struct silo_record:
+        uint32_t total, body_at, body_length, time_at
+    int RECORD_OK, RECORD_END_OF_FILE, RECORD_NONE, RECORD_BODY_CRC, RECORD_PHYSICAL_OFFSET
+    int silo_parse_record(const uint8_t *r, uint64_t left, silo_record *out)
+    int silo_is_torn(const silo_record *m, uint64_t position)
+
+END_OF_FILE, NOTHING, BAD_LENGTHS, BAD_CRC, BAD_OFFSET, FULL, TORN = range(7)
+
+
+def scan(const unsigned char[::1] memory not None, uint64_t position, uint64_t base,
+         bint check_crc, bint refuse_torn=False):
+    """Walks the file in `memory`, whose first byte is at log offset `base`, from `position` (bytes
+    into it) on.
+
+    Returns (position behind the last good record, records, newest store timestamp, why it ended):
+    END_OF_FILE (an end-of-file record: the position is the file's length), FULL (the file ends
+    without one), NOTHING (no record follows), or what is wrong with the bytes that follow.
+    `refuse_torn` goes further than RocketMQ: zeros where topic or properties cannot have them,
+    which no checksum covers, are sectors that never reached the disk (TORN).
+    """
+    cdef uint64_t size = memory.shape[0], records = 0
+    cdef int64_t newest = 0, stored
+    cdef const uint8_t *r
+    cdef silo_record m
+    cdef int found, why = 5
+    with nogil:
+        while position < size:
+            r = &memory[position]
+            found = silo_parse_record(r, size - position, &m)
+            if found == RECORD_END_OF_FILE:
+                why = 0 if silo_be32(r) == size - position else 2
+                if why == 0:
+                    position = size
+                break
+            if found != RECORD_OK:
+                why = 1 if found == RECORD_NONE else 2
+                break
+            if silo_be64(r + RECORD_PHYSICAL_OFFSET) != base + position:
+                why = 4
+                break
+            if check_crc and silo_be32(r + RECORD_BODY_CRC) != (
+                    silo_crc32(0, r + m.body_at, m.body_length) & 0x7FFFFFFF):
+                why = 3
+                break
+            if refuse_torn and silo_is_torn(&m, position):
+                why = 6
+                break
+            stored = <int64_t>silo_be64(r + m.time_at)
+            if stored > newest:
+                newest = stored
+            records += 1
+            position += m.total
+    return position, records, newest, why
+
+
+def find_record(const unsigned char[::1] memory not None, uint64_t position, uint64_t base,
+                int64_t not_before):
+    """The first place from `position` on where a whole record with a good body lies, stored at
+    `not_before` (epoch ms) or later: (position, store timestamp), or (-1, 0)."""
+    cdef uint64_t size = memory.shape[0]
+    cdef int64_t stored = 0
+    cdef const uint8_t *p = &memory[0]
+    cdef const uint8_t *r
+    cdef silo_record m
+    cdef bint found = False
+    with nogil:
+        while position + 8 <= size:
+            r = <const uint8_t *>memchr(p + position + 4, 0xDA, size - position - 4)
+            if r == NULL:
+                break
+            r -= 4
+            position = r - p
+            # Both magics begin so.
+            if r[5] == 0xA3 and silo_parse_record(
+                    r, size - position, &m) == RECORD_OK and (
+                    silo_be64(r + RECORD_PHYSICAL_OFFSET) == base + position) and (
+                    silo_be32(r + RECORD_BODY_CRC) == (
+                        silo_crc32(0, r + m.body_at, m.body_length) & 0x7FFFFFFF)) and (
+                    not silo_is_torn(&m, position)):
+                stored = <int64_t>silo_be64(r + m.time_at)
+                if stored >= not_before:
+                    found = True
+                    break
+            position += 1
+    if found:
+        return position, stored
+    return -1, 0
+
+
+def used_end(const unsigned char[::1] memory not None, uint64_t position):
+    """The place behind the last byte from `position` on that is not zero; `position` if all are."""
+    cdef uint64_t end = memory.shape[0]
+    cdef const uint8_t *p = &memory[0]
+    cdef uint64_t word
+    with nogil:
+        while end >= position + 8:
+            memcpy(&word, p + end - 8, 8)
+            if word != 0:
+                break
+            end -= 8
+        while end > position and p[end - 1] == 0:
+            end -= 1
+    return end
+
+
+def bounds(const unsigned char[::1] memory not None, uint64_t base):
+    """Of a file that is known to be good: (records, offset of the last record, first store
+    timestamp, last store timestamp), offsets -1 and times 0 without records."""
+    cdef uint64_t size = memory.shape[0], position = 0, records = 0
+    cdef int64_t last = -1, first_time = 0, last_time = 0
+    cdef const uint8_t *r
+    cdef silo_record m
+    with nogil:
+        while position < size:
+            r = &memory[position]
+            if silo_parse_record(r, size - position, &m) != RECORD_OK:
+                break
+            last_time = <int64_t>silo_be64(r + m.time_at)
+            if records == 0:
+                first_time = last_time
+            last = base + position
+            records += 1
+            position += m.total
+    return records, last, first_time, last_time

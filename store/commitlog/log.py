@@ -1,0 +1,117 @@
+"""The commit log's files: making them, mapping them, and finding the one that holds an offset."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+from dataclasses import dataclass
+
+from ...shm._memory import Mapping
+from ..disk import files as disk
+from ..disk.paths import StoreFolders, file_bases, file_name
+from ..errors import StoreError
+
+_NEW = "allocating-"
+
+
+@dataclass(frozen=True, slots=True)
+class LogFile:
+    """One mapped commit-log file: bytes [base, base + len(mapping)) of the log."""
+
+    base: int
+    mapping: Mapping
+
+    @property
+    def end(self) -> int:
+        return self.base + self.mapping.length
+
+
+class CommitLog:
+    """The files below `commitlog/`, each of `file_size` bytes."""
+
+    def __init__(self, folders: StoreFolders, file_size: int) -> None:
+        self.folders = folders
+        self.file_size = file_size
+
+    def bases(self) -> list[int]:
+        """Offsets of the files, ascending."""
+        return file_bases(self.folders.commit_log)
+
+    def base_of(self, offset: int) -> int:
+        """The offset of the file that holds `offset`."""
+        return offset - offset % self.file_size
+
+    def open(self, base: int, *, writable: bool = False) -> LogFile:
+        """Maps a whole file. Raises FileNotFoundError; StoreError for a file of another size."""
+        folder = self.folders.commit_log
+        with folder.file(file_name(base), write=writable) as fd:
+            size = folder.size(file_name(base))
+            if size != self.file_size:
+                raise StoreError(
+                    f"{folder.path}/{file_name(base)} has {size} bytes, the setting "
+                    f"mapped_file_size_commit_log says {self.file_size}: set it to the size the "
+                    "store was made with"
+                )
+            return LogFile(base, disk.map_file(fd, 0, size, writable=writable))
+
+    def create(self, base: int) -> None:
+        """Makes a file with its space really allocated; it gets its name last, so a half-made one
+        never counts.
+
+        Raises OSError (ENOSPC: the disk is full).
+        """
+        ours = self.folders.ours
+        temporary = _NEW + file_name(base)
+        try:
+            with ours.file(temporary, write=True, create=True) as fd:
+                disk.allocate(fd, 0, self.file_size)
+                # A power cut must not leave a file of this name and another size.
+                disk.sync_data(fd)
+        except OSError:
+            with contextlib.suppress(FileNotFoundError):
+                ours.unlink(temporary)
+            raise
+        ours.rename(temporary, self.folders.commit_log, file_name(base))
+        self.folders.commit_log.sync()
+
+    def remove_half_made(self) -> list[str]:
+        """Removes what a killed allocation left: the names."""
+        names = [name for name in self.folders.ours.names() if name.startswith(_NEW)]
+        for name in names:
+            self.folders.ours.unlink(name)
+        return names
+
+    def remove_empty_last(self) -> list[str]:
+        """Removes a last file of no bytes, which a crash of RocketMQ can leave: its name."""
+        folder = self.folders.commit_log
+        last = [file_name(base) for base in self.bases()[-1:]]
+        empty = [name for name in last if folder.size(name) == 0]
+        for name in empty:
+            folder.unlink(name)
+        return empty
+
+    def remove_from(self, base: int) -> list[int]:
+        """Unlinks the files from offset `base` on, which hold nothing: the unused ones of a
+        stopping store.
+        """
+        gone = [found for found in self.bases() if found >= base]
+        for found in reversed(gone):
+            self.folders.commit_log.unlink(file_name(found))
+        return gone
+
+    def data_span(self, base: int, position: int) -> tuple[int, int]:
+        """Where in a file, from `position` (bytes into it) on, anything was ever written: (first,
+        behind the last), the file's size twice for nowhere.
+        """
+        with self.folders.commit_log.file(file_name(base)) as fd:
+            return disk.data_span(fd, position)
+
+    def sync(self, base: int) -> None:
+        """Fdatasync of one file."""
+        with self.folders.commit_log.file(file_name(base), write=True) as fd:
+            disk.sync_data(fd)
+
+
+def disk_full(error: OSError) -> bool:
+    """Whether the error says that there is no space, on the disk or in the user's quota."""
+    return error.errno in (errno.ENOSPC, errno.EDQUOT)

@@ -1,0 +1,98 @@
+"""Seals: a sidecar for each full commit-log file, in `silomq/seals`, which RocketMQ ignores.
+
+A seal holds the CRC-32C of the whole file, for finding decay, and its first and last offset and
+store timestamp, for skipping the file without opening it. It is JSON, replaced atomically:
+`size` (bytes), `crc32c` (8 hex digits), `records`, `first_offset`, `last_offset` (of the last
+record), `first_store_time`, `last_store_time` (epoch ms).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from dataclasses import asdict, dataclass
+from typing import Self
+
+import crc32c
+
+from ..disk import files as disk
+from ..disk.files import Folder
+from ..disk.paths import StoreFolders, file_name
+from ..errors import Corrupt
+from . import _scan as kernel
+from .log import CommitLog
+
+SEALS = "seals"
+_STEP = 16 << 20
+_SUFFIX = ".json"
+
+
+@dataclass(frozen=True, slots=True)
+class Seal:
+    """What a full file holds; offsets are of the commit log, times epoch ms."""
+
+    size: int
+    crc32c: str
+    records: int
+    first_offset: int
+    last_offset: int
+    first_store_time: int
+    last_store_time: int
+
+
+def seal_of(log: CommitLog, base: int) -> Seal:
+    """Computes the seal of a full file: reads all of it once."""
+    view = memoryview(log.open(base).mapping)
+    crc = 0
+    for at in range(0, len(view), _STEP):
+        crc = crc32c.crc32c(view[at : at + _STEP], crc)
+    records, last, first_time, last_time = kernel.bounds(view, base)
+    return Seal(len(view), f"{crc:08x}", records, base, last, first_time, last_time)
+
+
+class Seals:
+    """The seals of one store; one process writes them. A context manager that closes their
+    folder.
+    """
+
+    def __init__(self, folders: StoreFolders) -> None:
+        self.folder: Folder = folders.ours.folder(SEALS, create=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.folder.close()
+
+    def bases(self) -> list[int]:
+        """Offsets of the files that have a seal, ascending."""
+        names = (name.removesuffix(_SUFFIX) for name in self.folder.names())
+        return sorted(int(name) for name in names if len(name) == 20 and name.isdigit())
+
+    def read(self, base: int) -> Seal | None:
+        """The seal of a file, None without one. Raises Corrupt for one that is not whole."""
+        name = file_name(base) + _SUFFIX
+        try:
+            with self.folder.file(name) as fd:
+                text = disk.read_at(fd, 4096, 0)
+        except FileNotFoundError:
+            return None
+        try:
+            return Seal(**json.loads(text))
+        except (ValueError, TypeError) as error:
+            raise Corrupt(f"{self.folder.path}/{name}", 0, f"not a seal: {error}") from error
+
+    def write(self, base: int, seal: Seal) -> None:
+        """Stores a seal, whole or not at all. Raises OSError."""
+        text = json.dumps(asdict(seal)) + "\n"
+        disk.replace_file(self.folder, file_name(base) + _SUFFIX, text.encode())
+
+    def remove(self, base: int) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            self.folder.unlink(file_name(base) + _SUFFIX)
+
+    def remove_outside(self, first: int, end: int) -> None:
+        """Removes the seals of files that are gone, or not full any more: all but [first, end)."""
+        for base in self.bases():
+            if not first <= base < end:
+                self.remove(base)

@@ -1,0 +1,1 @@
+"""RocketMQ's `config/*.json`: topics, consumer groups, offsets."""

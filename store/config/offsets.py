@@ -1,0 +1,302 @@
+"""`config/consumerOffset.json` and `config/subscriptionGroup.json`: consumer groups in RocketMQ's
+files.
+
+Schema and dialect are RocketMQ's (`ConsumerOffsetManager`, `SubscriptionGroupManager`): where each
+group is in each queue (`topic@group` -> {queue id: offset}, the next message to consume), and how
+each group consumes. Nothing of a file is dropped because it means nothing here: fields that are not
+known, and entries under names that are none, are written back as they were.
+
+A file that cannot be right is replaced by its `.bak`, and that is among the problems which `load`
+gives; see `fastjson.load_file`. After that the next `save` leaves the good backup alone.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, Final
+
+from ..errors import IllegalMessage
+from ..names import validate_group, validate_topic
+from .fastjson import (
+    OS_CALLS,
+    FileCalls,
+    LoadReport,
+    atomic_write,
+    dumps,
+    int_keys,
+    load_file,
+    loads,
+    number,
+    typed,
+)
+from .topics import DataVersion
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+OFFSETS_FILE: Final = "consumerOffset.json"
+GROUPS_FILE: Final = "subscriptionGroup.json"
+SEPARATOR: Final = "@"
+MAX_QUEUE_ID: Final = 0x7FFF_FFFF
+
+
+class GroupOffsets(dict[tuple[str, str], dict[int, int]]):
+    """(topic, group) -> {queue id: queue offset of the next message}, with the file's version.
+
+    `rest` is what the file held beside that, `foreign` its entries that name no topic and group.
+    `main_is_good` is false when the offsets came from the backup.
+    """
+
+    def __init__(self, offsets: Mapping[tuple[str, str], dict[int, int]] | None = None) -> None:
+        super().__init__(offsets or {})
+        self.data_version = DataVersion()
+        self.rest: dict[Any, Any] = {}
+        self.foreign: dict[str, Any] = {}
+        self.main_is_good = True
+
+
+@dataclass(frozen=True, slots=True)
+class GroupConfig:
+    """One consumer group; names and defaults are those of RocketMQ's `SubscriptionGroupConfig`.
+
+    `rest` are fields that are not RocketMQ's of today, as they stood in the file.
+    """
+
+    group_name: str
+    attributes: Mapping[str, str] = field(default_factory=dict)
+    broker_id: int = 0
+    consume_broadcast_enable: bool = True
+    consume_enable: bool = True
+    consume_from_min_enable: bool = True
+    consume_message_orderly: bool = False
+    consume_timeout_minute: int = 15
+    group_retry_policy: Mapping[str, Any] = field(default_factory=lambda: {"type": "CUSTOMIZED"})
+    group_sys_flag: int = 0
+    notify_consumer_ids_changed_enable: bool = True
+    retry_max_times: int = 16
+    retry_queue_nums: int = 1
+    subscription_data_set: list[Any] | None = None
+    which_broker_when_consume_slowly: int = 1
+    rest: Mapping[str, Any] = field(default_factory=dict)
+
+
+class SubscriptionGroups(dict[str, GroupConfig]):
+    """Group name -> GroupConfig, with the file's version.
+
+    `forbidden` is RocketMQ's forbiddenTable: group -> {topic: bits}. `rest`, `foreign` and
+    `main_is_good` are as in GroupOffsets.
+    """
+
+    def __init__(self, groups: Mapping[str, GroupConfig] | None = None) -> None:
+        super().__init__(groups or {})
+        self.data_version = DataVersion()
+        self.forbidden: dict[str, dict[str, int]] = {}
+        self.rest: dict[Any, Any] = {}
+        self.foreign: dict[str, Any] = {}
+        self.main_is_good = True
+
+
+def load(path: str | os.PathLike[str]) -> tuple[GroupOffsets, list[str]]:
+    """The offsets in `path` or its `.bak` (empty if there is neither), and what was wrong.
+
+    Raises Corrupt if files exist and none is readable.
+    """
+    loaded, report = load_file(os.fspath(path), parse)
+    offsets, problems = loaded or (GroupOffsets(), [])
+    offsets.main_is_good = report.source != "backup"
+    return offsets, _told(report, problems)
+
+
+def save(
+    path: str | os.PathLike[str], offsets: GroupOffsets, *, calls: FileCalls = OS_CALLS
+) -> None:
+    """Replace `path` durably; the old file becomes its `.bak`, unless it was bad."""
+    data = render(offsets).encode()
+    atomic_write(os.fspath(path), data, keep_backup=offsets.main_is_good, calls=calls)
+    offsets.main_is_good = True
+
+
+def load_groups(path: str | os.PathLike[str]) -> tuple[SubscriptionGroups, list[str]]:
+    """The groups in `path` or its `.bak` (empty if there is neither), and what was wrong.
+
+    Raises Corrupt if files exist and none is readable.
+    """
+    loaded, report = load_file(os.fspath(path), parse_groups)
+    groups, problems = loaded or (SubscriptionGroups(), [])
+    groups.main_is_good = report.source != "backup"
+    return groups, _told(report, problems)
+
+
+def save_groups(
+    path: str | os.PathLike[str], groups: SubscriptionGroups, *, calls: FileCalls = OS_CALLS
+) -> None:
+    """Replace `path` durably; the old file becomes its `.bak`, unless it was bad."""
+    data = render_groups(groups).encode()
+    atomic_write(os.fspath(path), data, keep_backup=groups.main_is_good, calls=calls)
+    groups.main_is_good = True
+
+
+def _told(report: LoadReport, problems: list[str]) -> list[str]:
+    return ([report.problem] if report.problem else []) + [f"{report.path}: {p}" for p in problems]
+
+
+def render(offsets: GroupOffsets) -> str:
+    """The text of consumerOffset.json, sorted by topic and group, then queue id."""
+    table: dict[str, Any] = {
+        f"{topic}{SEPARATOR}{group}": dict(sorted(queues.items()))
+        for (topic, group), queues in offsets.items()
+    }
+    return _file(offsets.rest, offsets.data_version, {"offsetTable": {**offsets.foreign, **table}})
+
+
+def parse(text: str) -> tuple[GroupOffsets, list[str]]:
+    """The offsets in a file's text, and what of it could not be used. Raises ValueError."""
+    root = typed(loads(text), dict, "the file")
+    offsets = GroupOffsets()
+    offsets.data_version = DataVersion.of(root)
+    offsets.rest = _without(root, "dataVersion", "offsetTable")
+    problems: list[str] = []
+    for key, value in _table(root, "offsetTable").items():
+        name = str(key)
+        topic, _, group = name.partition(SEPARATOR)
+        why = _illegal(topic, group)
+        if why:
+            offsets.foreign[name] = value
+            problems.append(f"offsets of {name!a} are kept but not used: {why}")
+            continue
+        queues = typed(value, dict, f"offsets of {name}")
+        try:
+            numbered = int_keys(queues)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"offsets of {name}: a queue id is no number ({error})") from error
+        offsets[topic, group] = {}
+        for queue_id, offset in numbered.items():
+            where = f"offset of queue {queue_id} of {name}"
+            if not 0 <= queue_id <= MAX_QUEUE_ID:
+                raise ValueError(f"{where}: queue ids are 0 to {MAX_QUEUE_ID}")
+            if offset == -1:
+                # RocketMQ's word for "nothing consumed yet": the same as no entry.
+                problems.append(f"{where} is -1 and left out")
+                continue
+            offsets[topic, group][queue_id] = number({where: offset}, where, 0)
+    return offsets, problems
+
+
+def render_groups(groups: SubscriptionGroups) -> str:
+    """The text of subscriptionGroup.json, groups sorted by name."""
+    table = {name: _bean(config) for name, config in groups.items()}
+    forbidden = {
+        group: dict(sorted(topics.items())) for group, topics in sorted(groups.forbidden.items())
+    }
+    return _file(
+        groups.rest,
+        groups.data_version,
+        {"forbiddenTable": forbidden, "subscriptionGroupTable": {**groups.foreign, **table}},
+    )
+
+
+def parse_groups(text: str) -> tuple[SubscriptionGroups, list[str]]:
+    """The groups in a file's text, and what of it could not be used. Raises ValueError."""
+    root = typed(loads(text), dict, "the file")
+    groups = SubscriptionGroups()
+    groups.data_version = DataVersion.of(root)
+    groups.rest = _without(root, "dataVersion", "forbiddenTable", "subscriptionGroupTable")
+    for group, topics in _table(root, "forbiddenTable").items():
+        bits = typed(topics, dict, f"forbiddenTable of {group}")
+        groups.forbidden[str(group)] = {
+            str(t): typed(b, int, f"forbiddenTable of {group}, {t}") for t, b in bits.items()
+        }
+    problems: list[str] = []
+    for key, value in _table(root, "subscriptionGroupTable").items():
+        name = str(key)
+        try:
+            validate_group(name)
+        except IllegalMessage as error:
+            groups.foreign[name] = value
+            problems.append(f"group {name!a} is kept but not used: {error.why}")
+            continue
+        groups[name] = _config(name, typed(value, dict, f"group {name}"))
+    return groups, problems
+
+
+def _file(rest: dict[Any, Any], version: DataVersion, tables: dict[str, dict[str, Any]]) -> str:
+    """All keys of the file and of its tables in order, as fastjson writes a bean's."""
+    root = {**rest, "dataVersion": version.bean()}
+    for name, table in tables.items():
+        root[name] = {key: table[key] for key in sorted(table)}
+    return dumps({key: root[key] for key in sorted(root, key=str)})
+
+
+def _table(root: dict[Any, Any], name: str) -> dict[Any, Any]:
+    value = root.get(name)
+    return {} if value is None else typed(value, dict, name)
+
+
+def _without(root: dict[Any, Any], *names: str) -> dict[Any, Any]:
+    return {key: value for key, value in root.items() if key not in names}
+
+
+def _illegal(topic: str, group: str) -> str | None:
+    try:
+        validate_topic(topic)
+        validate_group(group)
+    except IllegalMessage as error:
+        return error.why
+    return None
+
+
+def _camel(name: str) -> str:
+    first, *others = name.split("_")
+    return first + "".join(word.capitalize() for word in others)
+
+
+#: Bean key of each field of GroupConfig that RocketMQ has.
+_KEYS: Final = {f.name: _camel(f.name) for f in fields(GroupConfig) if f.name != "rest"}
+_NUMBERS: Final = (
+    "broker_id",
+    "consume_timeout_minute",
+    "group_sys_flag",
+    "which_broker_when_consume_slowly",
+    "retry_queue_nums",
+)
+_TRUTHS: Final = (
+    "consume_broadcast_enable",
+    "consume_enable",
+    "consume_from_min_enable",
+    "consume_message_orderly",
+    "notify_consumer_ids_changed_enable",
+)
+
+
+def _bean(config: GroupConfig) -> dict[str, Any]:
+    bean = {**config.rest}
+    for name, key in _KEYS.items():
+        value = getattr(config, name)
+        bean[key] = dict(sorted(value.items())) if isinstance(value, dict) else value
+    return {key: bean[key] for key in sorted(bean, key=str)}
+
+
+def _config(name: str, bean: dict[Any, Any]) -> GroupConfig:
+    said = bean.get("groupName", name)
+    if said != name:
+        raise ValueError(f"group {name} calls itself {said!r}")
+    default = GroupConfig(name)
+    known: dict[str, Any] = {}
+    for each in _NUMBERS:
+        known[each] = number(bean, _KEYS[each], getattr(default, each))
+    for each in _TRUTHS:
+        value = bean.get(_KEYS[each], getattr(default, each))
+        known[each] = typed(value, bool, f"{_KEYS[each]} of group {name}")
+    attributes = typed(bean.get("attributes") or {}, dict, f"attributes of group {name}")
+    known["attributes"] = {str(k): typed(v, str, f"attribute {k}") for k, v in attributes.items()}
+    policy = bean.get("groupRetryPolicy") or default.group_retry_policy
+    known["group_retry_policy"] = typed(policy, dict, f"groupRetryPolicy of group {name}")
+    # -1 is RocketMQ's "as the store says": 16 here.
+    times = bean.get("retryMaxTimes", default.retry_max_times)
+    known["retry_max_times"] = -1 if times == -1 else number(bean, "retryMaxTimes", 16)
+    wanted = bean.get("subscriptionDataSet")
+    if wanted is not None:
+        wanted = typed(wanted, list, f"subscriptionDataSet of group {name}")
+    known["subscription_data_set"] = wanted
+    return GroupConfig(name, rest=_without(bean, *_KEYS.values()), **known)

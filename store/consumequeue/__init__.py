@@ -1,0 +1,1 @@
+"""Consume queues: their files, reading them, and look-ups by time."""

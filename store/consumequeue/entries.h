@@ -1,0 +1,72 @@
+/* A walk over a queue's entries (store/consumequeue/queue.py owns the layout): which records a reader
+ * takes, and why it stops. */
+#ifndef SILO_ENTRIES_H
+#define SILO_ENTRIES_H
+
+#include "shm/words.h"
+
+enum { ENTRY_SIZE = 20 };
+
+/* What silo_next_entry says: a record; all entries were looked at; as many records or bytes as were
+ * asked for; an entry leads to another file of the log; one leads to where no record can be. */
+enum { ENTRY_FOUND = -1, ENTRY_ALL = 0, ENTRY_FULL = 1, ENTRY_ELSEWHERE = 2, ENTRY_BAD = 3 };
+
+typedef struct {
+    const uint8_t *entries;
+    int64_t number, next;          /* entries, and which one to look at next */
+    const int32_t *codes;          /* tags codes to take, ascending; NULL: any */
+    int64_t code_count;
+    int64_t base, end;             /* the log's bytes that can be read; equal: none */
+    int64_t limit, max_bytes;      /* of records, one is always taken */
+    int64_t taken, bytes;
+    int64_t at, size;              /* the record that was found */
+} silo_walk;
+
+static inline int silo_has_code(const silo_walk *w, int32_t code) {
+    int64_t low = 0, high = w->code_count;
+    while (low < high) {
+        int64_t middle = (low + high) / 2;
+        if (w->codes[middle] < code)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < w->code_count && w->codes[low] == code;
+}
+
+/* The next record to take; `next` is behind its entry then, and at the entry that ended the walk
+ * otherwise. */
+static inline int silo_next_entry(silo_walk *w) {
+    if (w->taken >= w->limit) return ENTRY_FULL;
+    for (; w->next < w->number; w->next++) {
+        const uint8_t *entry = w->entries + w->next * ENTRY_SIZE;
+        if (w->codes && !silo_has_code(w, (int32_t)silo_be32(entry + 16))) continue;
+        int64_t at = (int64_t)silo_be64(entry), size = (int32_t)silo_be32(entry + 8);
+        if (w->taken && size > w->max_bytes - w->bytes) return ENTRY_FULL;
+        if (at < 0) return ENTRY_BAD;
+        if (at < w->base || at >= w->end) return ENTRY_ELSEWHERE;
+        if (size <= 0 || size > w->end - at) return ENTRY_BAD;
+        w->at = at;
+        w->size = size;
+        w->bytes += size;
+        w->taken++;
+        w->next++;
+        return ENTRY_FOUND;
+    }
+    return ENTRY_ALL;
+}
+
+/* Has the bytes of a record in the CPU's caches, in the order in which they lie there: waiting for
+ * one at a time takes longer. Without `bodies`, and of a long one, only its head, and its end with
+ * topic and properties. */
+static inline void silo_touch(const uint8_t *record, int64_t size, int bodies) {
+    enum { LINE = 64, HEAD = 128, TAIL = 256, LONG = 4096 };
+    const volatile uint8_t *p = record, *end = p + size;
+    if (size > (bodies ? LONG : HEAD + TAIL)) {
+        for (; p < record + HEAD; p += LINE) (void)*p;
+        p = end - TAIL;
+    }
+    for (; p < end; p += LINE) (void)*p;
+}
+
+#endif

@@ -1,0 +1,44 @@
+"""A read-only view of one consume queue, by mapping the file that holds its entries.
+
+A mapping outlives the file's name: what a reader holds stays readable when clean unlinks it.
+"""
+
+from __future__ import annotations
+
+from ...shm._memory import Mapping
+from ..disk import files as disk
+from ..disk.files import Folder
+from ..disk.paths import file_name
+from .queue import ENTRY, ENTRY_SIZE
+
+
+class QueueReader:
+    """Entries of one consume queue in `folder`, files of `file_size` bytes."""
+
+    def __init__(self, folder: Folder, file_size: int) -> None:
+        self._folder = folder
+        self._file_size = file_size
+        self._base = -1
+        self._view = memoryview(b"")
+        self._mapping: Mapping | None = None
+
+    def entries(self, first: int, count: int) -> list[tuple[int, int, int]]:
+        """As `view`, taken apart: (offset, size, tags code) of each entry."""
+        return list(ENTRY.iter_unpack(self.view(first, count)))
+
+    def view(self, first: int, count: int) -> memoryview:
+        """The bytes of up to `count` entries from queue offset `first` on, all of one file.
+
+        The caller knows from the topic table that they exist. Raises FileNotFoundError when their
+        file is gone.
+        """
+        position = first * ENTRY_SIZE
+        base = position - position % self._file_size
+        if base != self._base:
+            with self._folder.file(file_name(base)) as fd:
+                self._mapping = disk.map_file(fd, 0, self._file_size, writable=False)
+            self._view = memoryview(self._mapping)
+            self._base = base
+        start = position - base
+        stop = min(start + count * ENTRY_SIZE, self._file_size)
+        return self._view[start:stop]

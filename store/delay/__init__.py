@@ -1,0 +1,1 @@
+"""Delayed messages: delay levels, timers, and how far their delivery has come."""

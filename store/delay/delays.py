@@ -1,0 +1,197 @@
+"""Delayed messages: how far their delivery has come, and the records that are delivered.
+
+`silomq/schedule` has four slots of 512 bytes. The first two are written in turn after each step of
+the schedule process; they are for its successor and live in the page cache. The last two are
+written in turn when what they say is durable; they are for a start after a power cut. The newest
+whole slot whose `scan_from` is not behind the log's end counts: what it calls delivered is in the
+log.
+
+Layout slot:
+
+======  ====  ====  ==========  =======
+offset  size  type  field       meaning
+======  ====  ====  ==========  =======
+0       8     u64   magic       "SILODLY1"
+8       8     u64   generation  the greatest counts
+16      8     u64   scan_from   deliveries below it are in `next` and the buckets' marks, none above
+24      8     u64   timer_next  queue offset: entries of the timer topic below it are in buckets
+32      144   u64   next        by level: queue offset of the first entry that is not delivered
+176     8     u64   crc         CRC-32C of bytes 0..176
+======  ====  ====  ==========  =======
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+import threading
+from dataclasses import dataclass, field
+
+import crc32c
+
+from ...shm._memory import Mapping
+from ..disk import files as disk
+from ..disk.files import Folder
+from ..names import SCHEDULE_TOPIC, TIMER_TOPIC, TRANS_HALF_TOPIC
+from ..record.format import LAYOUT, Record, encode_record
+from ..record.ids import Host
+from ..record.properties import CRC32, DELAY, REAL_QID, REAL_TOPIC, UNIQ_KEY
+
+LEVELS = 18
+FILE = "schedule"
+MAGIC = int.from_bytes(b"SILODLY1", "little")
+SLOT_SIZE = 512
+SIZE = 4096
+_SLOT = struct.Struct(f"<{4 + LEVELS}Q")
+_CRC = struct.Struct("<Q")
+LAYOUTS = {
+    "slot": {
+        "magic": (0, 8),
+        "generation": (8, 8),
+        "scan_from": (16, 8),
+        "timer_next": (24, 8),
+        "next": (32, 8 * LEVELS),
+        "crc": (_SLOT.size, 8),
+    }
+}
+TIMER_OUT_MS = "TIMER_OUT_MS"
+TIMER_DELIVER_MS = "TIMER_DELIVER_MS"
+TIMER_DELETE = "TIMER_DEL_UNIQKEY"
+_BODY_AT = sum(LAYOUT["bodyLength"]) - 8  # less the hosts' addresses
+_CRC_PAIR = CRC32.encode() + b"\x01"
+
+
+@dataclass(slots=True)
+class Progress:
+    """What a slot says."""
+
+    scan_from: int = 0
+    timer_next: int = 0
+    next: list[int] = field(default_factory=lambda: [0] * LEVELS)
+
+    def copy(self) -> Progress:
+        return Progress(self.scan_from, self.timer_next, list(self.next))
+
+
+class ProgressFile:
+    """The slots in `ours`. One process writes them, the live and the durable ones in a thread each.
+    Raises OSError when there is no space.
+    """
+
+    def __init__(self, ours: Folder) -> None:
+        with ours.file(FILE, write=True, create=True) as fd:
+            disk.allocate(fd, 0, SIZE)
+            self._mapping: Mapping = disk.map_file(fd, 0, SIZE, writable=True)
+        ours.sync()
+        self._view = memoryview(self._mapping)
+        found = [self._read(slot) for slot in range(4)]
+        self._slots = [slot for slot in found if slot is not None]
+        self._generation = max((generation for generation, _ in self._slots), default=0)
+        self._live = self._durable = 0
+        self._lock = threading.Lock()
+
+    def _read(self, slot: int) -> tuple[int, Progress] | None:
+        at = SLOT_SIZE * slot
+        data = bytes(self._view[at : at + _SLOT.size + _CRC.size])
+        magic, generation, scan_from, timer_next, *following = _SLOT.unpack_from(data)
+        whole = _CRC.unpack_from(data, _SLOT.size)[0] == crc32c.crc32c(data[: _SLOT.size])
+        if magic != MAGIC or not whole:
+            return None
+        return generation, Progress(scan_from, timer_next, following)
+
+    def newest(self, log_end: int) -> Progress | None:
+        """What the newest slot says that does not know more than a log that ends at `log_end`."""
+        known = [slot for slot in self._slots if slot[1].scan_from <= log_end]
+        return max(known, key=lambda slot: slot[0])[1].copy() if known else None
+
+    def publish(self, progress: Progress) -> None:
+        """For a successor: survives the death of all processes."""
+        self._live = 1 - self._live
+        self._write(self._live, progress)
+
+    def make_durable(self, progress: Progress) -> None:
+        """The caller has made durable what `progress` says. Raises OSError."""
+        self._durable = 1 - self._durable
+        self._write(2 + self._durable, progress)
+        disk.sync_range(self._mapping, 0, SIZE)
+
+    def _write(self, slot: int, progress: Progress) -> None:
+        with self._lock:
+            self._generation += 1
+            generation = self._generation
+        body = _SLOT.pack(
+            MAGIC, generation, progress.scan_from, progress.timer_next, *progress.next
+        )
+        data = body + _CRC.pack(crc32c.crc32c(body))
+        self._view[SLOT_SIZE * slot : SLOT_SIZE * slot + len(data)] = data
+
+
+def identity(record: Record) -> bytes:
+    """What a delayed message and its delivery have in common, and no two messages of one producer:
+    16 bytes.
+
+    Also holds for what RocketMQ delivered: it writes the properties in another order, and adds
+    some.
+    """
+    found = record.properties
+    parts = [found.get(name, "") for name in (UNIQ_KEY, REAL_TOPIC, REAL_QID, DELAY, TIMER_OUT_MS)]
+    numbers = (
+        record.born_timestamp,
+        record.reconsume_times,
+        record.flag,
+        record.body_crc,
+        len(record.body),
+    )
+    said = "\x02".join([*parts, *map(str, numbers)])
+    return hashlib.blake2b(said.encode(), digest_size=16).digest()
+
+
+def due_ms(record: Record) -> int:
+    """When a message of the timer topic is due, epoch ms: the time that was asked for. Its
+    TIMER_OUT_MS is that, made a whole second as RocketMQ does, up to a second too early.
+    """
+    for name in (TIMER_DELIVER_MS, TIMER_OUT_MS):
+        value = record.properties.get(name, "")
+        if value.isascii() and value.isdigit():
+            return min(int(value), 2**62)
+    return 0
+
+
+def destination(record: Record) -> tuple[str, int] | None:
+    """(topic, queue id) that a delayed message is for; None if it says none that it may go to."""
+    topic = record.properties.get(REAL_TOPIC, "")
+    queue = record.properties.get(REAL_QID, "")
+    if topic in ("", SCHEDULE_TOPIC, TIMER_TOPIC, TRANS_HALF_TOPIC):
+        return None
+    if not (queue.isascii() and queue.isdigit() and len(queue) < 10):
+        return None
+    return topic, int(queue)
+
+
+def restore(
+    record: Record, topic: str, queue_id: int, store_host: Host, *, record_crc: bool
+) -> tuple[bytes, tuple[int, int]]:
+    """The record that is delivered, and where its body begins and ends.
+
+    As RocketMQ's `ScheduleMessageService.messageTimeup` makes it: the property string as it was
+    stored, DELAY, REAL_TOPIC and REAL_QID in it; flags, birth and reconsumeTimes kept. Raises
+    IllegalMessage when it does not fit a record any more.
+    """
+    kept = record.properties_raw.split(b"\x02")
+    properties = b"\x02".join(pair for pair in kept if not pair.startswith(_CRC_PAIR))
+    made = encode_record(
+        topic=topic.encode(),
+        body=record.body,
+        properties=properties,
+        queue_id=queue_id,
+        flag=record.flag,
+        sys_flag=record.sys_flag,
+        born_timestamp=record.born_timestamp,
+        born_host=record.born_host,
+        store_host=store_host,
+        reconsume_times=record.reconsume_times,
+        record_crc=record_crc,
+        max_message_size=2**31 - 1 - 65536,
+    )
+    body_at = _BODY_AT + len(record.born_host.address) + len(store_host.address)
+    return made, (body_at, body_at + len(record.body))

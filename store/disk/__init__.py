@@ -1,0 +1,1 @@
+"""Everything that touches the operating system: files, their names, and the recorder for tests."""

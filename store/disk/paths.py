@@ -1,0 +1,72 @@
+"""Where a store keeps its files, and how RocketMQ names them."""
+
+from __future__ import annotations
+
+import os
+from contextlib import ExitStack
+from typing import Self
+
+from .files import Folder
+
+COMMIT_LOG = "commitlog"
+CONSUME_QUEUE = "consumequeue"
+INDEX = "index"
+CONFIG = "config"
+OURS = "silomq"
+RECOVERY = "recovery"
+TOPICS = "topics.json"
+PROGRESS = "progress"
+SOCKET = "silomq.sock"
+LOCK = "lock"
+ABORT = "abort"
+LAYOUT_VERSION = 1
+LAYOUT_FILE = "layout"
+
+
+def file_name(offset: int) -> str:
+    """A mapped file's name: the offset of its first byte, twenty digits."""
+    return f"{offset:020d}"
+
+
+def file_bases(folder: Folder) -> list[int]:
+    """Offsets of the mapped files in `folder`, ascending; other names are not mapped files and are
+    left out.
+    """
+    return sorted(int(name) for name in folder.names() if len(name) == 20 and name.isdigit())
+
+
+class StoreFolders:
+    """The folders of the store at `path`, opened once; a context manager that closes them.
+
+    Raises OSError, with the path, when one of them cannot be opened or made; none stays open then.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, create: bool = False) -> None:
+        with ExitStack() as opened:
+            self.root = opened.enter_context(Folder.open(path, create=create))
+            self.commit_log, self.consume_queue, self.index, self.config, self.ours = (
+                opened.enter_context(self.root.folder(name, create=create))
+                for name in (COMMIT_LOG, CONSUME_QUEUE, INDEX, CONFIG, OURS)
+            )
+            if create:
+                # A durable message needs a durable folder around its file.
+                self.root.sync()
+            opened.pop_all()
+
+    def close(self) -> None:
+        folders = (
+            self.ours,
+            self.config,
+            self.index,
+            self.consume_queue,
+            self.commit_log,
+            self.root,
+        )
+        for folder in folders:
+            folder.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -1,0 +1,1 @@
+"""From the commit log into consume queues and index."""

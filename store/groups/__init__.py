@@ -1,0 +1,1 @@
+"""What members of consumer groups have acknowledged."""

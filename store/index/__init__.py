@@ -1,0 +1,1 @@
+"""The index files: from `topic#key` to offsets of the commit log."""

@@ -1,0 +1,94 @@
+/* Keys into an index file (store/index/file.py owns the layout). The counts of its header live in
+ * reput's progress and are written back from there. */
+#ifndef SILO_INDEX_H
+#define SILO_INDEX_H
+
+#include "shm/layout.h"
+#include "shm/words.h"
+
+enum { INDEX_HEADER = 40, INDEX_ENTRY = 20 };
+
+static inline uint8_t *silo_index_slot(uint8_t *index, uint64_t slots, uint32_t key_hash) {
+    return index + INDEX_HEADER + 4 * (key_hash % slots);
+}
+static inline uint8_t *silo_index_entry(uint8_t *index, uint64_t slots, uint64_t number) {
+    return index + INDEX_HEADER + 4 * slots + INDEX_ENTRY * number;
+}
+
+static inline void silo_index_header(uint8_t *index, const silo_progress *s) {
+    silo_put64(index, s->begin_time);
+    silo_put64(index + 8, s->end_time);
+    silo_put64(index + 16, s->begin_offset);
+    silo_put64(index + 24, s->end_offset);
+    silo_put32(index + 32, (uint32_t)s->index_slots);
+    silo_put32(index + 36, (uint32_t)s->index_count);
+}
+
+/* Takes back the entries from `count` on, which no progress counts: how many. An entry is written
+ * before its slot, so a slot at or above the count leads, entry by entry, to what it held. */
+static inline uint64_t silo_index_undo(uint8_t *index, uint64_t slots, uint64_t entries,
+                                       uint64_t count) {
+    static const uint8_t zero[INDEX_ENTRY];
+    uint64_t n = count;
+    for (; n < entries; n++) {
+        uint8_t *entry = silo_index_entry(index, slots, n);
+        if (memcmp(entry, zero, INDEX_ENTRY) == 0) break;
+        uint8_t *at = silo_index_slot(index, slots, silo_be32(entry));
+        uint64_t slot = silo_be32(at);
+        while (slot >= count && slot < entries) {
+            uint64_t previous = silo_be32(silo_index_entry(index, slots, slot) + 16);
+            slot = previous < slot ? previous : 0;
+        }
+        silo_put32(at, (uint32_t)slot);
+    }
+    memset(silo_index_entry(index, slots, count), 0, INDEX_ENTRY * (n - count));
+    return n - count;
+}
+
+/* Makes the slots lead to the entries below `count` and to no others, whatever they hold: after a
+ * power cut a slot may be there without its entry, or an entry without its slot. `heads` is room
+ * for `slots` numbers, zeroed. How many slots were wrong. */
+static inline uint64_t silo_index_relink(uint8_t *index, uint64_t slots, uint64_t count,
+                                         uint32_t *heads) {
+    uint64_t changed = 0;
+    for (uint64_t n = 1; n < count; n++)
+        heads[silo_be32(silo_index_entry(index, slots, n)) % slots] = (uint32_t)n;
+    for (uint64_t i = 0; i < slots; i++) {
+        uint8_t *slot = index + INDEX_HEADER + 4 * i;
+        if (silo_be32(slot) == heads[i]) continue;
+        silo_put32(slot, heads[i]);
+        changed++;
+    }
+    return changed;
+}
+
+/* IndexFile.putKey: entry, then slot, then the counts. */
+static inline void silo_index_put(uint8_t *index, uint64_t slots, silo_progress *s,
+                                  uint32_t key_hash, uint64_t offset, uint64_t store_time) {
+    uint8_t *slot = silo_index_slot(index, slots, key_hash);
+    uint8_t *entry = silo_index_entry(index, slots, s->index_count);
+    int64_t previous = (int32_t)silo_be32(slot), seconds = 0;
+    if (previous < 0 || previous > (int64_t)s->index_count) previous = 0;
+    if ((int64_t)s->begin_time > 0) {
+        seconds = ((int64_t)store_time - (int64_t)s->begin_time) / 1000;
+        seconds = seconds < 0 ? 0 : seconds > INT32_MAX ? INT32_MAX : seconds;
+    }
+    silo_put32(entry, key_hash);
+    silo_put64(entry + 4, offset);
+    silo_put32(entry + 12, (uint32_t)seconds);
+    silo_put32(entry + 16, (uint32_t)previous);
+    silo_order();
+    SILO_FAULT("reput:entry");
+    silo_put32(slot, (uint32_t)s->index_count);
+    SILO_FAULT("reput:slot");
+    if (s->index_count <= 1) {
+        s->begin_offset = offset;
+        s->begin_time = store_time;
+    }
+    if (previous == 0) s->index_slots++;
+    s->index_count++;
+    s->end_offset = offset;
+    s->end_time = store_time;
+}
+
+#endif

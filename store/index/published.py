@@ -1,0 +1,98 @@
+"""The index of a running store, as a reader's process sees it: index files mapped read-only.
+
+Reput adds entries while we look. What its published progress counts is ours to read; a replaced
+reput takes back what lies behind it, first from the chains, then from the file.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Final
+
+from ..errors import Corrupt
+from .file import ENTRY_SIZE, HEADER, HEADER_SIZE, SLOT_SIZE, IndexFiles
+from .key_lookup import IndexChains
+
+if TYPE_CHECKING:
+    from ...shm.control import Control
+
+_ENTRY: Final = struct.Struct(">iqii")
+
+
+class PublishedFile(IndexChains):
+    """One mapped index file of `files`, of which the entries below `count` count."""
+
+    def __init__(
+        self, files: IndexFiles, name: int, view: memoryview, head: tuple[int, int, int]
+    ) -> None:
+        self.path = f"{files.folder.path}/{name}"
+        self.slots = files.slots
+        self._files = files
+        self._view = view
+        self.begin_ms, self.end_ms, self.count = head
+
+    def slot(self, number: int) -> int:
+        while True:
+            head = newest = self._head(number)
+            while newest >= self.count and newest > 0:
+                older = self.entry(newest)[3]
+                newest = older if older < newest else 0
+            # An entry is taken out of its chain before it is cleared: the same head means that
+            # what we followed was whole.
+            if newest == head or self._head(number) == head:
+                return newest
+
+    def _head(self, number: int) -> int:
+        at = HEADER_SIZE + SLOT_SIZE * number
+        # One copy of four aligned bytes, so never half of an old and half of a new number.
+        return int.from_bytes(bytes(self._view[at : at + SLOT_SIZE]), "big", signed=True)
+
+    def entry(self, number: int) -> tuple[int, int, int, int]:
+        if number >= self._files.entries:
+            raise self._damaged(number, "its number is beyond the file's last entry")
+        key_hash, offset, seconds, older = _ENTRY.unpack_from(
+            self._view, self._files.entry_at(number)
+        )
+        # RocketMQ can leave an entry that leads to itself, which ends its chain.
+        if not 0 <= older <= number or offset < 0 or key_hash < 0 or seconds < 0:
+            raise self._damaged(number, f"it holds {(key_hash, offset, seconds, older)}")
+        return key_hash, offset, seconds, older
+
+    def _damaged(self, number: int, what: str) -> Corrupt:
+        position = HEADER_SIZE + SLOT_SIZE * self.slots + ENTRY_SIZE * number
+        why = f"index entry {number}: {what}; stop the store and run: silo repair --rebuild"
+        return Corrupt(self.path, position, why)
+
+
+class IndexReader:
+    """The index files of `files` as the store behind `control` has published them. A file that is
+    removed meanwhile stays readable until the next look.
+    """
+
+    def __init__(self, files: IndexFiles, control: Control) -> None:
+        self._files = files
+        self._control = control
+        self._views: dict[int, memoryview] = {}
+
+    def look(self) -> list[PublishedFile]:
+        """The files as they are now, oldest first. Raises StoreError when a file's size does not
+        fit the store's settings.
+        """
+        progress = self._control.progress()
+        last = progress["index_name"]
+        names = [name for name in self._files.names() if name <= last]
+        self._views = {name: self._views[name] for name in names if name in self._views}
+        found = []
+        for name in names:
+            if name not in self._views:
+                try:
+                    self._views[name] = memoryview(self._files.open(name, writable=False))
+                except FileNotFoundError:
+                    continue  # its records are gone, too
+            view = self._views[name]
+            header = HEADER.unpack_from(view)
+            head = (header[0], header[1], max(1, header[5]))
+            if name == last:
+                head = (progress["begin_time"], progress["end_time"], progress["index_count"])
+            found.append(PublishedFile(self._files, name, view, head))
+        return found

@@ -1,0 +1,140 @@
+"""Where the index goes on: what its files hold of records below an offset of the commit log.
+
+Dispatch puts the keys of every record that it meets, whether the index holds them or not. So the
+index must end exactly where dispatch begins, also when its files go further, and also in the
+middle of a file: what lies behind is taken back, and put again.
+"""
+
+from __future__ import annotations
+
+from ...shm.control import PROGRESS
+from ..commitlog.log import CommitLog
+from ..disk import files as disk
+from ..errors import Corrupt
+from ..record.format import Record, decode_record
+from .file import ENTRY_SIZE, HEADER, HEADER_SIZE, IndexFiles
+
+#: The progress of a store without an index file.
+NO_INDEX = {name: 0 for name in PROGRESS if name not in ("dispatched", "dispatch_count")}
+_CHUNK = ENTRY_SIZE * 50_000
+
+
+def index_fields(index: IndexFiles, name: int) -> dict[str, int] | None:
+    """What the header of an index file says, as the index fields of the layout `progress`
+    (shm/control.py); None if the file or what it counts is not whole.
+    """
+    if index.folder.size(str(name)) != index.size:
+        return None
+    with index.folder.file(str(name)) as fd:
+        begin_time, end_time, begin, end, slots, count = HEADER.unpack(
+            disk.read_at(fd, HEADER_SIZE, 0)
+        )
+    if not (0 <= count <= index.entries and slots >= 0 and 0 <= begin <= end):
+        return None
+    if begin_time < 0 or end_time < 0:
+        return None
+    return {
+        "index_name": name,
+        "index_count": max(count, 1),
+        "index_slots": slots,
+        "begin_time": begin_time,
+        "end_time": end_time,
+        "begin_offset": begin,
+        "end_offset": end,
+    }
+
+
+def index_below(
+    index: IndexFiles, log: CommitLog, found: dict[str, int], limit: int
+) -> dict[str, int] | None:
+    """The progress `found` with an index that ends before the first record at or behind commit-log
+    offset `limit`. Raises StoreError for a last file whose size does not fit the settings.
+
+    Changes no file: dispatch takes back what the progress does not count. None when a file that
+    the answer needs is damaged: then all must be dispatched anew.
+    """
+    if not found["index_name"] or found["end_offset"] < limit:
+        return found
+    index.check_size(found["index_name"])
+    fields: dict[str, int] | None = found
+    for name in reversed([name for name in index.names() if name <= found["index_name"]]):
+        if name != found["index_name"]:
+            fields = index_fields(index, name)
+            if fields is None:
+                return None
+        assert fields is not None
+        count = _entries_below(index, name, fields["index_count"], limit)
+        if count > 1:
+            taken_back = _taken_back(index, log, fields, count)
+            if not fields["begin_offset"] <= taken_back["end_offset"] <= fields["end_offset"]:
+                return None
+            return found | taken_back
+    return found | NO_INDEX
+
+
+def kept_until(index: IndexFiles, found: dict[str, int]) -> int:
+    """The store timestamp, epoch ms, by which only such index files end as dispatch will not touch
+    when it goes on from the progress `found`: what may be promised to be durable. A record's time,
+    or 0: nothing is promised.
+    """
+    if found["index_count"] >= index.entries:
+        return found["end_time"]
+    before = [name for name in index.names() if name < found["index_name"]]
+    end = index.end_time(before[-1]) if before else 0
+    return end if 0 <= end < found["begin_time"] else 0
+
+
+def _entries_below(index: IndexFiles, name: int, count: int, limit: int) -> int:
+    """The number of the first of a file's `count` entries that leads to `limit` or behind it:
+    entries ascend by record.
+    """
+    low, high = 1, count
+    with index.folder.file(str(name)) as fd:
+        while low < high:
+            middle = (low + high) // 2
+            if _offset(disk.read_at(fd, ENTRY_SIZE, index.entry_at(middle))) < limit:
+                low = middle + 1
+            else:
+                high = middle
+    return low
+
+
+def _taken_back(
+    index: IndexFiles, log: CommitLog, fields: dict[str, int], count: int
+) -> dict[str, int]:
+    """The index fields of a file as they were when entry number `count` was still to come."""
+    if count == fields["index_count"]:
+        return fields
+    with index.folder.file(str(fields["index_name"])) as fd:
+        last = disk.read_at(fd, ENTRY_SIZE, index.entry_at(count - 1))
+        at, end = index.entry_at(count), index.entry_at(fields["index_count"])
+        first_in_slot = 0  # of the entries that go: each had made its slot one in use
+        while at < end:
+            data = disk.read_at(fd, min(_CHUNK, end - at), at)
+            first_in_slot += memoryview(data).cast("i")[4::5].tolist().count(0)
+            at += len(data)
+    record = record_at(log, _offset(last))
+    # What the index itself knows of a record that is gone are whole seconds.
+    rounded = fields["begin_time"] + 1000 * int.from_bytes(last[12:16], "big")
+    return fields | {
+        "index_count": count,
+        "index_slots": max(0, fields["index_slots"] - first_in_slot),
+        "end_time": rounded if record is None else max(0, record.store_timestamp),
+        "end_offset": _offset(last),
+    }
+
+
+def _offset(entry: bytes) -> int:
+    return int.from_bytes(entry[4:12], "big", signed=True)
+
+
+def record_at(log: CommitLog, offset: int) -> Record | None:
+    """The record at an offset of the log, None if there is none."""
+    base = log.base_of(offset)
+    if base not in log.bases():
+        return None
+    try:
+        view = memoryview(log.open(base).mapping)
+        return decode_record(view, offset - base, check_crc=False)
+    except Corrupt:
+        return None

@@ -1,0 +1,1 @@
+"""Reading messages: by queue offset from a running store, or as columns."""

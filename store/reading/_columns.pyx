@@ -1,0 +1,335 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+"""The parsing kernel: records of the log become columns in Arrow's layout, without a Python object
+for any of them. `store/reading/columns.py` makes arrays of the buffers."""
+
+from cpython.buffer cimport PyBuffer_FillInfo
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport free, malloc
+from libc.string cimport memset
+
+cdef extern from "shm/words.h" nogil:
+    uint32_t silo_be32(const uint8_t *p)
+    uint64_t silo_be64(const uint8_t *p)
+
+cdef extern from "store/record/checksum.h" nogil:
+    uint32_t silo_crc32(uint32_t seed, const uint8_t *p, size_t n)
+
+cdef extern from "store/record/record.h" nogil:
+    ctypedef struct silo_record:
+        uint32_t total, body_at, body_length
+    int RECORD_OK, RECORD_END_OF_FILE, RECORD_NONE, RECORD_BODY_CRC, RECORD_QUEUE_OFFSET
+    int RECORD_PHYSICAL_OFFSET
+    int silo_parse_record(const uint8_t *r, uint64_t left, silo_record *out)
+
+cdef extern from "store/consumequeue/entries.h" nogil:
+    ctypedef struct silo_walk:
+        const uint8_t *entries
+        int64_t number, next
+        const int32_t *codes
+        int64_t code_count, base, end, limit, max_bytes, taken, bytes, at, size
+    int ENTRY_FOUND, ENTRY_SIZE
+    int silo_next_entry(silo_walk *w)
+    void silo_touch(const uint8_t *record, int64_t size, int bodies)
+
+cdef extern from "store/reading/blocks.h" nogil:
+    void *silo_block_take(size_t *room)
+    void silo_block_give(void *data, size_t room)
+
+cdef extern from "store/record/properties.h" nogil:
+    ctypedef struct silo_text:
+        pass
+
+cdef extern from "store/reading/columns.h" nogil:
+    enum:
+        COLUMN_BLOCK, COLUMN_COUNT, COL_BODY, COL_KEYS, COL_PROPERTIES, MOST_PAIRS
+    ctypedef struct silo_buffer:
+        uint8_t *data
+        size_t used, room
+    ctypedef struct silo_column:
+        silo_buffer data, ends, valid
+    ctypedef struct silo_columns:
+        uint32_t wanted
+        int64_t rows, bytes
+        int64_t nulls[18]
+        silo_column column[18]
+        silo_column key, name, value
+        silo_text *values
+    int silo_reserve(silo_buffer *b, size_t more)
+    int silo_add32(silo_buffer *b, uint32_t v)
+    int silo_add(silo_columns *c, const silo_record *m)
+    int silo_fill(silo_columns *c)
+
+# Why `Columns.scan` ended: as many rows or bytes as were asked for; the place to stop at; an
+# end-of-file record (the position is the memory's length); no record follows; bytes that are no
+# whole record; a body that fails its BODYCRC; a record of another place.
+FULL, STOP, END_OF_FILE, NOTHING, BAD_LENGTHS, BAD_CRC, BAD_OFFSET = range(7)
+# Why `Columns.take` ended, beside what `silo_next_entry` says: the record itself is damaged.
+DAMAGED = 4
+
+
+cdef class Block:
+    """Memory that a column's part lies in, given to Arrow as a buffer."""
+
+    cdef uint8_t *data
+    cdef readonly size_t size
+    cdef size_t room
+
+    def __dealloc__(self):
+        silo_block_give(self.data, self.room)
+
+    def __len__(self):
+        return self.size
+
+    def __getbuffer__(self, Py_buffer *view, int flags):
+        PyBuffer_FillInfo(view, self, self.data, self.size, False, flags)
+
+
+cdef Block make_block(size_t size):
+    cdef Block block = Block.__new__(Block)
+    block.size = size
+    block.room = max(size, <size_t>1)
+    block.data = <uint8_t *>silo_block_take(&block.room)
+    if block.data == NULL:
+        raise MemoryError
+    return block
+
+
+cdef Block detach(silo_buffer *b):
+    """Takes the memory out of a buffer."""
+    cdef Block block
+    if b.data == NULL:
+        return make_block(0)
+    block = Block.__new__(Block)
+    block.data = b.data
+    block.size = b.used
+    block.room = b.room
+    memset(b, 0, sizeof(silo_buffer))
+    return block
+
+
+cdef Block bits(silo_buffer *valid):
+    """A bit for each byte, as Arrow wants them."""
+    cdef Block block = make_block((valid.used + 7) // 8)
+    cdef size_t i
+    memset(block.data, 0, block.size)
+    for i in range(valid.used):
+        block.data[i >> 3] |= valid.data[i] << (i & 7)
+    return block
+
+
+cdef class Columns:
+    """Rows of the columns in `wanted` (a bit for each, numbered as in columns.py).
+
+    `rows` and `bytes` (of their records in the log) say what was added. Used up by `parts`. One
+    thread at a time.
+    """
+
+    cdef silo_columns c
+    cdef bint busy
+
+    def __cinit__(self, uint32_t wanted):
+        cdef int i
+        cdef bint ok = True
+        self.c.wanted = wanted
+        for i in range(COLUMN_COUNT):
+            ok &= silo_add32(&self.c.column[i].ends, 0)
+        ok &= silo_add32(&self.c.key.ends, 0)
+        ok &= silo_add32(&self.c.name.ends, 0) & silo_add32(&self.c.value.ends, 0)
+        self.c.values = <silo_text *>malloc(MOST_PAIRS * sizeof(silo_text))
+        if not ok or self.c.values == NULL:
+            raise MemoryError
+
+    def __dealloc__(self):
+        cdef int i
+        for i in range(COLUMN_COUNT):
+            release(&self.c.column[i])
+        release(&self.c.key)
+        release(&self.c.name)
+        release(&self.c.value)
+        free(self.c.values)
+
+    @property
+    def rows(self):
+        return self.c.rows
+
+    @property
+    def bytes(self):
+        return self.c.bytes
+
+    cdef int begin(self) except -1:
+        if self.busy:
+            raise RuntimeError("these columns are being filled by another thread")
+        self.busy = True
+        return 0
+
+    def take(self, const unsigned char[::1] log, int64_t base,
+             const unsigned char[::1] entries not None, int64_t first, int64_t limit,
+             const int32_t[::1] codes, int64_t max_bytes, bint check):
+        """Adds the records of a queue's `entries`, the first of which has queue offset `first`,
+        that lie in `log` (from log offset `base` on; None: nothing is open yet).
+
+        Until there are `limit` rows, and no more than `max_bytes` bytes of records, but always one;
+        only those with one of the tags codes (ascending), unless that is None. With `check` the
+        body must pass its BODYCRC, and the record be of this queue offset and place. Returns
+        (records added, entries examined, why it ended: as `client/_received.take`, or DAMAGED).
+        """
+        cdef silo_walk w
+        cdef int why
+        cdef int32_t none = 0
+        memset(&w, 0, sizeof(w))
+        w.number = entries.shape[0] // ENTRY_SIZE
+        w.entries = &entries[0] if w.number else NULL
+        w.base = w.end = base
+        cdef const uint8_t *memory = NULL
+        if log is not None and log.shape[0]:
+            memory = &log[0]
+            w.end = base + log.shape[0]
+        if codes is not None:
+            w.code_count = codes.shape[0]
+            w.codes = &codes[0] if w.code_count else &none
+        w.limit = limit
+        w.max_bytes = max_bytes
+        w.taken = self.c.rows
+        w.bytes = self.c.bytes
+        cdef int64_t before = self.c.rows
+        self.begin()
+        with nogil:
+            why = self.walk(memory, &w, first, check) if self.reserve(room_for(&w)) else -1
+            if why >= 0 and not silo_fill(&self.c):
+                why = -1
+        self.busy = False
+        if why < 0:
+            raise MemoryError
+        return self.c.rows - before, w.next, why
+
+    cdef int walk(self, const uint8_t *memory, silo_walk *w, int64_t first,
+                  bint check) noexcept nogil:
+        cdef int why = ENTRY_FOUND
+        cdef silo_record m
+        cdef const uint8_t *r
+        cdef int64_t at[COLUMN_BLOCK]
+        cdef int64_t size[COLUMN_BLOCK]
+        cdef int64_t number[COLUMN_BLOCK]
+        cdef int i, count, bodies = self.c.wanted >> COL_BODY & 1
+        while why == ENTRY_FOUND:
+            count = 0
+            while count < COLUMN_BLOCK:
+                why = silo_next_entry(w)
+                if why != ENTRY_FOUND:
+                    break
+                at[count], size[count], number[count] = w.at, w.size, w.next - 1
+                count += 1
+            for i in range(count):
+                silo_touch(memory + (at[i] - w.base), size[i], bodies)
+            for i in range(count):
+                r = memory + (at[i] - w.base)
+                if (silo_parse_record(r, <uint64_t>size[i], &m) != RECORD_OK or m.total != size[i]
+                        or check and not is_its_own(r, &m, first + number[i], at[i])):
+                    w.next = number[i]
+                    return 4
+                if not silo_add(&self.c, &m):
+                    return -1
+        return why
+
+    def scan(self, const unsigned char[::1] memory not None, int64_t position, int64_t base,
+             int64_t stop, int64_t limit, int64_t max_bytes, bint check):
+        """Adds the records of a commit-log file's `memory`, whose first byte is at log offset
+        `base`, from `position` (bytes into it) on; none that begins at `stop` or behind it.
+
+        Until there are `limit` rows, and no more than `max_bytes` bytes of records, but always one.
+        Returns (position behind the last one, why it ended).
+        """
+        cdef int64_t size = memory.shape[0]
+        cdef const uint8_t *p = &memory[0] if size else NULL
+        cdef const uint8_t *r
+        cdef silo_record m
+        cdef int found, why = 1
+        if position < 0:
+            raise ValueError(f"position {position}: from 0 on")
+        stop = min(stop, size)
+        self.begin()
+        with nogil:
+            if not self.reserve(min(max_bytes, stop - position)):
+                position, why = stop, -1
+            while position < stop:
+                r = p + position
+                found = silo_parse_record(r, <uint64_t>(size - position), &m)
+                if found == RECORD_END_OF_FILE:
+                    why = 2 if silo_be32(r) == size - position else 4
+                    if why == 2:
+                        position = size
+                    break
+                if found != RECORD_OK:
+                    why = 3 if found == RECORD_NONE else 4
+                    break
+                if silo_be64(r + RECORD_PHYSICAL_OFFSET) != <uint64_t>(base + position):
+                    why = 6
+                    break
+                if check and not has_good_body(r, &m):
+                    why = 5
+                    break
+                if self.c.rows >= limit or (
+                        self.c.rows and self.c.bytes + m.total > max_bytes):
+                    why = 0
+                    break
+                if not silo_add(&self.c, &m):
+                    why = -1
+                    break
+                position += m.total
+            if why >= 0 and not silo_fill(&self.c):
+                why = -1
+        self.busy = False
+        if why < 0:
+            raise MemoryError
+        return position, why
+
+    cdef bint reserve(self, int64_t body_bytes) noexcept nogil:
+        """Makes room for bodies: growing bit by bit costs copies."""
+        if not self.c.wanted >> COL_BODY & 1 or body_bytes <= 0:
+            return True
+        return silo_reserve(&self.c.column[COL_BODY].data, <size_t>body_bytes)
+
+    def parts(self):
+        """What was added, and nothing is left: for each wanted column its number -> (nulls, bits of
+        what is no null, int32 ends, data); the parts of the elements of keys and of the names and
+        values of properties under -1, -2, -3."""
+        cdef int i
+        self.begin()
+        found = {i: (self.c.nulls[i], *take_parts(&self.c.column[i]))
+                 for i in range(COLUMN_COUNT) if self.c.wanted >> i & 1}
+        found[-1] = (0, *take_parts(&self.c.key))
+        found[-2] = (0, *take_parts(&self.c.name))
+        found[-3] = (0, *take_parts(&self.c.value))
+        return found
+
+
+cdef tuple take_parts(silo_column *c):
+    return bits(&c.valid), detach(&c.ends), detach(&c.data)
+
+
+cdef void release(silo_column *c) noexcept:
+    silo_block_give(c.data.data, c.data.room)
+    silo_block_give(c.ends.data, c.ends.room)
+    silo_block_give(c.valid.data, c.valid.room)
+
+
+cdef int64_t room_for(const silo_walk *w) noexcept nogil:
+    """About how many bytes of records a walk takes."""
+    cdef int64_t most = min(w.max_bytes - w.bytes, w.end - w.base), total = 0, i
+    if w.codes != NULL:
+        return 0
+    for i in range(min(w.limit - w.taken, w.number)):
+        total += silo_be32(w.entries + i * ENTRY_SIZE + 8)
+    return min(total, most)
+
+
+cdef bint is_its_own(const uint8_t *r, const silo_record *m, int64_t queue_offset,
+                     int64_t at) noexcept nogil:
+    """Whether the record is the one that a queue's entry leads to, with the body it was given."""
+    return (silo_be64(r + RECORD_QUEUE_OFFSET) == <uint64_t>queue_offset
+            and silo_be64(r + RECORD_PHYSICAL_OFFSET) == <uint64_t>at and has_good_body(r, m))
+
+
+cdef bint has_good_body(const uint8_t *r, const silo_record *m) noexcept nogil:
+    return silo_be32(r + RECORD_BODY_CRC) == (
+        silo_crc32(0, r + m.body_at, m.body_length) & 0x7FFFFFFF)

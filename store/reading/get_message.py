@@ -1,0 +1,175 @@
+"""Reading a batch of a queue: RocketMQ's `DefaultMessageStore.getMessage`, decided over plain
+values. Who calls maps the files.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
+
+from ..consumequeue.queue import ENTRY_SIZE
+from ..errors import Corrupt
+from ..record.format import MAGIC_V1, MAGIC_V2
+from ..status import GetMessageStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+#: RocketMQ's maxFilterMessageSize: at least so many bytes of entries are looked at.
+SCAN_BYTES: Final = 16_000
+#: RocketMQ's bounds of a call's own limit on bytes.
+LEAST_BYTES: Final = 100
+MOST_BYTES: Final = 128 * 1024 * 1024
+_MACHINE_BYTES: Final = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+_MAGICS: Final = frozenset(magic.to_bytes(4, "big") for magic in (MAGIC_V1, MAGIC_V2))
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """RocketMQ's limits of one read: the first pair for messages in memory, the second for older
+    ones. `memory_ratio` % of the machine's memory before the log's end count as in memory. `batch`
+    is the most that a query by key gives by RocketMQ's rules.
+    """
+
+    memory_ratio: int
+    bytes_in_memory: int
+    count_in_memory: int
+    bytes_on_disk: int
+    count_on_disk: int
+    batch: int
+
+    def is_in_memory(self, distance: int) -> bool:
+        """Whether what lies `distance` bytes before the log's end counts as in memory."""
+        return distance <= _MACHINE_BYTES * self.memory_ratio // 100
+
+
+V = TypeVar("V")
+M_contra = TypeVar("M_contra", contravariant=True)
+
+
+class Filter(Protocol[M_contra]):
+    """Chooses messages: by the tags code (i32) in the queue, then by the message itself.
+
+    `codes` of None takes every code. `matches` is asked only about messages whose code is among
+    `codes`, and must compare tags exactly, because different tags may have one code. (RocketMQ's
+    broker leaves that to the client.)
+    """
+
+    @property
+    def codes(self) -> frozenset[int] | None: ...
+
+    def matches(self, message: M_contra, /) -> bool: ...
+
+
+@dataclass(slots=True)
+class Batch(Generic[V]):
+    """What a read has found so far; `next` is the queue offset to go on at."""
+
+    status: GetMessageStatus
+    next: int
+    messages: list[V]
+    size: int = 0
+
+
+def judge(offset: int, least: int, end: int) -> tuple[GetMessageStatus, int] | None:
+    """Status and next offset for a queue that holds [least, end); None when `offset` is within."""
+    if end == 0:
+        return GetMessageStatus.NO_MESSAGE_IN_QUEUE, 0
+    if offset < least:
+        return GetMessageStatus.OFFSET_TOO_SMALL, least
+    if offset == end:
+        return GetMessageStatus.OFFSET_OVERFLOW_ONE, offset
+    if offset > end:
+        return GetMessageStatus.OFFSET_OVERFLOW_BADLY, end
+    return None
+
+
+def scan_count(max_messages: int) -> int:
+    """Queue entries that one read looks at, at most."""
+    return max(SCAN_BYTES // ENTRY_SIZE, max_messages)
+
+
+def next_queue_file(offset: int, file_size: int) -> int:
+    """The first queue offset of the next queue file: where to go on if one is missing."""
+    entries = file_size // ENTRY_SIZE
+    return offset + entries - offset % entries
+
+
+def is_full(
+    batch: Batch[V], size: int, most: int, max_bytes: int, transfer: Transfer, *, in_memory: bool
+) -> bool:
+    """Whether a message of `size` bytes no longer belongs into the batch (`isTheBatchFull`). The
+    first one always does.
+    """
+    count = len(batch.messages)
+    if count == 0:
+        return False
+    size += batch.size
+    if count + 1 > most or size > max_bytes:
+        return True
+    if in_memory:
+        return size > transfer.bytes_in_memory or count >= transfer.count_in_memory
+    return size > transfer.bytes_on_disk or count >= transfer.count_on_disk
+
+
+def collect(
+    entries: Iterable[tuple[int, int, int]],
+    record: Callable[[int, int], bytes | None],
+    make: Callable[[bytes, int], V],
+    *,
+    offset: int,
+    most: int,
+    max_bytes: int,
+    transfer: Transfer,
+    log_end: int,
+    file_size: int,
+    path: str,
+    wanted: Filter[V] | None,
+) -> Batch[V]:
+    """Reads queue entries (log address, size, tags code) from queue offset `offset` on.
+
+    `record` gives the bytes at an address, None when the log no longer holds them; `make` a message
+    of bytes and queue offset. `file_size` is that of a commit-log file, `log_end` the log's end and
+    `path` its folder. A damaged record ends the batch; as the first of one it raises Corrupt.
+    """
+    batch: Batch[V] = Batch(GetMessageStatus.NO_MATCHED_MESSAGE, offset, [])
+    codes = None if wanted is None else wanted.codes
+    pull_bytes = min(max(max_bytes, LEAST_BYTES), MOST_BYTES)
+    skip_below = -1
+    for number, (at, size, code) in enumerate(entries, offset):
+        in_memory = transfer.is_in_memory(log_end - at)
+        if batch.size >= pull_bytes or is_full(
+            batch, size, most, pull_bytes, transfer, in_memory=in_memory
+        ):
+            break
+        reached = number + 1
+        if at < skip_below:
+            batch.next = reached
+            continue
+        status = GetMessageStatus.NO_MATCHED_MESSAGE
+        if codes is None or _low32(code) in codes:
+            data = record(at, size)
+            if data is None:
+                skip_below = at + file_size - at % file_size
+                status = GetMessageStatus.MESSAGE_WAS_REMOVING
+            else:
+                if bytes(data[:4]) != size.to_bytes(4, "big") or bytes(data[4:8]) not in _MAGICS:
+                    if batch.messages:
+                        break
+                    raise Corrupt(path, at, f"no record of {size} bytes, as entry {number} says")
+                message = make(data, number)
+                if wanted is None or wanted.matches(message):
+                    batch.messages.append(message)
+                    batch.size += size
+                    batch.status = GetMessageStatus.FOUND
+                    skip_below = -1
+        batch.next = reached
+        if not batch.messages:
+            batch.status = status
+    return batch
+
+
+def _low32(code: int) -> int:
+    """The low 32 bits, signed: Java's cast to int."""
+    return (code + 0x8000_0000 & 0xFFFF_FFFF) - 0x8000_0000

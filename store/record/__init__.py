@@ -1,0 +1,1 @@
+"""One message's bytes: the record, its properties, its ids and checksums."""

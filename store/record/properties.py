@@ -1,0 +1,182 @@
+"""A message's properties: the string of names and values at the end of each record.
+
+Pairs are `name 0x01 value 0x02`, in UTF-8, the last 0x02 may be missing in data of old clients
+(RocketMQ: `MessageDecoder.messageProperties2String` and `string2messageProperties`). Nothing is
+escaped. The length is stored as an i16, so 32,767 bytes is the limit.
+
+With `enabledAppendPropCRC` the last 20 bytes are the pair `__CRC32#`: a checksum over all of the
+record before it, as ten decimal digits, *least significant first* (`MessageDecoder.createCrc32`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Literal
+
+from ..errors import IllegalMessage
+from ..status import PutMessageStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+NAME_VALUE_SEPARATOR: Final = "\x01"
+PROPERTY_SEPARATOR: Final = "\x02"
+KEY_SEPARATOR: Final = " "
+MAX_PROPERTIES_BYTES: Final = 32767
+
+TAGS: Final = "TAGS"
+KEYS: Final = "KEYS"
+UNIQ_KEY: Final = "UNIQ_KEY"
+WAIT: Final = "WAIT"
+DELAY: Final = "DELAY"
+REAL_TOPIC: Final = "REAL_TOPIC"
+REAL_QID: Final = "REAL_QID"
+RETRY_TOPIC: Final = "RETRY_TOPIC"
+ORIGIN_MESSAGE_ID: Final = "ORIGIN_MESSAGE_ID"
+RECONSUME_TIME: Final = "RECONSUME_TIME"
+MAX_RECONSUME_TIMES: Final = "MAX_RECONSUME_TIMES"
+TRAN_MSG: Final = "TRAN_MSG"
+PGROUP: Final = "PGROUP"
+TRANSACTION_ID: Final = "__transactionId__"
+TRANSACTION_CHECK_TIMES: Final = "TRANSACTION_CHECK_TIMES"
+TRAN_PREPARED_QUEUE_OFFSET: Final = "TRAN_PREPARED_QUEUE_OFFSET"
+CHECK_IMMUNITY_TIME_IN_SECONDS: Final = "CHECK_IMMUNITY_TIME_IN_SECONDS"
+INNER_NUM: Final = "INNER_NUM"
+INNER_BASE: Final = "INNER_BASE"
+INNER_MULTI_DISPATCH: Final = "INNER_MULTI_DISPATCH"
+INNER_MULTI_QUEUE_OFFSET: Final = "INNER_MULTI_QUEUE_OFFSET"
+DUP_INFO: Final = "DUP_INFO"
+MIN_OFFSET: Final = "MIN_OFFSET"
+MAX_OFFSET: Final = "MAX_OFFSET"
+MSG_REGION: Final = "MSG_REGION"
+TRACE_ON: Final = "TRACE_ON"
+INSTANCE_ID: Final = "INSTANCE_ID"
+CLUSTER: Final = "CLUSTER"
+SHARDING_KEY: Final = "__SHARDINGKEY"
+CRC32: Final = "__CRC32#"
+TRANSIENT_PREFIX: Final = "__RMQ.TRANSIENT."
+
+CRC_DIGITS: Final = 10
+#: Size in bytes of the whole `__CRC32#` pair.
+CRC_PAIR_BYTES: Final = len(CRC32) + 1 + CRC_DIGITS + 1
+assert CRC_PAIR_BYTES == 20, "RocketMQ reserves CRC32_RESERVED_LEN = 20 bytes"
+assert len(str(0x7FFFFFFF)) == CRC_DIGITS, "a masked CRC always fits"
+
+
+def encode_properties(properties: Mapping[str, str | None]) -> bytes:
+    """The bytes of `properties`, in the mapping's order; a value of None leaves the pair out.
+
+    Raises IllegalMessage with MESSAGE_ILLEGAL for what a reader would not get back as it was given:
+    empty names or values (RocketMQ's reader drops them), the separators 0x01 and 0x02 (it cannot
+    escape them), lone surrogates (not UTF-8); with PROPERTIES_SIZE_EXCEEDED above 32,767 bytes.
+    """
+    pairs = {name: value for name, value in properties.items() if value is not None}
+    for name, value in pairs.items():
+        _check_pair(name, value)
+    text = "".join([f"{name}\x01{value}\x02" for name, value in pairs.items()])
+    try:
+        data = text.encode()
+    except UnicodeEncodeError as e:
+        why = f"the properties hold a lone surrogate, {text[e.start]!a}: that is not UTF-8"
+        raise _illegal(why) from e
+    check_properties_size(len(data))
+    return data
+
+
+def check_properties_size(size: int) -> None:
+    """Raise IllegalMessage (PROPERTIES_SIZE_EXCEEDED) if `size` bytes are too many."""
+    if size > MAX_PROPERTIES_BYTES:
+        raise IllegalMessage(
+            PutMessageStatus.PROPERTIES_SIZE_EXCEEDED,
+            f"the properties have {size} bytes; at most {MAX_PROPERTIES_BYTES} are allowed:"
+            " move large values into the body",
+        )
+
+
+def decode_properties(
+    data: bytes | bytearray | memoryview, errors: Literal["strict", "replace"] = "strict"
+) -> dict[str, str]:
+    """Names and values of a property string; of a name that occurs twice the last value counts.
+
+    A pair without separator, or with an empty name or value, is dropped as RocketMQ drops it. What
+    is not UTF-8 raises UnicodeDecodeError, or is replaced by U+FFFD as Java does it.
+    """
+    properties: dict[str, str] = {}
+    for pair in str(data, "utf-8", errors).split(PROPERTY_SEPARATOR):
+        name, _, value = pair.partition(NAME_VALUE_SEPARATOR)
+        if name and value:
+            properties[name] = value
+    return properties
+
+
+def index_keys(properties: Mapping[str, str]) -> list[str]:
+    """The keys under which the index finds a message, in the order in which they are put.
+
+    UNIQ_KEY first, then KEYS split at single spaces without empty pieces (RocketMQ:
+    `IndexService.buildIndex`). A key that occurs twice is put twice.
+    """
+    uniq = properties.get(UNIQ_KEY)
+    keys = [uniq] if uniq else []
+    keys += [key for key in properties.get(KEYS, "").split(KEY_SEPARATOR) if key]
+    return keys
+
+
+def encode_crc(crc: int) -> bytes:
+    """The 20 bytes of the `__CRC32#` pair for a masked checksum (0 to 2**31 - 1)."""
+    if not 0 <= crc <= 0x7FFFFFFF:
+        raise ValueError(f"a record checksum is 0 to 2**31 - 1, not {crc}")
+    return f"{CRC32}\x01{crc_digits(crc)}\x02".encode()
+
+
+def crc_digits(crc: int) -> str:
+    """Ten digits, least significant first: 123 is "3210000000"."""
+    return f"{crc:010d}"[::-1]
+
+
+def decode_crc(digits: str) -> int:
+    """The checksum that `crc_digits` wrote; raises ValueError if these are not ten digits."""
+    if len(digits) != CRC_DIGITS or not (digits.isascii() and digits.isdigit()):
+        raise ValueError(f"a record checksum is {CRC_DIGITS} digits, not {digits[:40]!a}")
+    return int(digits[::-1])
+
+
+def trailing_crc(properties: bytes) -> int | None:
+    """The value of the `__CRC32#` pair at the very end of a property string; None without one."""
+    pair = properties[-CRC_PAIR_BYTES:]
+    try:
+        crc = decode_crc(pair[-CRC_DIGITS - 1 : -1].decode("ascii"))
+        return crc if pair == encode_crc(crc) else None
+    except ValueError:
+        return None
+
+
+def reserve_crc(data: bytes) -> bytes:
+    """`data`, its last pair terminated, and the `__CRC32#` pair with all digits zero.
+
+    An older `__CRC32#` pair is removed first, as RocketMQ does with what a caller supplies.
+    """
+    kept = [pair for pair in data.split(b"\x02") if not pair.startswith(CRC32.encode() + b"\x01")]
+    data = b"\x02".join(kept)
+    if data and not data.endswith(b"\x02"):
+        data += b"\x02"
+    return data + encode_crc(0)
+
+
+def _check_pair(name: str, value: str) -> None:
+    for what, text in ("name", name), ("value", value):
+        if not isinstance(text, str):
+            raise _illegal(
+                f"the {what} of property {name!a} is {type(text).__name__}; only str is allowed"
+            )
+        if not text:
+            raise _illegal(
+                f"the {what} of property {name!a} is empty, which readers drop: leave it out"
+            )
+        if NAME_VALUE_SEPARATOR in text or PROPERTY_SEPARATOR in text:
+            raise _illegal(
+                f"the {what} of property {name[:80]!a} holds the separator 0x01 or 0x02, which"
+                " cannot be escaped: encode it (for example as base64) or put it into the body"
+            )
+
+
+def _illegal(why: str) -> IllegalMessage:
+    return IllegalMessage(PutMessageStatus.MESSAGE_ILLEGAL, why)

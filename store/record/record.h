@@ -1,0 +1,98 @@
+/* One look at a record's bytes (store/record/format.py owns the layout): where its parts are, if they fit
+ * together. */
+#ifndef SILO_RECORD_H
+#define SILO_RECORD_H
+
+#include <string.h>
+
+#include "shm/words.h"
+
+enum {
+    RECORD_BODY_CRC = 8,
+    RECORD_QUEUE_ID = 12,
+    RECORD_QUEUE_OFFSET = 20,
+    RECORD_PHYSICAL_OFFSET = 28,
+    RECORD_SYS_FLAG = 36,
+    RECORD_BORN_HOST = 48,
+    RECORD_BODY_LENGTH = 84,
+    RECORD_FIXED = 91, /* all but body, topic and properties; version 1, IPv4 */
+    RECORD_SECTOR = 512, /* what a disk writes at once */
+    END_OF_FILE_SIZE = 8,
+    CRC_PROPERTY_SIZE = 20, /* "__CRC32#" 0x01, ten digits, 0x02 */
+
+    FLAG_TRANSACTION = 0xC,
+    FLAG_PREPARED = 0x4,
+    FLAG_ROLLBACK = 0xC,
+    FLAG_BORN_V6 = 0x10,
+    FLAG_STORE_V6 = 0x20,
+};
+
+#define RECORD_MAGIC_V1 0xDAA320A7u
+#define RECORD_MAGIC_V2 0xDAA320ABu
+#define RECORD_MAGIC_END 0xCBD43194u
+
+typedef struct {
+    const uint8_t *bytes;
+    uint32_t total, flags, time_at;
+    uint32_t body_at, body_length, topic_at, topic_length, properties_at, properties_length;
+} silo_record;
+
+/* What silo_parse_record says. */
+enum { RECORD_OK = 0, RECORD_END_OF_FILE = 1, RECORD_NONE = 2, RECORD_BAD = 3, RECORD_LONG = 4 };
+
+/* Takes apart the record at `r`, of which `left` bytes may be read. RECORD_NONE: no magic here,
+ * which is how an unwritten place looks; RECORD_BAD: a magic, but lengths that do not add up;
+ * RECORD_LONG: more properties than RocketMQ can read. */
+static inline int silo_parse_record(const uint8_t *r, uint64_t left, silo_record *out) {
+    if (left < END_OF_FILE_SIZE) return RECORD_NONE;
+    uint32_t magic = silo_be32(r + 4);
+    out->bytes = r;
+    out->total = silo_be32(r);
+    if (magic == RECORD_MAGIC_END) return RECORD_END_OF_FILE;
+    if (magic != RECORD_MAGIC_V1 && magic != RECORD_MAGIC_V2) return RECORD_NONE;
+    if (out->total < RECORD_FIXED || out->total > left) return RECORD_BAD;
+    out->flags = silo_be32(r + RECORD_SYS_FLAG);
+    uint32_t born = out->flags & FLAG_BORN_V6 ? 20 : 8, host = out->flags & FLAG_STORE_V6 ? 20 : 8;
+    uint32_t wide = magic == RECORD_MAGIC_V2;
+    uint32_t fixed = RECORD_FIXED - 16 + born + host + wide;
+    if (out->total < fixed) return RECORD_BAD;
+    out->time_at = RECORD_BORN_HOST + born;
+    out->body_at = RECORD_BODY_LENGTH - 16 + born + host + 4;
+    out->body_length = silo_be32(r + out->body_at - 4);
+    if (out->body_length > out->total - fixed) return RECORD_BAD;
+    const uint8_t *topic = r + out->body_at + out->body_length;
+    out->topic_length = wide ? silo_be16(topic) : topic[0];
+    out->topic_at = out->body_at + out->body_length + 1 + wide;
+    if (out->topic_length > out->total - fixed - out->body_length) return RECORD_BAD;
+    /* RocketMQ reads these lengths with their sign. */
+    if (out->topic_length > (wide ? 32767u : 127u)) return RECORD_BAD;
+    out->properties_at = out->topic_at + out->topic_length + 2;
+    out->properties_length = silo_be16(r + out->properties_at - 2);
+    if (out->properties_length > 32767) return RECORD_LONG;
+    return out->properties_at + out->properties_length == out->total ? RECORD_OK : RECORD_BAD;
+}
+
+/* Whether a part of the record behind its body never reached the disk: zeros where none can be. The
+ * body has its checksum, and what a lost sector takes of the header shows in the lengths; topic and
+ * properties have nothing of the kind. A lost sector (512 bytes of the file, in which the record
+ * begins at `position`) takes the record's last byte, or lies within. */
+static inline int silo_is_torn(const silo_record *m, uint64_t position) {
+    static const uint8_t zero[RECORD_SECTOR];
+    if (m->topic_length == 0) return 1;
+    if (memchr(m->bytes + m->topic_at, 0, m->topic_length)) return 1;
+    if (m->properties_length == 0) return 0;
+    if (m->bytes[m->total - 1] == 0) return 1;
+    uint64_t at = m->topic_at + -(position + m->topic_at) % RECORD_SECTOR;
+    for (; at + RECORD_SECTOR <= m->total; at += RECORD_SECTOR)
+        if (memcmp(m->bytes + at, zero, RECORD_SECTOR) == 0) return 1;
+    return 0;
+}
+
+/* Whether the record takes part in its queue: a prepared or rolled-back message has no place in it.
+ * */
+static inline int silo_is_queued(const silo_record *m) {
+    uint32_t kind = m->flags & FLAG_TRANSACTION;
+    return kind != FLAG_PREPARED && kind != FLAG_ROLLBACK;
+}
+
+#endif

@@ -1,0 +1,1 @@
+"""What a start does with what an earlier run left, and the records that tell it."""

@@ -1,0 +1,1 @@
+"""What expires, and its removal."""

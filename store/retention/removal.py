@@ -1,0 +1,147 @@
+"""Does with files what `store/retention/rules.py` decides: the clean process's hands.
+
+Everything goes from the front: a commit-log file after the log's `min_offset` has moved behind it,
+then the queue files and index files that point to nothing but removed records.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+from ..consumequeue.queue import BLANK_ENTRY, ENTRY, ENTRY_SIZE, QueueFiles
+from ..disk import files as disk
+from ..disk.files import Folder
+from ..disk.paths import file_bases, file_name
+from ..index.file import HEADER, HEADER_SIZE, IndexFiles
+from .rules import UNKNOWN, LogFileAge, index_files_to_go, queue_file_may_go, used_percent
+
+
+def disk_use(folder: Folder) -> int:
+    """Use of the folder's disk, %; UNKNOWN when it cannot be read."""
+    try:
+        found = os.fstatvfs(folder.fd)
+    except OSError:
+        return UNKNOWN
+    return used_percent(found.f_blocks, found.f_bfree, found.f_bavail)
+
+
+def log_ages(folder: Folder) -> Iterator[LogFileAge]:
+    """The commit-log files in `folder`, oldest first; each is looked at when it is asked for."""
+    for base in file_bases(folder):
+        found = os.stat(file_name(base), dir_fd=folder.fd, follow_symlinks=False)
+        yield LogFileAge(base, found.st_mtime_ns // 1_000_000)
+
+
+def remove(folder: Folder, base: int) -> None:
+    """Unlinks a mapped file; one that is gone already counts as removed."""
+    with contextlib.suppress(FileNotFoundError):
+        folder.unlink(file_name(base))
+
+
+@dataclass(frozen=True, slots=True)
+class QueueCleaning:
+    """One queue after the log's minimum has moved: its least queue offset, and its files that may
+    go.
+    """
+
+    min_offset: int
+    files: tuple[int, ...]
+
+
+class QueueCleaner:
+    """Looks through consume queues for what lies below the commit-log offset `min_offset`.
+
+    `durable` is the commit-log offset up to which queue entries are safe on the disk.
+    """
+
+    def __init__(self, queues: QueueFiles, min_offset: int, durable: int) -> None:
+        self.queues = queues
+        self.size = queues.file_size
+        self.min_offset = min_offset
+        self.durable = durable
+
+    def look(self, topic: str, queue_id: int, least: int, end: int) -> QueueCleaning:
+        """`least` is the queue's minimum so far, `end` its greatest offset. Raises OSError."""
+        try:
+            folder = self.queues.folder(topic, queue_id)
+        except FileNotFoundError:
+            return QueueCleaning(least, ())
+        try:
+            bases = file_bases(folder)
+            # A file that reput has just made holds nothing that counts.
+            used = [base for base in bases if base < end * ENTRY_SIZE]
+            return QueueCleaning(
+                self._least(folder, used, least, end), tuple(self._to_go(folder, used))
+            )
+        finally:
+            folder.close()
+
+    def _to_go(self, folder: Folder, bases: list[int]) -> Iterator[int]:
+        for base, behind in pairwise(bases):
+            with folder.file(file_name(base)) as fd:
+                last = self._entry(fd, self.size // ENTRY_SIZE - 1)
+            with folder.file(file_name(behind)) as fd:
+                first = self._entry(fd, 0)
+            if last is None or not queue_file_may_go(last, first, self.min_offset, self.durable):
+                return
+            yield base
+
+    def _least(self, folder: Folder, bases: list[int], least: int, end: int) -> int:
+        """The first queue offset whose record is not below `min_offset`; `end` when all are."""
+        for base in bases:
+            first = base // ENTRY_SIZE
+            low, high = max(first, least), min(first + self.size // ENTRY_SIZE, end)
+            if low >= high:
+                continue
+            with folder.file(file_name(base)) as fd:
+                if not self._is_below(fd, low - first):
+                    return low
+                high -= 1
+                if self._is_below(fd, high - first):
+                    continue
+                while high - low > 1:  # the entry `low` is below, `high` is not
+                    middle = (low + high) // 2
+                    if self._is_below(fd, middle - first):
+                        low = middle
+                    else:
+                        high = middle
+                return high
+        return max(least, end)
+
+    def _is_below(self, fd: int, index: int) -> bool:
+        offset = self._entry(fd, index)
+        return offset is not None and offset < self.min_offset
+
+    @staticmethod
+    def _entry(fd: int, index: int) -> int | None:
+        """The commit-log offset in an entry of a file; -1 in a blank one, which stands for records
+        that never were here; None where nothing was written.
+        """
+        data = disk.read_at(fd, ENTRY_SIZE, index * ENTRY_SIZE)
+        if len(data) < ENTRY_SIZE:
+            return None
+        if data == BLANK_ENTRY:
+            return -1
+        offset, length, _ = ENTRY.unpack(data)
+        return int(offset) if length > 0 else None
+
+
+def clean_index(index: IndexFiles, min_offset: int, in_use: int) -> list[int]:
+    """Removes index files that hold nothing but removed records: which. See index_files_to_go."""
+    gone = list(index_files_to_go(_index_ends(index), min_offset=min_offset, in_use=in_use))
+    for name in gone:
+        index.folder.unlink(str(name))
+    return gone
+
+
+def _index_ends(index: IndexFiles) -> Iterator[tuple[int, int]]:
+    for name in index.names()[:-1]:
+        with index.folder.file(str(name)) as fd:
+            header = disk.read_at(fd, HEADER_SIZE, 0)
+        if len(header) < HEADER_SIZE:
+            return
+        yield name, HEADER.unpack(header)[3]

@@ -1,0 +1,1 @@
+"""The topic table in shared memory: topics, queues, grants, deletions."""

@@ -1,0 +1,67 @@
+"""The sentence that a refused put says, from what the control block says."""
+
+from __future__ import annotations
+
+import errno
+import time
+
+import pytest
+
+from silomq import PutMessageStatus
+from silomq.client.producing.refusals import append_stuck_ms, page_cache_busy, refusal
+from silomq.shm.control import ACTORS, HEARTBEAT_SIZE, SIZE, Control
+from silomq.store.retention.rules import DiskFlag
+
+NOT_NOW = PutMessageStatus.SERVICE_NOT_AVAILABLE
+NO_FILE = PutMessageStatus.CREATE_MAPPED_FILE_FAILED
+
+
+@pytest.mark.parametrize(
+    ("status", "words", "said"),
+    [
+        (NOT_NOW, {}, "send again"),
+        (NOT_NOW, {"disk_flags": 16, "log_disk_used": 93, "queue_disk_used": 40}, "93 % used"),
+        (NOT_NOW, {"disk_flags": 64, "log_disk_used": 40, "queue_disk_used": 95}, "95 % used"),
+        (NOT_NOW, {"flush_error": errno.EIO, "disk_flags": 16}, "Input/output error"),
+        (NO_FILE, {"allocate_error": errno.ENOSPC}, "No space left on device"),
+        (NO_FILE, {}, "no commit-log file to go on in; it tries again"),
+        (PutMessageStatus.MESSAGE_ILLEGAL, {"disk_flags": 16}, "the store refused the message"),
+    ],
+)
+def test_refusal(status: PutMessageStatus, words: dict[str, int], said: str) -> None:
+    control = Control(bytearray(SIZE))
+    for name, value in words.items():
+        control.own(name).store(value)
+    error = refusal(int(status), control.memory)
+    assert error.status == status
+    assert said in str(error)
+
+
+def test_a_disk_whose_use_is_not_known_is_not_named() -> None:
+    control = Control(bytearray(SIZE))
+    control.own("disk_flags").store(DiskFlag.LOGIC_DISK_FULL)
+    control.own("log_disk_used").store(2**64 - 1)
+    control.own("queue_disk_used").store(91)
+    assert "91 % used" in str(refusal(NOT_NOW, control.memory))
+
+
+@pytest.mark.parametrize(
+    ("silent_ms", "asleep", "stuck"),
+    [(0, 0, False), (900, 0, False), (1200, 0, True), (1200, 1, False), (60_000, 0, True)],
+)
+def test_stuck(silent_ms: int, asleep: int, *, stuck: bool) -> None:
+    control = Control(bytearray(SIZE))
+    beat = control.own("heartbeat", HEARTBEAT_SIZE * ACTORS.index("append"))
+    beat.store(time.monotonic_ns() - silent_ms * 1_000_000)
+    control.own("append_asleep").store(asleep)
+    # The limit may be passed between the two readings of the clock, so it is not approached.
+    found = append_stuck_ms(control, 1000 if silent_ms else 10_000)
+    assert bool(found) is stuck
+    assert found == 0 or found >= silent_ms
+
+
+def test_page_cache_busy_names_the_setting() -> None:
+    error = page_cache_busy(1234, 1000)
+    assert error.status == PutMessageStatus.OS_PAGE_CACHE_BUSY
+    assert "1234 ms" in str(error)
+    assert "os_page_cache_busy_timeout_ms = 1000" in str(error)

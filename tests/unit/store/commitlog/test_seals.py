@@ -1,0 +1,77 @@
+"""Seals of full files, and RocketMQ's checkpoint."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import crc32c
+import pytest
+from support.store_files import Store, batches
+
+from silomq.store.commitlog.seals import Seals, seal_of
+from silomq.store.disk.paths import file_name
+from silomq.store.errors import Corrupt
+from silomq.store.recovery import checkpoint
+from silomq.store.recovery.checkpoint import Checkpoint
+
+FILE_SIZE = 6000
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path, batches(3, 60), file_size=FILE_SIZE)
+
+
+def test_a_seal_says_what_the_file_holds(store: Store) -> None:
+    for base in store.log.bases()[:2]:
+        records = [r for r in store.records if base <= r.physical_offset < base + FILE_SIZE]
+        data = (Path(store.folders.commit_log.path) / file_name(base)).read_bytes()
+        seal = seal_of(store.log, base)
+        assert seal.size == FILE_SIZE
+        assert int(seal.crc32c, 16) == crc32c.crc32c(data)
+        assert (seal.records, seal.first_offset) == (len(records), base)
+        assert seal.last_offset == records[-1].physical_offset
+        assert seal.first_store_time == records[0].store_timestamp
+        assert seal.last_store_time == records[-1].store_timestamp
+
+
+def test_seals_are_kept_and_removed(store: Store) -> None:
+    seals = Seals(store.folders)
+    assert seals.bases() == []
+    assert seals.read(0) is None
+    for base in (0, FILE_SIZE, 2 * FILE_SIZE):
+        seals.write(base, seal_of(store.log, base))
+    assert Seals(store.folders).read(FILE_SIZE) == seal_of(store.log, FILE_SIZE)
+    seals.remove_outside(FILE_SIZE, 2 * FILE_SIZE)
+    assert seals.bases() == [FILE_SIZE]
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"size": 1}'])
+def test_a_broken_seal_is_named(store: Store, text: str) -> None:
+    seals = Seals(store.folders)
+    (Path(seals.folder.path) / (file_name(0) + ".json")).write_text(text)
+    with pytest.raises(Corrupt, match="not a seal"):
+        seals.read(0)
+
+
+def test_a_seal_is_plain_json(store: Store) -> None:
+    seals = Seals(store.folders)
+    seals.write(0, seal_of(store.log, 0))
+    found = json.loads((Path(seals.folder.path) / (file_name(0) + ".json")).read_text())
+    assert found["size"] == FILE_SIZE
+
+
+def test_checkpoint_there_and_back(tmp_path: Path, store: Store) -> None:
+    root = store.folders.root
+    assert checkpoint.read(root) is None
+    written = Checkpoint(1_700_000_000_123, 1_700_000_000_456, 3, 4, 5)
+    checkpoint.write(root, written)
+    data = (tmp_path / "checkpoint").read_bytes()
+    assert len(data) == 4096
+    assert data[:8] == (1_700_000_000_123).to_bytes(8, "big")
+    assert checkpoint.read(root) == written
+    assert written.safe_time_ms == 1_700_000_000_123 - 3000
+    assert Checkpoint().safe_time_ms == 0
+    (tmp_path / "checkpoint").write_bytes(data[:30])
+    assert checkpoint.read(root) is None

@@ -1,0 +1,243 @@
+"""fastjson's dialect, the safe replacement of files, topics.json."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from silomq.store.config import topics
+from silomq.store.config.fastjson import Json, atomic_write, dumps, int_keys, load_file, loads
+from silomq.store.config.topics import DataVersion, TopicConfig, TopicTable
+from silomq.store.errors import Corrupt, IllegalMessage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+KEYS = st.text(max_size=6) | st.integers(-(2**63), 2**63 - 1)
+VALUES = st.recursive(
+    st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.text(max_size=10),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3),
+    max_leaves=12,
+)
+
+
+@given(VALUES)
+def test_dialect_round_trip(value: Json) -> None:
+    assert loads(dumps(value)) == value
+
+
+@given(VALUES)
+def test_plain_json_is_read_too(value: Json) -> None:
+    text = json.dumps(value)
+    assert loads(text) == json.loads(text)
+
+
+def test_both_ways_to_write_integer_keys() -> None:
+    text = '{\n\t"offsetTable":{\n\t\t"TopicTest@groupA":{0:5,1:7\n\t\t}\n\t}\n}'
+    table = loads(text)
+    assert table == {"offsetTable": {"TopicTest@groupA": {0: 5, 1: 7}}}
+    assert int_keys({"0": 5, "-1": 7}) == int_keys({0: 5, -1: 7}) == {0: 5, -1: 7}
+    assert loads('{"a":"{0:1,2:3}", "\\"{1:" : {7 : 8}}') == {"a": "{0:1,2:3}", '"{1:': {7: 8}}
+
+
+def test_dialect() -> None:
+    value = {"b": [1, "x"], "a": {}, "n": None, 3: {"q": '"\n\u2028/'}, "t": True}
+    assert dumps(value) == (
+        '{\n\t"b":[\n\t\t1,\n\t\t"x"\n\t],\n\t"a":{},\n'
+        '\t3:{\n\t\t"q":"\\"\\n\\u2028/"\n\t},\n\t"t":true\n}'
+    )
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", '{"a":NaN}', "[" * 100_000, '"' * 9, '{"a', "{1:}", "{1.5:2}"]
+)
+def test_bad_text(text: str) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        loads(text)
+
+
+def test_unclosed_strings_do_not_take_quadratic_time() -> None:
+    with pytest.raises(ValueError, match=r"."):
+        loads('{"' + '\\"' * 500_000)
+
+
+class CrashError(Exception):
+    pass
+
+
+class CrashingCalls:
+    """`os`, but the process dies before its nth call."""
+
+    def __init__(self, calls_left: int) -> None:
+        self.calls_left = calls_left
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        def call(*args: object) -> object:
+            if self.calls_left == 0 and name != "close":
+                raise CrashError
+            self.calls_left -= name != "close"
+            function: Callable[..., object] = getattr(os, name)
+            return function(*args)
+
+        return call
+
+
+def identity(text: str) -> str:
+    if text.startswith("bad"):
+        raise ValueError(text)
+    return text
+
+
+@pytest.mark.parametrize("calls_left", range(10))
+def test_a_crash_at_any_step_leaves_the_old_or_the_new_file(
+    tmp_path: Path, calls_left: int
+) -> None:
+    path = tmp_path / "x.json"
+    atomic_write(str(path), b"1")
+    atomic_write(str(path), b"2")
+    try:
+        atomic_write(str(path), b"3", calls=CrashingCalls(calls_left))
+        assert calls_left == 9
+    except CrashError:
+        pass
+    value, report = load_file(str(path), identity)
+    assert (report.source, report.problem) == ("main", None)
+    assert value in ("2", "3")
+    assert (tmp_path / "x.json.bak").read_text() in ("1", "2")
+    # And the next write works, whatever was left lying about.
+    atomic_write(str(path), b"4")
+    assert path.read_text() == "4"
+    assert (tmp_path / "x.json.bak").read_text() == value
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["x.json", "x.json.bak"]
+
+
+def test_short_writes_and_full_disks(tmp_path: Path) -> None:
+    class Slow(CrashingCalls):
+        def write(self, fd: int, data: bytes) -> int:
+            if data.endswith(b"full"):
+                raise OSError(errno.ENOSPC, "disk full")
+            return os.write(fd, data[:1])
+
+    path = str(tmp_path / "x")
+    atomic_write(path, b"hello", calls=Slow(99))
+    with pytest.raises(OSError, match="disk full"):
+        atomic_write(path, b"full", calls=Slow(99))
+    assert load_file(path, identity)[0] == "hello"
+
+
+def test_a_link_in_the_place_of_the_new_file_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "x.tmp").symlink_to(tmp_path / "victim")
+    with pytest.raises(OSError, match="symbolic links"):
+        atomic_write(str(tmp_path / "x"), b"1")
+    assert not (tmp_path / "victim").exists()
+
+
+@pytest.mark.parametrize(
+    ("main", "backup", "value", "source"),
+    [
+        ("a", None, "a", "main"),
+        ("a", "bad", "a", "main"),
+        (None, None, None, "none"),
+        ("", None, None, "none"),
+        ("\0\0", "", None, "none"),
+        (None, "b", "b", "backup"),
+        ("", "b", "b", "backup"),
+        ("bad", "b", "b", "backup"),
+        ("bad", None, None, None),
+        ("bad", "bad", None, None),
+        (None, "bad", None, None),
+    ],
+)
+def test_where_a_state_is_loaded_from(
+    tmp_path: Path, main: str | None, backup: str | None, value: str | None, source: str | None
+) -> None:
+    path = tmp_path / "x"
+    for file, text in ((path, main), (tmp_path / "x.bak", backup)):
+        if text is not None:
+            file.write_text(text)
+    if source is None:
+        with pytest.raises(Corrupt, match="repair one of them"):
+            load_file(str(path), identity)
+        return
+    loaded, report = load_file(str(path), identity)
+    assert (loaded, report.source) == (value, source)
+    assert (report.problem is None) == (source == "main" or (main is None and backup is None))
+
+
+ORDERS = TopicConfig("orders", 8, 4, order=True, attributes={"+queue.type": "SimpleCQ"})
+
+
+def test_topics_are_written_as_rocketmq_writes_them() -> None:
+    table = TopicTable().with_topic(ORDERS, 1_700_000_000_000)
+    assert topics.render(table) == (
+        '{\n\t"dataVersion":{\n\t\t"counter":1,\n\t\t"stateVersion":0,'
+        '\n\t\t"timestamp":1700000000000\n\t},'
+        '\n\t"topicConfigTable":{\n\t\t"orders":{\n\t\t\t"attributes":{'
+        '\n\t\t\t\t"+queue.type":"SimpleCQ"\n\t\t\t},\n\t\t\t"order":true,\n\t\t\t"perm":6,'
+        '\n\t\t\t"readQueueNums":8,\n\t\t\t"topicFilterType":"SINGLE_TAG",'
+        '\n\t\t\t"topicName":"orders",\n\t\t\t"topicSysFlag":0,\n\t\t\t"writeQueueNums":4'
+        "\n\t\t}\n\t}\n}"
+    )
+
+
+def test_save_and_load(tmp_path: Path) -> None:
+    path = tmp_path / topics.FILE_NAME
+    assert topics.load(path)[0] == TopicTable()
+    one = TopicTable().with_topic(ORDERS, 1)
+    two = one.with_topic(TopicConfig("%RETRY%g"), 2)
+    topics.save(path, one)
+    topics.save(path, two)
+    assert topics.load(path)[0] == two
+    path.write_text("{")
+    table, report = topics.load(path)
+    assert (table, report.source) == (one, "backup")
+    assert "unreadable" in (report.problem or "")
+    topics.save(path, two, keep_backup=False)
+    assert topics.load(tmp_path / "topics.json.bak")[0] == one
+    assert two.without_topic("orders", 3).topics.keys() == {"%RETRY%g"}
+    assert two.without_topic("nobody", 3) is two
+    assert two.data_version == DataVersion(2, 0, 2)
+    with pytest.raises(IllegalMessage):
+        one.with_topic(TopicConfig("a/b"), 3)
+
+
+def test_a_4x_file_and_names_that_are_none(tmp_path: Path) -> None:
+    path = tmp_path / "topics.json"
+    path.write_text(
+        '{"dataVersion":{"counter":7,"timestamp":9},"topicConfigTable":{'
+        '"a":{"perm":4,"topicName":"a"},"broker.local":{"topicName":"broker.local"}}}'
+    )
+    table, report = topics.load(path)
+    assert table.topics == {"a": TopicConfig("a", perm=4)}
+    assert (table.topics["a"].readable, table.topics["a"].writable) == (True, False)
+    assert table.data_version == DataVersion(7, 0, 9)
+    assert report.source == "main"
+    assert "broker.local" in (report.problem or "")
+
+
+@pytest.mark.parametrize(
+    "bean",
+    [
+        '{"perm":-1}',
+        '{"perm":true}',
+        '{"readQueueNums":4294967296}',
+        '{"writeQueueNums":"4"}',
+        '{"topicName":"b"}',
+        '{"order":1}',
+        '{"topicFilterType":"X"}',
+        '{"attributes":{"a":1}}',
+        "[]",
+    ],
+)
+def test_entries_that_cannot_be_right(tmp_path: Path, bean: str) -> None:
+    path = tmp_path / "topics.json"
+    path.write_text(f'{{"topicConfigTable":{{"a":{bean}}}}}')
+    with pytest.raises(Corrupt, match="unreadable"):
+        topics.load(path)

@@ -1,0 +1,153 @@
+"""Start-up of stores that RocketMQ wrote: what it serves is what RocketMQ's manifest says."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+from support.golden_stores import (
+    INDEX_ENTRIES,
+    INDEX_SLOTS,
+    LOG_FILE_SIZE,
+    NAMES,
+    QUEUE_FILE_SIZE,
+    Golden,
+    unpack,
+)
+
+from silomq.shm.control import SIZE, Control
+from silomq.store.consumequeue.queue import ENTRY, ENTRY_SIZE
+from silomq.store.disk.paths import StoreFolders, file_bases, file_name
+from silomq.store.errors import Corrupt
+from silomq.store.record.format import decode_record
+from silomq.store.recovery.startup import QueueMissing, Report, StartUp
+from silomq.store.topics.topic_table import Plan, TopicTable
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from silomq.conf.settings import Settings
+
+
+class Started:
+    """A golden store after start-up, in memory of the test's own."""
+
+    def __init__(self, path: Path) -> None:
+        settings = SimpleNamespace(
+            mapped_file_size_commit_log=LOG_FILE_SIZE,
+            mapped_file_size_consume_queue=QUEUE_FILE_SIZE,
+            max_hash_slot_num=INDEX_SLOTS,
+            max_index_num=INDEX_ENTRIES,
+            message_index_enable=True,
+            check_crc_on_recover=True,
+            default_topic_queue_nums=4,
+        )
+        self.folders = StoreFolders(path, create=True)
+        plan = Plan(max_topics=64, max_queues=256, max_sessions=1)
+        extra: dict[str, int] = {}
+        while True:
+            self.control = Control(bytearray(SIZE))
+            self.table = TopicTable.create(bytearray(plan.size), plan)
+            self.start_up = StartUp(
+                self.folders, cast("Settings", settings), self.control, self.table
+            )
+            try:
+                self.report: Report = self.start_up.run(extra)
+            except QueueMissing as missing:
+                extra[missing.topic] = missing.queue_id + 1
+                continue
+            return
+
+    def column(self, topic: str, queue_id: int, field: str) -> int:
+        return self.table.queue_word(self.table.slot(topic, queue_id), field).load()
+
+    def entry(self, topic: str, queue_id: int, offset: int) -> tuple[int, int, int]:
+        position = offset * ENTRY_SIZE
+        base = position - position % self.start_up.queues.file_size
+        with self.start_up.queues.folder(topic, queue_id) as folder:
+            path = f"{folder.path}/{file_name(base)}"
+        with open(path, "rb") as file:
+            file.seek(position - base)
+            return cast("tuple[int, int, int]", ENTRY.unpack(file.read(ENTRY_SIZE)))
+
+    def record(self, offset: int) -> Any:
+        base = offset - offset % LOG_FILE_SIZE
+        view = memoryview(self.start_up.log.open(base).mapping)
+        return decode_record(view, offset - base)
+
+
+@pytest.fixture(params=NAMES)
+def golden(request: pytest.FixtureRequest, tmp_path: Path) -> Golden:
+    return unpack(request.param, tmp_path)
+
+
+def check(store: Started, golden: Golden) -> None:
+    said = golden.of("store")[0]
+    assert store.report.log_end == said["maxPhyOffset"]
+    assert store.control.load("min_offset") == said["minPhyOffset"]
+    for queue in golden.of("queue"):
+        where = queue["topic"], queue["queueId"]
+        assert store.column(*where, "max_offset") == queue["maxOffset"], where
+        assert store.column(*where, "next") == queue["maxOffset"], where
+        assert store.column(*where, "min_offset") == queue["minOffset"], where
+    for message in golden.of("msg"):
+        where = message["topic"], message["queueId"]
+        if message.get("cq"):
+            entry = dict(
+                zip(
+                    ("offset", "size", "tagsCode"),
+                    store.entry(*where, message["queueOffset"]),
+                    strict=True,
+                )
+            )
+            assert entry == message["cq"]
+        record = store.record(message["commitLogOffset"])
+        assert hashlib.sha256(record.body).hexdigest() == message["bodySha256"]
+        assert record.queue_offset == message["queueOffset"]
+
+
+def test_every_message_is_where_rocketmq_says(golden: Golden) -> None:
+    store = Started(golden.path)
+    check(store, golden)
+    assert store.report.known_from == "RocketMQ's checkpoint"
+    assert store.report.clean is (golden.name != "crashed")
+    assert store.report.cut_bytes == 0
+
+
+def test_again_and_without_anything_derived(golden: Golden) -> None:
+    """A second start finds the same; so does one that has only the log and the checkpoint."""
+    check(Started(golden.path), golden)
+    check(Started(golden.path), golden)
+    if golden.name == "preblank":
+        return  # what was lost cannot be told from the log alone
+    shutil.rmtree(golden.path / "consumequeue")
+    shutil.rmtree(golden.path / "index")
+    check(Started(golden.path), golden)
+
+
+def test_only_what_was_not_durable_is_read(tmp_path: Path) -> None:
+    """A clean store's last files are scanned and nothing is dispatched."""
+    store = Started(unpack("normal", tmp_path).path)
+    first, last = store.start_up.log.bases()[0], store.start_up.log.bases()[-1]
+    assert first < store.report.scanned_from == last - 2 * LOG_FILE_SIZE
+    assert store.report.entries_dispatched == 0
+
+
+@pytest.mark.parametrize("name", ["normal", "crashed"])
+def test_damage_between_good_records_is_refused(name: str, tmp_path: Path) -> None:
+    golden = unpack(name, tmp_path)
+    ends = sorted(m["commitLogOffset"] for m in golden.of("msg"))
+    victim = ends[-20]
+    folder = StoreFolders(golden.path, create=True).commit_log
+    base = max(b for b in file_bases(folder) if b <= victim)
+    path = golden.path / "commitlog" / file_name(base)
+    data = bytearray(path.read_bytes())
+    data[victim - base + 90] ^= 0x40
+    path.write_bytes(data)
+    with pytest.raises(Corrupt, match="silo repair") as caught:
+        Started(golden.path)
+    assert caught.value.offset == victim
+    assert path.read_bytes() == bytes(data)

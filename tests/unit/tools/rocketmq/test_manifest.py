@@ -1,0 +1,103 @@
+"""Our manifest of a golden store is RocketMQ's, line by line."""
+
+from __future__ import annotations
+
+import json
+import lzma
+from typing import Any
+
+import pytest
+from support import golden_stores, offline_stores
+
+from silomq.tools.raw.files import BadInput
+from silomq.tools.rocketmq.manifest import KeyQuery, TimeQuery, manifest
+from silomq.tools.rocketmq.view import StoreView
+
+KINDS = ("store", "blank", "queue", "msg", "time", "key")
+
+
+@pytest.fixture(scope="module", params=golden_stores.NAMES)
+def store(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> golden_stores.Golden:
+    return offline_stores.unpack(request.param, tmp_path_factory.mktemp("golden"))
+
+
+def time_queries(store: golden_stores.Golden) -> list[TimeQuery]:
+    return [
+        TimeQuery.parse(f"{line['topic']},{line['queueId']},{line['ts']}")
+        for line in store.of("time")
+    ]
+
+
+def key_queries(store: golden_stores.Golden) -> list[KeyQuery]:
+    names = ("topic", "key", "maxNum", "begin", "end")
+    return [KeyQuery.parse(",".join(str(line[name]) for name in names)) for line in store.of("key")]
+
+
+def test_every_line(store: golden_stores.Golden) -> None:
+    with lzma.open(golden_stores.folder() / f"{store.name}.manifest.jsonl.xz", "rt") as file:
+        text = [line.rstrip("\n") for line in file]
+    wanted = [line for line in text if json.loads(line)["kind"] in KINDS]
+    before = offline_stores.state(store.path)
+    view = StoreView(store.path, offline_stores.settings())
+    assert list(manifest(view, time_queries(store), key_queries(store))) == wanted
+    assert view.log.problems == []
+    assert offline_stores.state(store.path) == before
+
+
+def has_key(message: dict[str, Any], topic: str, key: str) -> bool:
+    keys = (message["keys"] or "").split(" ")
+    uniq = message["properties"].get("UNIQ_KEY")
+    return message["topic"] == topic and (key in keys or key == uniq)
+
+
+def test_exact_answers(store: golden_stores.Golden) -> None:
+    view = StoreView(store.path, offline_stores.settings())
+    lines = [json.loads(x) for x in manifest(view, time_queries(store), exact=True)]
+    served = [m for m in store.of("msg") if m.get("cq")]
+    for line in lines:
+        if line["kind"] != "time":
+            continue
+        queue = (line["topic"], line["queueId"])
+        of_queue = [m for m in served if (m["topic"], m["queueId"]) == queue]
+        later = [m["queueOffset"] for m in of_queue if m["storeTimestamp"] >= line["ts"]]
+        end = max((m["queueOffset"] + 1 for m in of_queue), default=0)
+        assert line["offset"] == min(later, default=end)
+
+
+def test_exact_keys(store: golden_stores.Golden) -> None:
+    view = StoreView(store.path, offline_stores.settings())
+    first = view.index.files[0].begin_offset
+    for query, text in zip(
+        key_queries(store),
+        list(manifest(view, (), key_queries(store), exact=True))[-len(store.of("key")) :],
+        strict=True,
+    ):
+        line = json.loads(text)
+        right = [
+            m["commitLogOffset"]
+            for m in store.of("msg")
+            if has_key(m, query.topic, query.key)
+            and query.begin <= m["storeTimestamp"] <= query.end
+            and m["sysFlag"] & 12 != 12
+            # In `preblank` RocketMQ indexed only what came behind its recovery's start.
+            and m["commitLogOffset"] >= first
+        ]
+        assert line["offsets"] == right[-query.most :]
+
+
+@pytest.mark.parametrize("text", ["", "a", "a,1", "a,b,1", "a,1,"])
+def test_bad_time_queries(text: str) -> None:
+    with pytest.raises(BadInput, match="TOPIC,QUEUE,TIMESTAMP"):
+        TimeQuery.parse(text)
+
+
+@pytest.mark.parametrize("text", ["", "a", "a,k,1,2", "a,k,1,2,x"])
+def test_bad_key_queries(text: str) -> None:
+    with pytest.raises(BadInput, match="TOPIC,KEY,MAX,BEGIN,END"):
+        KeyQuery.parse(text)
+
+
+def test_a_key_may_hold_commas() -> None:
+    assert KeyQuery.parse("t,a,b,1,2,3") == KeyQuery("t", "a,b", 1, 2, 3)

@@ -1,0 +1,240 @@
+"""A store's files as the tools see them: opened for reading only, mapped read-only, never made.
+
+What does not look like a store at all is `BadInput`: the tools then say where and what to do, end
+with exit status 2, and have changed nothing.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import OrderedDict
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ...conf.settings import Settings, load
+from ...store.consumequeue import queue as consumequeue
+from ...store.disk import files as disk
+from ...store.disk.files import Folder
+from ...store.disk.paths import ABORT, COMMIT_LOG, CONSUME_QUEUE, INDEX, file_name
+from ...store.errors import StoreError
+from ...store.index import file as index
+from ...store.record.javahash import java_parse_int
+from ...store.recovery.checkpoint import (
+    CHECKPOINT,
+    CHECKPOINT_FIELDS_SIZE,
+    CHECKPOINT_SIZE,
+    Checkpoint,
+    parse,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_MAPPED = 64
+_HINTS = {
+    COMMIT_LOG: "--set mapped_file_size_commit_log={0}",
+    CONSUME_QUEUE: "--set mapped_file_size_consume_queue={0}",
+    INDEX: "--set max_hash_slot_num=... --set max_index_num=...",
+}
+
+
+class BadInput(StoreError):
+    """A tool cannot work on what it was given."""
+
+
+@dataclass(frozen=True, slots=True)
+class MappedName:
+    """One file of fixed size: its name as a number, its bytes, when it was last written (ms)."""
+
+    base: int
+    size: int
+    mtime_ms: int
+
+
+def read_settings(config: Path | None, overrides: Sequence[str]) -> Settings:
+    """The settings that say how large the store's files are. SettingError, OSError as `load`.
+
+    A store of small files need not say too that its messages are small: nothing is appended here.
+    """
+    return load(config, overrides=("max_message_size=10", *overrides))
+
+
+class StoreFiles:
+    """The files of the store at `path`, by the sizes in `settings`. Raises BadInput.
+
+    Mapped files are kept mapped, the last few of them; closing forgets them.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], settings: Settings) -> None:
+        self.path = os.fspath(path)
+        self.settings = settings
+        self.log_size = settings.mapped_file_size_commit_log
+        self.queue_size = consumequeue.round_file_size(settings.mapped_file_size_consume_queue)
+        self.index_size = (
+            index.HEADER_SIZE
+            + index.SLOT_SIZE * settings.max_hash_slot_num
+            + index.ENTRY_SIZE * settings.max_index_num
+        )
+        self._views: OrderedDict[str, memoryview] = OrderedDict()
+        if not os.path.isdir(self.path):
+            what = "is not a folder" if os.path.exists(self.path) else "does not exist"
+            raise BadInput(f"{self.path} {what}: give the folder of a store")
+        if not os.path.isdir(f"{self.path}/{COMMIT_LOG}"):
+            self._names("")  # says so if the folder cannot even be read
+            raise BadInput(
+                f"{self.path} has no folder {COMMIT_LOG}: it is not a store; give the folder that "
+                f"holds {COMMIT_LOG}, {CONSUME_QUEUE} and {INDEX}"
+            )
+        self.log = self._mapped(COMMIT_LOG, self.log_size)
+        self.log_bases = frozenset(file.base for file in self.log)
+
+    @property
+    def clean(self) -> bool:
+        """Whether the store was stopped: no `abort` is there."""
+        return not os.path.lexists(f"{self.path}/{ABORT}")
+
+    def log_path(self, base: int) -> str:
+        """Path of a commit-log file."""
+        return f"{self.path}/{COMMIT_LOG}/{file_name(base)}"
+
+    def queue_path(self, topic: str, queue_id: int, base: int | None = None) -> str:
+        """Path of a queue's folder, or of a file in it."""
+        folder = f"{self.path}/{CONSUME_QUEUE}/{topic}/{queue_id}"
+        return folder if base is None else f"{folder}/{file_name(base)}"
+
+    def index_path(self, name: int) -> str:
+        """Path of an index file."""
+        return f"{self.path}/{INDEX}/{name:017d}"
+
+    def queues(self) -> list[tuple[str, int]]:
+        """The queues that have a folder, by topic and number; other folders RocketMQ skips too."""
+        found = []
+        for topic in self._names(CONSUME_QUEUE):
+            if topic == consumequeue.HALF_MADE:
+                continue
+            self._must_be_folder(f"{CONSUME_QUEUE}/{topic}")
+            for name in self._names(f"{CONSUME_QUEUE}/{topic}"):
+                self._must_be_folder(f"{CONSUME_QUEUE}/{topic}/{name}")
+                try:
+                    queue_id = java_parse_int(name)
+                except ValueError:
+                    continue
+                if str(queue_id) == name:
+                    found.append((topic, queue_id))
+        return sorted(found, key=queue_order)
+
+    def queue_files(self, topic: str, queue_id: int) -> list[MappedName]:
+        """The files of one queue, ascending."""
+        return self._mapped(f"{CONSUME_QUEUE}/{topic}/{queue_id}", self.queue_size)
+
+    def index_files(self) -> list[int]:
+        """Names of the index files as numbers, ascending."""
+        return [found.base for found in self._mapped(INDEX, self.index_size, digits=17)]
+
+    def view(self, path: str) -> memoryview:
+        """All bytes of a file, mapped read-only."""
+        view = self._views.pop(path, None)
+        if view is None:
+            folder, _, name = path.rpartition("/")
+            try:
+                parent = Folder.open(folder)
+                try:
+                    with parent.file(name) as fd:
+                        view = memoryview(
+                            disk.map_file(fd, 0, parent.size(name), writable=False)
+                        ).toreadonly()
+                finally:
+                    parent.close()
+            except OSError as error:
+                raise _unreadable(path, error) from error
+            while len(self._views) >= _MAPPED:
+                self._views.popitem(last=False)
+        self._views[path] = view
+        return view
+
+    def checkpoint(self) -> Checkpoint:
+        """The checkpoint; all zero where the file is missing, as RocketMQ takes it."""
+        data = self.small_file(CHECKPOINT)
+        if data is None:
+            return Checkpoint()
+        if len(data) < CHECKPOINT_FIELDS_SIZE:
+            raise BadInput(
+                f"{self.path}/{CHECKPOINT} has {len(data)} bytes, not {CHECKPOINT_SIZE}: restore "
+                "it from a copy, or remove it (then all of the log is read again)"
+            )
+        return parse(data)
+
+    def small_file(self, name: str) -> bytes | None:
+        """The bytes of a file below the store's folder; None without it."""
+        try:
+            return Path(f"{self.path}/{name}").read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise _unreadable(f"{self.path}/{name}", error) from error
+
+    def json_files(self) -> list[str]:
+        """The JSON files below `config`, relative to the store's folder."""
+        return [f"config/{name}" for name in self._names("config") if name.endswith(".json")]
+
+    def close(self) -> None:
+        """Forgets what is mapped."""
+        self._views.clear()
+
+    def _names(self, folder: str) -> list[str]:
+        path = f"{self.path}/{folder}" if folder else self.path
+        try:
+            return sorted(os.listdir(path))
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise _unreadable(path, error) from error
+
+    def _must_be_folder(self, name: str) -> None:
+        path = f"{self.path}/{name}"
+        if not os.path.isdir(path) or os.path.islink(path):
+            raise BadInput(f"{path} is not a folder: it is none of the store's; move it away")
+
+    def _mapped(self, folder: str, size: int, digits: int = 20) -> list[MappedName]:
+        """The files of `folder`, every one of `size` bytes but for an empty last one, which a
+        crash leaves and both programs drop. Folders within are none of ours.
+        """
+        found = []
+        names = self._names(folder)
+        for name in names:
+            path = f"{self.path}/{folder}/{name}"
+            try:
+                about = os.lstat(path)
+            except OSError as error:
+                raise _unreadable(path, error) from error
+            if os.path.isdir(path):
+                continue
+            if len(name) != digits or not (name.isascii() and name.isdigit()):
+                raise BadInput(
+                    f"{path} is none of the store's files (their names are {digits} digits): "
+                    "move it away"
+                )
+            if about.st_size != size:
+                if about.st_size == 0 and name == names[-1]:
+                    continue
+                raise self._wrong_size(folder, path, about.st_size, size)
+            found.append(MappedName(int(name), size, about.st_mtime_ns // 1_000_000))
+        return found
+
+    def _wrong_size(self, folder: str, path: str, has: int, wanted: int) -> BadInput:
+        kind = folder.split("/", maxsplit=1)[0]
+        hint = _HINTS[kind].format(has)
+        return BadInput(
+            f"{path} has {has} bytes, by the settings it must have {wanted}: give the store's own "
+            f"({hint}), or restore the file from a copy"
+        )
+
+
+def queue_order(queue: tuple[str, int]) -> tuple[bytes, int]:
+    """Sorts queues as Java sorts their topics, by UTF-16 units."""
+    return queue[0].encode("utf-16-be", "surrogatepass"), queue[1]
+
+
+def _unreadable(path: str, error: OSError) -> BadInput:
+    return BadInput(f"cannot read {path}: {error.strerror or error}; run as a user who may")

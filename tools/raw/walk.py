@@ -1,0 +1,152 @@
+"""All of the commit log, damage included: records, end-of-file records, bad bytes, the tail.
+
+Where bytes make no sense the walk goes on at the next place where they do: a record that names its
+own address, or an end-of-file record that fills its file. Nothing is copied but what is found.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+import struct
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ...store.errors import Corrupt
+from ...store.record.format import BLANK_BYTES, MAGIC_BLANK, Record, decode_record
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from .files import StoreFiles
+
+_HEAD = struct.Struct(">iI")
+_MAGICS = re.compile(rb"\xDA\xA3\x20[\xA7\xAB]|\xCB\xD4\x31\x94", re.DOTALL)
+_ZEROS = bytes(1 << 20)
+
+
+class Kind(enum.Enum):
+    """What stands at a place of the log."""
+
+    RECORD = "record"
+    BLANK = "blank"
+    DAMAGE = "damage"
+    #: Behind the last record of the file that was written last.
+    TAIL = "tail"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Bytes [offset, offset + size) of the log. `why` says what is wrong with them, if anything; a
+    record may be there and be wrong. Of a tail it says what the end looks like.
+    """
+
+    kind: Kind
+    offset: int
+    size: int
+    record: Record | None = None
+    why: str = ""
+
+
+def walk_file(files: StoreFiles, base: int, start: int | None = None) -> Iterator[Found]:
+    """Everything in the file at log address `base`, from address `start` (default: its beginning)
+    on. Bytes that belong to nothing behind the file's last record are a TAIL, wherever the file is.
+    """
+    view = files.view(files.log_path(base))
+    at = 0 if start is None else start - base
+    if at and not _begins(view, at, base):
+        following = _resync(view, at, base)
+        at = len(view) if following is None else following
+    while at < len(view):
+        found = _at(view, at, base)
+        if found is None:
+            following = _resync(view, at + 1, base)
+            end = len(view) if following is None else following
+            kind = Kind.TAIL if following is None else Kind.DAMAGE
+            yield Found(kind, base + at, end - at, why=_describe(view, at, base))
+            at = end
+        else:
+            yield found
+            at = found.offset + found.size - base
+
+
+def _at(view: memoryview, at: int, base: int) -> Found | None:
+    left = len(view) - at
+    if left < BLANK_BYTES:
+        return None
+    size, magic = _HEAD.unpack_from(view, at)
+    if magic == MAGIC_BLANK and size == left:
+        return Found(Kind.BLANK, base + at, left)
+    why = ""
+    try:
+        record = decode_record(view, at, base=base)
+    except Corrupt as error:
+        why = error.why
+        try:
+            record = decode_record(view, at, base=base, check_crc=False)
+        except Corrupt:
+            return None
+    if record.physical_offset != base + at:
+        why = f"the record names offset {record.physical_offset}"
+    return Found(Kind.RECORD, base + at, record.total_size, record, why)
+
+
+def _describe(view: memoryview, at: int, base: int) -> str:
+    """Why nothing begins at a place, in a sentence; empty where only zeros follow."""
+    if next(_written(view, at), None) is None:
+        return ""
+    try:
+        decode_record(view, at, base=base)
+    except Corrupt as error:
+        return error.why
+    return "nothing that makes sense"
+
+
+def _begins(view: memoryview, at: int, base: int) -> bool:
+    """Whether something begins at a place that says itself that it belongs there."""
+    found = _at(view, at, base)
+    if found is None:
+        return False
+    return found.record is None or found.record.physical_offset == found.offset
+
+
+def _resync(view: memoryview, at: int, base: int) -> int | None:
+    """The next place from `at` on where something begins that makes sense; None to the end."""
+    for start, end in _written(view, at):
+        # A magic stands four bytes behind a beginning, and may lie across two blocks.
+        for match in _MAGICS.finditer(view, max(at, start - 3), end + 3):
+            place = match.start() - 4
+            if place >= at and _begins(view, place, base):
+                return place
+    return None
+
+
+def _written(view: memoryview, at: int) -> Iterator[tuple[int, int]]:
+    """The blocks from position `at` on that are not all zeros: unwritten files are skipped fast."""
+    for start in range(at, len(view), len(_ZEROS)):
+        end = min(start + len(_ZEROS), len(view))
+        if bytes(view[start:end]) != _ZEROS[: end - start]:
+            yield start, end
+
+
+def walk_log(files: StoreFiles, start: int = 0) -> Iterator[Found]:
+    """Everything in all files from address `start` on.
+
+    A file that holds nothing behind the last one with records is left out. A TAIL comes only in
+    the last file that holds records; elsewhere it is DAMAGE.
+    """
+    bases = [file.base for file in files.log if file.base + files.log_size > start]
+    last = next((b for b in reversed(bases) if holds_records(files, b)), None)
+    for base in bases:
+        for found in walk_file(files, base, start if start > base else None):
+            if found.kind is Kind.TAIL and last is not None and base < last:
+                why = found.why or "zeros where a record or the end of the file should be"
+                yield Found(Kind.DAMAGE, found.offset, found.size, why=why)
+            elif found.kind is not Kind.TAIL or last in {None, base} or found.why:
+                yield found
+
+
+def holds_records(files: StoreFiles, base: int) -> bool:
+    """Whether anything that makes sense stands in the file at `base`."""
+    view = files.view(files.log_path(base))
+    return _begins(view, 0, base) or _resync(view, 1, base) is not None

@@ -1,0 +1,111 @@
+"""A store as it would be served after its own recovery, without changing a byte.
+
+Opens and maps everything read-only and does in memory what RocketMQ 4.x's start does on disk
+(`DefaultMessageStore.load`): the queues find their ends, the log its own; after a crash records
+from the recovery's first file on are dispatched again to queues and index; what points behind the
+log's end goes; queues begin at their first entry whose record is still there.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...store.dispatch.dispatcher import DELAY_LEVELS
+from ...store.errors import Corrupt
+from ...store.names import SCHEDULE_TOPIC
+from ...store.record.format import TRANSACTION_COMMIT, TRANSACTION_NONE, Record
+from ...store.record.javahash import java_parse_int
+from ...store.record.properties import DELAY
+from ..raw.files import StoreFiles, queue_order
+from .indexes import IndexView
+from .logs import LogView
+from .queues import QueueView
+
+if TYPE_CHECKING:
+    import os
+
+    from ...conf.settings import Settings
+
+_QUEUED = (TRANSACTION_NONE, TRANSACTION_COMMIT)
+
+
+def is_queued(record: Record) -> bool:
+    """Whether a record gets a queue entry: half messages and rollbacks get none."""
+    return record.transaction_type in _QUEUED
+
+
+def entry_code(record: Record) -> int:
+    """What stands in a queue entry as tags code: of a delayed message the time (ms) it is due."""
+    delay = record.properties.get(DELAY)
+    if record.topic == SCHEDULE_TOPIC and delay is not None:
+        try:
+            level = min(java_parse_int(delay), len(DELAY_LEVELS))
+        except ValueError:
+            return record.tags_code
+        if level > 0:
+            return record.store_timestamp + DELAY_LEVELS[level - 1]
+    return record.tags_code
+
+
+class StoreView:
+    """The store in the folder `path`. Raises BadInput.
+
+    `checkpoint` holds physic, logics and index time (ms) as they are after recovery.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], settings: Settings) -> None:
+        self.files = StoreFiles(path, settings)
+        self.clean = self.files.clean
+        found = self.files.checkpoint()
+        self.log = LogView(self.files)
+        self.queues = {queue: QueueView(self.files, *queue) for queue in self.files.queues()}
+        self.index = IndexView(self.files, found.index_msg_timestamp, clean=self.clean)
+        self._logics_ms = found.logics_msg_timestamp
+        highest = -1
+        for queue in self.queues.values():
+            queue.recover()
+            highest = max(highest, queue.max_physic)
+        start = self.log.recover(found, clean=self.clean)
+        if not self.clean:
+            self._dispatch(start)
+        if not self.log.bases and not self.clean:
+            self.queues.clear()
+        elif self.log.bases and highest >= self.log.end:
+            for queue in self.queues.values():
+                queue.truncate(self.log.end)
+        for queue in self.queues.values():
+            queue.correct_min(self.log.first)
+        self.checkpoint = [found.physic_msg_timestamp, self._logics_ms, self.index.checkpoint_ms]
+
+    def _dispatch(self, start: int) -> None:
+        """Dispatches the records from `start` on anew; what is there already stays as it is."""
+        try:
+            for found in self.log.walk(start):
+                if isinstance(found, Record):
+                    self._dispatch_one(found)
+        except Corrupt as error:
+            self.log.problems.append(str(error))
+
+    def _dispatch_one(self, record: Record) -> None:
+        if is_queued(record):
+            queue = self.queues.get((record.topic, record.queue_id))
+            if queue is None:
+                queue = QueueView(self.files, record.topic, record.queue_id)
+                self.queues[record.topic, record.queue_id] = queue
+            queue.put(
+                record.physical_offset,
+                record.total_size,
+                entry_code(record),
+                record.queue_offset,
+            )
+            self._logics_ms = record.store_timestamp
+        if self.files.settings.message_index_enable:
+            self.index.build(record)
+
+    def sorted_queues(self) -> list[QueueView]:
+        """The queues by topic and number."""
+        return [self.queues[queue] for queue in sorted(self.queues, key=queue_order)]
+
+    def close(self) -> None:
+        """Forgets the mappings."""
+        self.files.close()
