@@ -15,7 +15,8 @@ LOG_FILE_SIZE = 65_536
 QUEUE_FILE_SIZE = 2_000
 INDEX_SLOTS = 500
 INDEX_ENTRIES = 2_000
-_FOLDER = Path(__file__).with_name("golden")
+#: Where the archives lie.
+FOLDER = Path(__file__).with_name("golden")
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class Golden:
 
 def unpack(name: str, into: Path) -> Golden:
     """One of NAMES, unpacked below `into`."""
-    with tarfile.open(_FOLDER / f"{name}.tar.xz") as tar:
+    with tarfile.open(FOLDER / f"{name}.tar.xz") as tar:
         tar.extractall(into, filter="data")
-    with lzma.open(_FOLDER / f"{name}.manifest.jsonl.xz", "rt", encoding="utf-8") as f:
+    with lzma.open(FOLDER / f"{name}.manifest.jsonl.xz", "rt", encoding="utf-8") as f:
         return Golden(name, into / name, [json.loads(line) for line in f])

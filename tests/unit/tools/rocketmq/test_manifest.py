@@ -36,7 +36,7 @@ def key_queries(store: golden_stores.Golden) -> list[KeyQuery]:
 
 
 def test_every_line(store: golden_stores.Golden) -> None:
-    with lzma.open(golden_stores.folder() / f"{store.name}.manifest.jsonl.xz", "rt") as file:
+    with lzma.open(golden_stores.FOLDER / f"{store.name}.manifest.jsonl.xz", "rt") as file:
         text = [line.rstrip("\n") for line in file]
     wanted = [line for line in text if json.loads(line)["kind"] in KINDS]
     before = offline_stores.state(store.path)
