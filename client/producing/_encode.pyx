@@ -3,8 +3,8 @@
 key.
 
 What only append can know (queue offset, physical offset, store timestamp) is left zero. The layout
-is `store/record/format.py`'s; the unique key is RocketMQ's (MessageClientIDSetter): address, process,
-a random number, milliseconds, a counter.
+is `store/record/format.py`'s. The unique key is RocketMQ's (MessageClientIDSetter): address,
+process, a random number, milliseconds, a counter.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t

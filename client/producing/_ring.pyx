@@ -1,15 +1,15 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""The producer's side of a session's ring: room, publishing, waiting, and the futures of what was
-not answered yet.
+"""The producer's side of a session's ring: room, publishing, waiting, and the open futures.
 
-Every method runs under the interpreter's lock except while it waits, so one producer may be shared
-by threads: what is reserved is written and published before another thread can come in between.
+Every method holds the interpreter's lock except while it waits, so threads may share a producer:
+what is reserved is written and published before another thread can come in between.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
-from silomq.client.producing._future cimport F_APPENDED, F_DONE, F_FAILED, DURABLE, MEMORY, run_callbacks
+from silomq.client.producing._future cimport DURABLE, F_APPENDED, F_DONE, F_FAILED, MEMORY
+from silomq.client.producing._future cimport run_callbacks
 
 from ...store.errors import IllegalMessage
 from ...store.status import PutMessageStatus

@@ -1,5 +1,5 @@
-/* A walk over a queue's entries (store/consumequeue/queue.py owns the layout): which records a reader
- * takes, and why it stops. */
+/* A walk over a queue's entries (store/consumequeue/queue.py owns the layout): which records a
+ * reader takes, and why it stops. */
 #ifndef SILO_ENTRIES_H
 #define SILO_ENTRIES_H
 

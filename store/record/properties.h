@@ -1,5 +1,6 @@
-/* What dispatch needs of a record's properties, and Java's String.hashCode (store/record/properties.py and
- * store/record/javahash.py own the rules; tests hold the two equal). */
+/* What dispatch needs of a record's properties, and Java's String.hashCode
+ * (store/record/properties.py and store/record/javahash.py own the rules; tests hold the two
+ * equal). */
 #ifndef SILO_PROPERTIES_H
 #define SILO_PROPERTIES_H
 

@@ -1,5 +1,5 @@
-/* One look at a record's bytes (store/record/format.py owns the layout): where its parts are, if they fit
- * together. */
+/* One look at a record's bytes (store/record/format.py owns the layout): where its parts are, if
+ * they fit together. */
 #ifndef SILO_RECORD_H
 #define SILO_RECORD_H
 

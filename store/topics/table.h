@@ -1,5 +1,5 @@
-/* Where things are in the topic table (store/topics/topic_table.py owns the layout), and the look-up from a
- * record to its queue. */
+/* Where things are in the topic table (store/topics/topic_table.py owns the layout), and the
+ * look-up from a record to its queue. */
 #ifndef SILO_TABLE_H
 #define SILO_TABLE_H
 

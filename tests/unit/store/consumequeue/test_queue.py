@@ -24,7 +24,7 @@ FILE = 3 * WINDOW_UNIT
 #: Kills itself at the disk operation of this number.
 KILLED = """
 import os, signal, sys
-from silomq.store import disk
+from silomq.store.disk import files as disk
 from silomq.store.consumequeue.queue import QueueFiles
 from silomq.store.disk.files import Folder
 
