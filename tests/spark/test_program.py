@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 PLAIN = """
 import os, sys, tempfile
 from pathlib import Path
-from silomq.pipeline import java
+from silomq.pipeline.spark import java
 os.environ["JAVA_HOME"] = str(java.find(Path(tempfile.mkdtemp())))
 os.environ["PYSPARK_PYTHON"] = sys.executable
 from pyspark.sql import SparkSession
