@@ -1,1 +1,1 @@
-"""Benchmarks: ratios against the machine's limits, measured in one run."""
+"""Benchmarks: ratios against the machine's limits, measured in one run (`make bench`)."""

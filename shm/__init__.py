@@ -1,1 +1,34 @@
-"""Memory shared by processes: mappings, words, the control block, rings."""
+"""Memory shared by processes: mappings, words, the control block, rings, the transient pool.
+
+**One writer for each word.** Every shared word has exactly one process that may store to it; the
+layout tables name it. Words with different writers lie on different cache lines. So no lock is
+needed, and a killed process leaves no lock behind.
+
+**Publish last.** A writer fills the body first and then stores the position with release order. A
+reader loads the position with acquire order and reads only what lies below it. Both ends carry the
+same tag in a comment (`SYNC: ring-head publish` and `SYNC: ring-head observe`), and
+`tests/tidy/test_sync_tags.py` checks that tags come in pairs.
+
+**A position is its own doorbell.** A process that wants to sleep sets its `asleep` word, fences,
+looks at the position once more, and sleeps in the kernel on the position itself (a futex). A writer
+publishes, fences, and makes the system call for a wake-up only if `asleep` is set. After each
+wake-up a process reads the words again. Every wait ends by itself within a second, because
+heartbeats need it: an idle store wakes each process once a second.
+
+**Clients wake append through an eventfd.** A client maps the control block read-only and could not
+join the protocol above without a race: append might go to sleep between the client's look and its
+wake-up. So each session has an eventfd beside its ring. Append sleeps in `epoll_wait` over all of
+them; a producer that sees `append_asleep` writes to its own. The kernel counts, so no wake-up is
+lost. `FUTEX_WAIT` needs no write access: producers wait for results on a word of their own ring,
+for durability on `flushed`, and consumers on arrival words.
+
+**Watched arrival words.** A wake-up is a system call, and among 40,000 queues nearly every message
+would cost one. A consumer asks the registry to watch its queues before it looks at their arrival
+words. Reput changes every arrival word and wakes only the watched ones.
+
+**What a client may write.** The only memory that a client can write is its ring (`ring.py`), or the
+ack file of a group's member (`store/groups/ack_file.py`). Append trusts nothing in a ring: it takes
+the capacity from the registry, reads each frame's header once, checks bounds before it follows
+them, and checks each record in its own copy. A frame that makes no sense is answered with a status.
+A ring that makes no sense is closed, and its session with it. All other sessions go on.
+"""

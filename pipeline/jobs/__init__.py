@@ -1,1 +1,2 @@
-"""Bulk jobs on Spark: statistics, audit, rebuilding, export and import, archives."""
+"""Bulk jobs on Spark: statistics, audit, rebuilding, export and import, archives
+(docs/spark-jobs.md)."""

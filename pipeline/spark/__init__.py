@@ -1,1 +1,1 @@
-"""Spark itself: a session, its Java, its class archive."""
+"""Spark itself: a session with defaults for one machine, its Java, and its class archive."""
