@@ -14,7 +14,7 @@ When a put is refused (each bound that the client checks, append checks again):
 | a disk above `disk_space_warning_level_ratio` (`disk_flags`) | SERVICE_NOT_AVAILABLE | append |
 | no next commit-log file (`allocate_error`) | CREATE_MAPPED_FILE_FAILED | append |
 | append is stuck for longer than `os_page_cache_busy_timeout_ms` | OS_PAGE_CACHE_BUSY | client |
-| a name, body, queue, grant or record that is not allowed | MESSAGE_ILLEGAL | client, registry, append |
+| an illegal name, body, queue, grant or record | MESSAGE_ILLEGAL | client, registry, append |
 | properties above 32,767 bytes | PROPERTIES_SIZE_EXCEEDED | client, append |
 | a time more than three days ahead, `TIMER_*` as a property | WHEEL_TIMER_MSG_ILLEGAL | client |
 
