@@ -8,8 +8,8 @@ at once. Its successor's `setup` takes over; when it returns, the process counts
 
 **Who waits awake.** With two cores three spinning processes would starve each other. A producer
 spins 20 us for a result. Append spins 200 us before it sleeps, which is longer than a producer
-takes to wake up, and offers its core from 20 us on: with a shorter spin producer and append fall
-into waking each other in turn, 60 us a message instead of 3. Flush never spins. Reput spins
+takes to wake up, and offers its core from 20 us on. With a shorter spin, producer and append wake
+each other in turn, and a message takes 60 us instead of 3. Flush never spins. Reput spins
 `reput_spin_us` only after it has woken a reader; above 32,000 messages a second it naps for 1 ms
 instead of being woken thousands of times a second. Reput is SCHED_BATCH, so its wake-up takes no
 core from a running process; allocate has nice 10.
@@ -22,15 +22,15 @@ beside the log's syncs queues and index. Once a second it syncs queues with
 `flush_consume_queue_least_pages` of new entries. A full round syncs all queues and the index (more
 than 64 queues by one `syncfs`) and then writes the progress record. It comes at the thorough
 interval, after half a million entries or 256 MiB of log, or after two seconds without a message. It
-does not come each second, because keys hit the index's slots at random: at 10,000 messages a second
+does not come each second, because keys hit the index's slots at random. At 10,000 messages a second
 each round would write nearly all of the 20 MB of slots for 200 KB of entries.
 
 **Allocate** keeps `allocate_ahead_files` commit-log files ahead of append: space taken, populated,
 locked in memory as far as the limit allows.
 
 **Commit and the pool.** With `transient_store_pool_enable` append writes into buffers in shared
-memory. File number n lies in buffer n modulo their number, so the order of lending and returning is
-the log's own order: a buffer is free for a file when `committed` has passed the end of the file
-before it in the same buffer. Reput and flush follow `committed` then. Append waits, and refuses
-nothing, when commit is behind.
+memory. File number n lies in buffer n modulo their number. A buffer is free for a file when
+`committed` has passed the end of the file before it in the same buffer; so no list of free buffers
+is needed. Reput and flush follow `committed` then. Append waits, and refuses nothing, when commit
+is behind.
 """

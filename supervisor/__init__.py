@@ -1,8 +1,9 @@
 """The supervisor: spawns, watches, replaces and stops the processes of one store.
 
 The supervisor is single-threaded and forks every process of the store, so a process inherits what
-the supervisor holds: the mappings of the control block and the topic table, the listening socket,
-and for each client session its ring (a sealed memfd), its bell (an eventfd) and its connection.
+the supervisor holds. That is the mappings of the control block and the topic table, the listening
+socket, and for each client session its ring (a sealed memfd), its bell (an eventfd) and its
+connection.
 
 That is what makes the registry and append replaceable (`broker.py`). A new registry goes on serving
 the same connections, and clients notice nothing. A new append finds every ring. A new session goes

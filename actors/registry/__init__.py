@@ -8,7 +8,7 @@ registry was replaced. A client that does not read its answers loses its connect
 averaging. RocketMQ leaves that to each client, and for a while two clients may have one queue. A
 queue moves in two steps. Each session has a *notice* word in the topic table, on which a consumer
 sleeps beside its queues. When it moves, the member asks. A member that is told to give a queue back
-ends its work on it and says so; only then does the next member get it, in a new ack file that
+ends its work on it and says so. Only then does the next member get it, in a new ack file that
 begins where the old one ended. So no two members have the same queue, which is what orderly
 consuming needs (RocketMQ has a lock at the broker for it, renewed every 20 s). A member that dies
 is noticed by its socket. One that lives and does not answer within `consumer_release_timeout_ms` is
@@ -19,13 +19,13 @@ win, and messages that pass the one filter and not the other are lost. A group t
 topic begins where its first member says; queues that a known topic gains are read from their
 beginning.
 
-Idle members cost nearly nothing. Joining costs more, as each division of the queues asks all
-members: the larger a group, the longer the registry waits for further changes before it divides (20
-ms and 0.5 ms a member, at most 0.5 s).
+Idle members cost nearly nothing. Joining costs more, because each division of the queues asks all
+members. So the registry waits for further changes before it divides: 20 ms and 0.5 ms a member, at
+most 0.5 s.
 
-**Progress** of a group lies in three places, each for another failure: the ack file of a living
-member, `config/consumerOffset.json` (replaced every 5 s and at the end), and the registry's memory
-of queues that no member reads. Ack files are numbered, and the newest that names a queue is right.
+**Progress** of a group lies in three places, each for another failure. A living member has its ack
+file. `config/consumerOffset.json` is replaced every 5 s and at the end. The registry's memory has
+the queues that no member reads. Ack files are numbered, and the newest that names a queue is right.
 A file whose member has gone is removed once the JSON file says the same, except where messages were
 acknowledged out of order, for which RocketMQ's format has no place. After a power cut the larger of
 both offsets counts. A reset is an ack file without a member, written when the members have given

@@ -17,7 +17,7 @@ place is `silomq/sinks` of the store, or the option `staging`:
   a query the next batch removes late files.
 - The UNIQ_KEY of each message is a hash of query and batch, and the row's number: the log itself
   says what was published. A publisher that takes over waits until the dead session is gone from the
-  store (append has then appended all of its ring), scans the log from where it ended before the
+  store: append has then appended all of its ring. It scans the log from where it ended before the
   batch, and sends the rows that are missing. Delayed messages keep their UNIQ_KEY, waiting and
   delivered.
 

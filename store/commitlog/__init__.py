@@ -5,8 +5,8 @@ of one queue, final but for three fields that only append knows: queue offset, p
 store time. Once a batch, the append kernel (`_append.pyx`)
 
 1. copies the records behind `wrote` and checks the copy, because a client may change its ring at
-   any time: lengths, magic, flags, UTF-8, topic and queue against the slot that was granted,
-   BODYCRC over the body, CRC-32C over all the rest;
+   any time. It checks lengths, magic, flags, UTF-8, topic and queue against the slot that was
+   granted, BODYCRC over the body, and CRC-32C over all the rest;
 2. fills in offsets and time, and moves the queue's next offset in the topic table, with an undo
    mark;
 3. writes each frame's result into the ring;
@@ -32,7 +32,7 @@ kill append between each two steps (`tests/crash`).
 
 Files are made by the allocate process ahead of need: space taken, then populated, then locked in
 memory. Append maps warmed pages in steps of 8 MiB ahead of its position, in idle moments or between
-batches, because a fault for each page would cost a sixth of the append rate at 1 KB.
+batches. A fault for each page would cost a sixth of the append rate at 1 KB.
 
 `log_end.py` decides what lies behind the last good record: a torn end is cut off, damage is
 refused. A full file gets a *seal* (`seals.py`): its CRC-32C, and its first and last offset and

@@ -1,9 +1,9 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 """The append kernel: from the producers' rings into the mapped commit log.
 
-One batch is one look at every ring. Its numbered steps, and why a kill between two of them loses
-and doubles nothing, are in ARCHITECTURE.md section 3. The kernel knows no files and no sessions.
-A ring is hostile memory: a frame's header is read once, its records are checked in the copy.
+One batch is one look at every ring. The docstring of this room (`__init__.py`) numbers its steps
+and says why a kill between two of them is harmless. The kernel knows no files and no sessions. A
+ring is hostile memory: a frame's header is read once, its records are checked in the copy.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t

@@ -16,8 +16,8 @@ and none above it. A new schedule process
 
 1. waits until append has answered every frame of the schedule's ring;
 2. looks through the log from `scan_from` to `wrote` (`_delivered.pyx`) for records that came out of
-   a delay, and remembers each by what it has in common with the waiting record: UNIQ_KEY,
-   destination, level or time, birth, reconsume times, body;
+   a delay. It remembers what each has in common with the waiting record: UNIQ_KEY, destination,
+   level or time, birth, reconsume times, body;
 3. sends no message again that it found there, and publishes nothing until all of them are
    recognised.
 

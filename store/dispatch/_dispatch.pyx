@@ -1,12 +1,11 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 """The dispatch kernel: from the commit log into consume queues and index.
 
-Records are taken in groups of 32: a first look at each takes its key hashes, then the queues of all
-are resolved step by step, and every step starts the loads that would miss the cache in the next;
-then the group is written in order. Per record the queue
-entry comes first, then the index entries, then the queue's greatest offset. `publish` makes the
-progress official. Why a kill between any two of these loses and doubles nothing is in
-ARCHITECTURE.md section 4.
+Records are taken in groups of 32. A first look at each takes its key hashes. Then the queues of all
+are resolved step by step, and each step starts the loads that would miss the cache in the next one.
+Then the group is written in order: per record the queue entry, the index entries, and the queue's
+greatest offset. `publish` publishes the progress. The docstring of this room (`__init__.py`) says
+why a kill between any two of these steps loses and doubles nothing.
 
 The kernel knows no files. `run` returns a reason (CAUGHT_UP, SLICE, NEXT_FILE, NEED_WINDOW,
 INDEX_FULL, UNKNOWN_QUEUE, BAD_RECORD) and the caller decides.

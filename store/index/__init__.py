@@ -1,8 +1,8 @@
 """The index: a hash table from `topic#key` to offsets of the commit log, one file after the other.
 
 `file.py` owns the format. `published.py` reads the index of a running store up to the count that
-reput has published. `rewind.py` takes the index back to a place in the log: dispatch puts the keys
-of every record that it meets, whether the index has them or not, so at a start the index must end
+reput has published. `rewind.py` takes the index back to a place in the log. Dispatch puts the keys
+of every record that it meets, whether the index has them or not. So at a start the index must end
 exactly where dispatch begins, also in the middle of a file.
 
 `key_lookup.py` answers look-ups in two ways. The right answer compares topic, key and store time

@@ -7,7 +7,7 @@ The plan and the counts of the doing are the report that `silo status` shows.
 **Where to begin.** Our progress record (`durable_progress.py`, `silomq/progress`) says what was
 durable: `flushed`, `dispatched`, the state of the index. It counts if RocketMQ's `checkpoint` is
 still the one that was written with it. Otherwise RocketMQ had the store, and its files tell
-(`rocketmq_progress.py`): after a clean stop queues and index are complete; after a crash the newest
+(`rocketmq_progress.py`). After a clean stop queues and index are complete. After a crash the newest
 log file counts that begins 3 s before what its checkpoint calls durable, and index files that were
 not full and durable are made anew. The work of a start is bounded by what was not durable, not by
 the size of the store.

@@ -1,9 +1,9 @@
 """What expires, and its removal. `rules.py` decides over plain values, `removal.py` removes files.
 
 The triggers are RocketMQ's: the hours of `delete_when`, the use of the disk, or `silo clean` (good
-for 20 runs). So are the rules: a commit-log file goes when nobody has written to it for
-`file_reserved_time_h`, or at once above `disk_space_clean_forcibly_ratio`; from the front, at most
-`delete_file_batch_max` in a run, up to the first that must stay. These stay:
+for 20 runs). So are the rules: a commit-log file goes when it was not written to for
+`file_reserved_time_h`, or at once above `disk_space_clean_forcibly_ratio`. Files go from the front,
+at most `delete_file_batch_max` in a run, up to the first that must stay. These stay:
 
 - the file with the log's last byte: the end of the log is never forgotten;
 - everything behind the *durable* `dispatched` (the progress record, not the word in shared memory),
@@ -27,8 +27,8 @@ session still reads. The registry writes it on request. RocketMQ counts referenc
 shared memory would have to be repaired whenever a reader is killed, and a lease ends with its
 session's connection. A consumer asks for one when it reads on in an old file (one request a file)
 and gives it back before it sleeps. A held file waits for `destroy_mapped_file_interval_forcibly_ms`
-from when it was due, and so do all that are due with it: a reader cannot hold up the disk for
-longer by going from one file to the next. What is mapped stays readable after its file is removed.
+from when it was due, and so do all that are due with it. A reader cannot hold them for longer by
+going from one file to the next. What is mapped stays readable after its file is removed.
 
 **Disks.** Each disk has its own flag (RocketMQ's bits 16 and 64), set above the warning ratio and
 cleared at or below the forcible one. RocketMQ's single flag forgets a full queue disk when the

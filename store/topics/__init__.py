@@ -13,10 +13,10 @@ is room, and are found by their hash. **Fewer queues** is only a smaller number:
 and messages stay, also over a restart, and are used again when the number grows. As in RocketMQ,
 one lowers the write queues first, and the read queues when everything is read.
 
-**Taking rights back.** A permission that a topic loses is revoked in the grants of all sessions,
-and the answer to the administrator waits until append has come round once: it has beaten, or it
-sleeps. No message that was refused after that answer is appended later. The wait takes at most one
-slice of append (50 ms).
+**Taking rights back.** A permission that a topic loses is revoked in the grants of all sessions.
+The answer to the administrator waits until append has come round once: it has beaten, or it sleeps.
+No message that was refused after that answer is appended later. The wait takes at most one slice of
+append (50 ms).
 
 **Deletion.** The log keeps the records of a deleted topic until they expire. RocketMQ's recovery
 dispatches them again, and the topic is back. Here `silomq/deleted` says of each deleted topic the

@@ -1,5 +1,5 @@
 """Kills exactly between two publish steps of append and of reput: the exactly-once argument of
-ARCHITECTURE.md (sections 3 and 4), step by step.
+`store/commitlog` and `store/dispatch`, step by step.
 
 The store runs a build whose kernels die at a named point (`SILO_FAULT` in shm/words.h), once. The
 load needs no luck: it passes every point more often than the test waits for.
