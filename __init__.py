@@ -32,10 +32,12 @@ if TYPE_CHECKING:
         MessageNotFound,
         StoreError,
     )
+    from .store.reading.columns import ColumnName
     from .store.status import GetMessageStatus, PutMessageStatus
 
 __all__ = [
     "Admin",
+    "ColumnName",
     "Consumer",
     "Corrupt",
     "CorruptRange",
@@ -84,6 +86,7 @@ _PLACES = {
     ".client.producing.send_result": "SendResult",
     ".client.groups.subscription": "Sql",
     ".store.errors": "Corrupt CorruptRange IllegalMessage IllegalQuery MessageNotFound StoreError",
+    ".store.reading.columns": "ColumnName",
     ".store.status": "GetMessageStatus PutMessageStatus",
 }
 _PLACE_OF = {name: place for place, names in _PLACES.items() for name in names.split()}

@@ -13,10 +13,10 @@ from ...shm._words import MOST_WORDS, wait_any
 from ...shm.control import StoreState
 from ...store.errors import Corrupt, StoreError
 from ...store.reading._columns import Columns
-from ...store.reading.columns import COLUMNS, arrow, mask_of, to_batch
+from ...store.reading.columns import COLUMNS, ColumnName, arrow, mask_of, to_batch
 from ..errors import StoreClosed
 from ..session import Connection
-from .cursors import Cursor, Source, fill_from
+from .cursors import Cursor, StoreView, fill_from
 from .message_view import MessageView
 
 if TYPE_CHECKING:
@@ -24,31 +24,38 @@ if TYPE_CHECKING:
 
 _Found = TypeVar("_Found")
 
-# Asleep, a consumer looks this often whether a store that was killed still lives.
+#: A sleeping consumer looks this often (s) whether a store that was killed still lives.
 _TICK_S = 5.0
+#: Iteration reads up to so many messages at once.
+_BATCH = 256
 
 Start = Literal["earliest", "latest"] | int
 
 
 class Consumer:
-    """Reads queues of `topic` in the store in folder `store`, without asking any process for a
-    message.
+    """Reads queues of `topic` in the store in folder `store`, outside of any consumer group. It
+    maps the store's files and asks no process for a message. RocketMQ's nearest is a
+    `DefaultLitePullConsumer` with assigned queues.
 
-    `queues` are queue ids (default: all that may be read). `offset` is where to begin: "earliest",
-    "latest", a queue offset, or a mapping from queue id to one of these; nothing comes from a queue
-    that has not reached its offset yet. Belongs to the thread that made it: another one gets a
-    RuntimeError.
+    `queues` are queue ids (default: all queues that may be read). `offset` says where to begin:
+    "earliest", "latest", a queue offset, or a mapping from queue id to one of these; queues that
+    the mapping leaves out begin at "earliest". A queue that has not reached its offset yet gives
+    nothing until it has.
 
-    A reader of an old commit-log file says so to the store, which then keeps the file for a while
-    when its time has come. Messages that went before they were read are passed over, as RocketMQ
-    does (OFFSET_TOO_SMALL), and counted in `missed`.
+    A consumer belongs to the thread that made it; another thread gets a RuntimeError. It is a
+    context manager, and an iterable over all messages.
 
-    With `check_crc` every message is checked before it is handed out (BODYCRC, the record checksum
-    where it has one, its structure): `poll` returns what is good before a damaged one, and raises
-    Corrupt at it; `seek` behind it goes on. That costs several microseconds a message.
+    While it reads an old commit-log file it holds a lease: the store keeps that file for a while
+    after its retention time. Messages that were removed before they were read are passed over, as
+    in RocketMQ (OFFSET_TOO_SMALL), and counted in `missed`.
 
-    Raises StoreClosed when no store runs there, IllegalMessage when the topic does not exist;
-    `poll` TopicDeleted when it was deleted, also if there is a new one of that name.
+    With `check_crc` every message is checked before it is returned: BODYCRC, the record checksum if
+    it has one, and its structure. This costs several microseconds a message. `poll` returns the
+    messages before a damaged one and then raises Corrupt; `seek` behind it goes on.
+
+    Raises StoreClosed when no store runs there, IllegalMessage when the topic does not exist,
+    ValueError for a queue id or an offset that cannot be. `poll` raises TopicDeleted when the topic
+    was deleted, even if there is a new topic of that name.
     """
 
     def __init__(
@@ -60,11 +67,11 @@ class Consumer:
         offset: Start | Mapping[int, Start] = "earliest",
         check_crc: bool = False,
     ) -> None:
-        self.topic = topic
+        self._topic = topic
         self._thread = threading.get_ident()
         self._link = Connection(store)
         try:
-            self._source = Source(self._link, check_crc=check_crc)
+            self._view = StoreView(self._link, check_crc=check_crc)
         except BaseException:
             self._link.close()
             raise
@@ -84,7 +91,7 @@ class Consumer:
                 raise ValueError(
                     f"queue {queue_id} of topic {topic}: it has queues 0 to {len(slots) - 1}"
                 )
-        self._queues = [self._source.cursor(topic, i, slots[i], 0) for i in chosen]
+        self._queues = [self._view.cursor(topic, i, slots[i], 0) for i in chosen]
         for queue in self._queues:
             start = (
                 offset.get(queue.queue_id, "earliest") if isinstance(offset, Mapping) else offset
@@ -98,6 +105,7 @@ class Consumer:
             self._words = [queue.arrival for queue in self._queues]
 
     def _resolve(self, queue: Cursor, start: str | int) -> int:
+        """The queue offset that `start` means now. Raises ValueError."""
         if start == "earliest":
             return queue.start.load()
         if start == "latest":
@@ -106,12 +114,18 @@ class Consumer:
             return start
         raise ValueError(f"offset {start!r}: 'earliest', 'latest' or a queue offset from 0 on")
 
+    @property
+    def topic(self) -> str:
+        """The topic that is read."""
+        return self._topic
+
     def poll(self, max_messages: int = 32, timeout: float = 0.0) -> list[MessageView]:
-        """Up to `max_messages` messages, the queues in turn; waits up to `timeout` seconds for the
-        first.
+        """Up to `max_messages` messages, from the queues in turn. Waits up to `timeout` seconds for
+        the first one; an empty list when none came in that time.
 
         Within a queue messages come in order and without a gap. Raises StoreClosed when the store
-        stopped and all that it had was read.
+        stopped and everything in it was read, Corrupt at a damaged message after the messages
+        before it were returned, TopicDeleted when the topic was deleted.
         """
         return self._until(lambda: self._take(max_messages), timeout)
 
@@ -120,19 +134,19 @@ class Consumer:
         max_messages: int = 16_384,
         timeout: float = 0.0,
         *,
-        columns: Iterable[str] = COLUMNS,
+        columns: Iterable[ColumnName] = COLUMNS,
         max_bytes: int = 4 << 20,
     ) -> pa.RecordBatch:
-        """As `poll`, but a pyarrow.RecordBatch: a row for each message, made without a Python
-        object for any of them.
+        """As `poll`, but a pyarrow.RecordBatch with one row for each message. No Python object is
+        made for any message. pyarrow ships no types, so a type checker sees Any.
 
-        `columns` are those wanted, in their order, out of those that `store/reading/columns.py`
-        lists; what is not asked for costs nothing. At most `max_bytes` bytes of records make a
-        batch: batches that fit into the CPU's caches are filled fastest. Without messages in time
-        it has no rows.
+        `columns` are the names of the columns wanted, in that order; `store/reading/columns.py`
+        lists them all with their types. A column that is not asked for costs nothing. A batch ends
+        when its records reach `max_bytes` bytes: batches that fit into the CPU's caches are filled
+        fastest. A batch without rows means that no message came in time.
 
-        Raises ImportError without pyarrow (`pip install 'silomq[arrow]'`), ValueError for a column
-        that there is not.
+        Raises as `poll`; ImportError without pyarrow (`pip install 'silomq[arrow]'`), ValueError
+        for an unknown column.
         """
         arrow()
         names = tuple(columns)
@@ -149,7 +163,9 @@ class Consumer:
         return to_batch(self._until(fill, timeout) or Columns(mask), names)
 
     def _until(self, take: Callable[[], _Found], timeout: float) -> _Found:
-        """What `take` finds, as soon as that is something, or time is up."""
+        """Calls `take` until it finds something, or `timeout` seconds have passed; what it found
+        last. Sleeps between two calls.
+        """
         if threading.get_ident() != self._thread:
             raise RuntimeError(
                 "a Consumer belongs to the thread that made it: make one for each thread"
@@ -165,10 +181,11 @@ class Consumer:
                 raise StoreClosed(
                     f"the store at {self._link.path} stopped; everything in it was read"
                 )
-            self._source.relax()
+            self._view.release_lease()
             wait_any(self._words, seen, min(left, _TICK_S))
 
     def _take(self, limit: int) -> list[MessageView]:
+        """Up to `limit` messages that are there now, each time from another queue first."""
         found: list[MessageView] = []
         for i in range(len(self._queues)):
             queue = self._queues[(self._turn + i) % len(self._queues)]
@@ -177,22 +194,24 @@ class Consumer:
             try:
                 found += queue.read(limit - len(found))
             except Corrupt:
-                if not found:  # else it is met again, when what was read is handed out
+                if not found:  # otherwise the next call meets it again
                     raise
         self._turn += 1
         return found
 
     def __iter__(self) -> Iterator[MessageView]:
-        """Every message, for ever; ends when the store stops."""
+        """All messages, without end: waits for new ones. Ends when the store stops."""
         while True:
             try:
-                found = self.poll(256, _TICK_S)
+                found = self.poll(_BATCH, _TICK_S)
             except StoreClosed:
                 return
             yield from found
 
     def seek(self, queue_id: int, offset: Start) -> None:
-        """Goes on in a queue from another offset on."""
+        """Continues in queue `queue_id` at another offset: a queue offset, "earliest" or "latest".
+        Raises StoreError for a queue that this consumer does not read, ValueError for a bad offset.
+        """
         queue = next((q for q in self._queues if q.queue_id == queue_id), None)
         if queue is None:
             raise StoreError(f"this consumer does not read queue {queue_id} of {self.topic}")
@@ -200,21 +219,21 @@ class Consumer:
 
     @property
     def missed(self) -> int:
-        """Messages that the store removed before they were read here."""
+        """How many messages the store removed before they were read here."""
         return sum(queue.missed for queue in self._queues)
 
     def positions(self) -> dict[int, int]:
-        """The next queue offset of each queue."""
+        """Queue id -> queue offset of the message that comes next from that queue."""
         return {queue.queue_id: queue.next for queue in self._queues}
 
     def lag(self) -> int:
-        """Messages that were dispatched and not read yet."""
+        """How many messages of these queues were dispatched and not read yet."""
         return sum(max(0, queue.end.load() - queue.next) for queue in self._queues)
 
     def close(self) -> None:
         """Ends the session. Messages that were read stay readable."""
         self._link.close()
-        self._source.close()
+        self._view.close()
 
     def __enter__(self) -> Self:
         return self

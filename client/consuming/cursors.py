@@ -1,4 +1,9 @@
-"""What a consumer reads from: the store's queues and log, mapped read-only; a `Cursor` a queue."""
+"""How a consumer reads a running store: a `StoreView` of its files, and a `Cursor` in each queue.
+
+Both map the store's files read-only and ask no process for a message. The one thing a reader tells
+the store is its lease: the oldest commit-log file that it still reads, which clean then spares for
+a while.
+"""
 
 from __future__ import annotations
 
@@ -33,13 +38,14 @@ _NO_FILE = 2**63
 _AHEAD = 16 << 20
 
 
-class Source:
-    """Reads queues of the store behind `link`, without asking any process for a message.
+class StoreView:
+    """A read-only view of the queues and the commit log of the store behind `link`.
 
-    A reader of an old commit-log file says so to the store (a lease), which then keeps the file for
-    a while when its time has come. Belongs to one thread. Closing the link is its owner's.
+    It makes the cursors, and holds one lease for all of them. A view belongs to one thread at a
+    time. `close` leaves `link` open, because the caller owns it.
 
-    With `check_crc` every message is checked before it is handed out (`MessageView.check`).
+    With `check_crc` a cursor checks every message before it returns it (`MessageView.check`).
+    Raises FileNotFoundError when the store's folders are gone.
     """
 
     def __init__(self, link: Connection, *, check_crc: bool = False) -> None:
@@ -58,21 +64,25 @@ class Source:
             self._folders = opened.pop_all()
 
     def cursor(self, topic: str, queue_id: int, slot: int, next_offset: int) -> Cursor:
-        """A place in a queue of `topic`, the table's `slot`: at queue offset `next_offset`."""
+        """A cursor at queue offset `next_offset` of a queue of `topic`. `slot` is the queue's place
+        in the topic table.
+        """
         cursor = Cursor(self, topic, queue_id, slot, next_offset)
         self._cursors.append(cursor)
         return cursor
 
-    def drop(self, cursor: Cursor) -> None:
-        """This queue is no longer read here: closes its folder, and gives up the lease for it."""
+    def remove(self, cursor: Cursor) -> None:
+        """Closes a cursor whose queue is no longer read here, and renews the lease without it."""
         self._cursors.remove(cursor)
         was_leased = 0 <= self._leased == cursor.file
         cursor.close()
         if was_leased:
-            self.renew()
+            self.renew_lease()
 
-    def relax(self) -> None:
-        """The reader is about to sleep: gives the lease back, and old files with it."""
+    def release_lease(self) -> None:
+        """Gives the lease back and unmaps old commit-log files. A reader calls this before it
+        sleeps: what it has not read by then is no reason to keep a file.
+        """
         if not self._may_hold_old and self.is_active():
             return
         if self._leased >= 0:
@@ -81,7 +91,7 @@ class Source:
         self._may_hold_old = False
         for cursor in self._cursors:
             if cursor.file < active:
-                cursor.leave()
+                cursor.leave_file()
         self.log.forget(active)
 
     def close(self) -> None:
@@ -91,18 +101,20 @@ class Source:
         self._folders.close()
 
     def is_active(self) -> bool:
-        """Whether the commit log is still in the file that was last known as the one written."""
+        """Whether append still writes the commit-log file that it wrote at the last look."""
         return self._wrote.load() <= self._active_end
 
-    def enter(self, base: int) -> Mapping:
-        """The commit-log file at `base`, into which a cursor goes on."""
+    def enter_file(self, base: int) -> Mapping:
+        """Maps the commit-log file that begins at offset `base`, for a cursor that goes on in it.
+        Raises FileNotFoundError when clean has removed it.
+        """
         self._may_hold_old = True
-        self.renew()
+        self.renew_lease()
         return self.log.file(base)
 
-    def renew(self) -> None:
-        """Leases the oldest file that a cursor is in. The one that is written needs no lease: it
-        never goes.
+    def renew_lease(self) -> None:
+        """Leases the oldest file in which a cursor still has messages to read. The file that append
+        writes needs no lease: clean never removes it.
         """
         active = self._find_active()
         files = [c.file for c in self._cursors if c.file < active and c.next < c.end.load()]
@@ -111,7 +123,7 @@ class Source:
             self._lease(lowest)
 
     def is_old(self, base: int) -> bool:
-        """Whether the file at `base` was full when last looked."""
+        """Whether the commit-log file at `base` was full at the last look."""
         return base + self.log.file_size < self._active_end
 
     def _find_active(self) -> int:
@@ -122,34 +134,35 @@ class Source:
         return active
 
     def _lease(self, offset: int) -> None:
-        """Tells the store which commit-log file is the oldest that is being read; -1: none."""
+        """Tells the store the offset of the oldest commit-log file that is read here; -1: none."""
         self._leased = offset
-        with contextlib.suppress(StoreClosed):  # then nobody cleans, and what is left can be read
+        with contextlib.suppress(StoreClosed):  # a store that is gone removes no file
             self.link.request({"do": "lease", "offset": None if offset < 0 else offset})
 
 
 class Cursor:
-    """Where a reader is in one queue; made by `Source.cursor`.
+    """Where a reader is in one queue; made by `StoreView.cursor`.
 
     `next` is the queue offset of the next message and may be set. `missed` counts messages that the
-    store removed before they were read. `start`, `end` and `arrival` are the queue's words: its
-    least offset, the offset behind its last message, and what changes when messages arrive.
+    store removed before they were read (RocketMQ's OFFSET_TOO_SMALL). `start`, `end` and `arrival`
+    are shared words of the queue: its least queue offset, the queue offset behind its last message,
+    and a counter that changes when messages arrive.
     """
 
     def __init__(
-        self, source: Source, topic: str, queue_id: int, slot: int, next_offset: int
+        self, view: StoreView, topic: str, queue_id: int, slot: int, next_offset: int
     ) -> None:
         self.topic = topic
         self.queue_id = queue_id
         self.slot = slot
         self.next = next_offset
         self.missed = 0
-        self.start = source.link.table.queue_word(slot, "min_offset")
-        self.end = source.link.table.queue_word(slot, "max_offset")
-        self.arrival = source.link.control.arrival(slot)
-        self._since = source.link.table.queue_word(slot, "since")
+        self.start = view.link.table.queue_word(slot, "min_offset")
+        self.end = view.link.table.queue_word(slot, "max_offset")
+        self.arrival = view.link.control.arrival(slot)
+        self._since = view.link.table.queue_word(slot, "since")
         self.file = _NO_FILE  # the commit-log file it was last read from, by offset
-        self._source = source
+        self._view = view
         self._memory: Memory | None = None  # that file
         self._is_old = False
         self._asked = 0  # how far the disk was asked to read ahead, an offset
@@ -161,12 +174,14 @@ class Cursor:
     def read(
         self, limit: int, codes: frozenset[int] | None = None, max_bytes: int = sys.maxsize
     ) -> list[MessageView]:
-        """Up to `limit` messages, fewer if their records would exceed `max_bytes` bytes (but always
-        one); moves `next` behind what was examined. None: the queue's end was reached.
+        """Up to `limit` messages; fewer if their records would exceed `max_bytes` bytes, but always
+        one. Moves `next` behind the entries that were examined. An empty list means that the
+        queue's end was reached.
 
-        Of all messages, or those whose tags code (the entry's low 32 bits, signed) is in `codes`;
-        the rest is passed over without a look at the log. Raises Corrupt at a damaged message, when
-        those before it were handed out; `next` is its offset then.
+        With `codes` only messages whose tags code (the low 32 bits of the queue entry's, signed) is
+        among them; the records of the others are not looked at. Raises Corrupt at a damaged
+        message, after the messages before it were returned, with `next` at that message;
+        TopicDeleted when the topic is gone.
         """
         if limit < 1 or max_bytes < 1:
             return []
@@ -178,7 +193,7 @@ class Cursor:
         found = self._advance(step)
         if found is None:
             return []
-        return self._checked(found) if self._source.check_crc else found
+        return self._checked(found) if self._view.check_crc else found
 
     def fill(
         self,
@@ -187,16 +202,16 @@ class Cursor:
         codes: frozenset[int] | None = None,
         max_bytes: int = MOST_BYTES,
     ) -> int:
-        """As `read`, but the messages become rows of `columns`, until it has `limit` of them, of
-        `max_bytes` bytes of records (at most MOST_BYTES): how many were added.
+        """As `read`, but appends the messages to `columns`, until these hold `limit` rows or
+        records of `max_bytes` bytes (at most MOST_BYTES). Returns how many rows were added.
 
-        A record whose lengths do not add up is damage here; with `check_crc` it must also pass its
-        BODYCRC and be of its queue offset and place.
+        A record whose lengths do not add up raises Corrupt. With `check_crc` its body must also
+        match its BODYCRC, and the record must name the queue offset and log offset it was found at.
         """
         if limit < 1 or max_bytes < 1:
             return 0
         chosen = self._ascending(codes)
-        check = self._source.check_crc
+        check = self._view.check_crc
 
         def step(entries: memoryview, first: int) -> tuple[int, int, int]:
             file, base = (None, 0) if self._memory is None else (self._memory.source, self.file)
@@ -211,9 +226,9 @@ class Cursor:
         max_bytes: int = 4 << 20,
         columns: tuple[str, ...] = COLUMNS,
     ) -> pa.RecordBatch:
-        """As `read`, a batch of columns (`store/reading/columns.py` lists them), also over the end
-        of a commit-log file. No rows: the queue's end was reached. Raises ImportError without
-        pyarrow.
+        """As `read`, but a pyarrow.RecordBatch with the columns named (`store/reading/columns.py`
+        lists them). One batch may span several commit-log files. No rows: the queue's end was
+        reached. Raises ImportError without pyarrow.
         """
         arrow()
         filled = Columns(mask_of(columns))
@@ -221,7 +236,7 @@ class Cursor:
         return to_batch(filled, columns)
 
     def check_topic(self) -> None:
-        """Raises TopicDeleted."""
+        """Raises TopicDeleted when the topic was deleted since the cursor was made."""
         if self._since.load() == DELETED:
             raise TopicDeleted(
                 f"topic {self.topic} was deleted while queue {self.queue_id} of it was read: if "
@@ -229,8 +244,8 @@ class Cursor:
             )
 
     def _ascending(self, codes: frozenset[int] | None) -> array[int] | None:
-        """Tags codes as the kernel takes them; who reads asks with the same ones again and
-        again.
+        """Tags codes as the compiled code takes them: an ascending array. It is kept, because a
+        reader asks with the same codes again and again.
         """
         if codes is not self._codes:
             self._codes = codes
@@ -238,8 +253,8 @@ class Cursor:
         return self._chosen
 
     def _advance(self, step: Callable[[memoryview, int], tuple[_Found, int, int]]) -> _Found | None:
-        """Gives entries to `step` until it has found something: what that is; None: the queue's end
-        was reached. Moves `next` behind what was examined. Raises TopicDeleted.
+        """Gives queue entries to `step` until it finds something, and returns that; None when the
+        queue's end was reached. Moves `next` behind the entries examined. Raises TopicDeleted.
         """
         while True:
             self.check_topic()
@@ -254,7 +269,7 @@ class Cursor:
             try:
                 found = self._read_files(count, step)
             except FileNotFoundError:
-                # The minima move before the files go: look at them again.
+                # Clean moves the least offset first and removes the file then: look again.
                 self.check_topic()
                 if self.start.load() <= self.next:
                     raise
@@ -265,11 +280,11 @@ class Cursor:
     def _read_files(
         self, count: int, step: Callable[[memoryview, int], tuple[_Found, int, int]]
     ) -> _Found:
-        """Messages of one commit-log file. Raises FileNotFoundError when it is gone, or the file of
-        the queue.
+        """Messages of one commit-log file. Raises FileNotFoundError when that file or the queue's
+        file was removed.
         """
-        if not self._source.is_active():
-            self._source.renew()
+        if not self._view.is_active():
+            self._view.renew_lease()
         first, examined = self.next, 0
         entries = self._entries(first, count)
         while True:
@@ -280,33 +295,33 @@ class Cursor:
                 break
             at, size, _ = ENTRY.unpack_from(entries, examined * ENTRY_SIZE)
             if why == BAD_ENTRY:
-                raise self._source.log.bad_entry(at, size)
+                raise self._view.log.bad_entry(at, size)
             if why == DAMAGED:
                 raise Corrupt(
-                    f"{self._source.link.path}/{COMMIT_LOG}",
+                    f"{self._view.link.path}/{COMMIT_LOG}",
                     at,
                     f"the {size} bytes here, to which queue offset {self.next} of queue "
                     f"{self.queue_id} of {self.topic} leads, are no whole record",
                 )
-            self._enter(at)
+            self._enter_file(at)
         if found and self._is_old:
             self._read_ahead(ENTRY.unpack_from(entries, (examined - 1) * ENTRY_SIZE)[0])
         return found
 
-    def _enter(self, at: int) -> None:
+    def _enter_file(self, at: int) -> None:
         """Goes on in the commit-log file that holds offset `at`."""
-        self.leave()
-        base = at - at % self._source.log.file_size
+        self.leave_file()
+        base = at - at % self._view.log.file_size
         self.file = base
-        mapping = self._source.enter(base)
-        self._memory = Memory(mapping, base, self._source.log.path(base))
-        self._is_old = self._source.is_old(base)
+        mapping = self._view.enter_file(base)
+        self._memory = Memory(mapping, base, self._view.log.path(base))
+        self._is_old = self._view.is_old(base)
         self._asked = at
         if self._is_old:
             self._read_ahead(at)
 
     def _read_ahead(self, at: int) -> None:
-        """Has what follows `at` read from the disk before it is asked for."""
+        """Asks the kernel to read what follows offset `at` from the disk, before it is needed."""
         assert self._memory is not None
         if at + _AHEAD // 2 >= self._asked:
             start = max(at, self._asked)
@@ -314,38 +329,36 @@ class Cursor:
             self._asked = start + _AHEAD
 
     def _checked(self, found: list[MessageView]) -> list[MessageView]:
-        """Those before the first that is damaged, to which `next` is set; raises Corrupt if that is
-        the first of all.
+        """The messages before the first damaged one. Sets `next` to the damaged one, and raises
+        Corrupt if no message comes before it.
         """
-        for i, view in enumerate(found):
+        for i, message in enumerate(found):
             try:
-                view.check()
+                message.check()
             except Corrupt as error:
-                self.next = view.queue_offset
+                self.next = message.queue_offset
                 if i == 0:
-                    where = f"{self._source.link.path}/{COMMIT_LOG}"
-                    raise Corrupt(where, view.place, error.why) from error
+                    where = f"{self._view.link.path}/{COMMIT_LOG}"
+                    raise Corrupt(where, message.place, error.why) from error
                 return found[:i]
         return found
 
     def _entries(self, first: int, count: int) -> memoryview:
         if self._reader is None:
-            with self._source.queues.folder(self.topic) as parent:
+            with self._view.queues.folder(self.topic) as parent:
                 self._folder = parent.folder(str(self.queue_id))
             self.check_topic()  # else this may be the folder of a new topic of that name
-            self._reader = QueueReader(
-                self._folder, self._source.link.config.file_size_consume_queue
-            )
+            self._reader = QueueReader(self._folder, self._view.link.config.file_size_consume_queue)
         return self._reader.view(first, count)
 
-    def leave(self) -> None:
-        """Lets go of the commit-log file; what was read of it stays readable."""
+    def leave_file(self) -> None:
+        """Unmaps the commit-log file. Messages that were read from it stay readable."""
         self.file = _NO_FILE
         self._memory = None
 
     def close(self) -> None:
-        """Closes what is open of the queue; made by `Source.drop`."""
-        self.leave()
+        """Closes the queue's folder and files; called by the view (`StoreView.remove`)."""
+        self.leave_file()
         if self._folder is not None:
             self._folder.close()
         self._folder = self._reader = None
@@ -358,8 +371,9 @@ def fill_from(
     codes: frozenset[int] | None = None,
     max_bytes: int = MOST_BYTES,
 ) -> None:
-    """Rows from one cursor after the other, each up to its queue's end, until there are `limit` or
-    `max_bytes` are reached. Raises Corrupt only if there are no rows before the damage.
+    """Fills `columns` from one cursor after the other, each up to its queue's end, until they hold
+    `limit` rows or records of `max_bytes` bytes. Raises Corrupt only when no row comes before the
+    damage.
     """
     max_bytes = min(max_bytes, MOST_BYTES)
     for cursor in cursors:

@@ -1,4 +1,4 @@
-"""A message as a consumer gets it; how it is taken apart is compiled (`_received.pyx`)."""
+"""A message as a consumer gets it; how it is taken apart is compiled (`_message_view.pyx`)."""
 
 from __future__ import annotations
 

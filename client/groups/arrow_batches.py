@@ -1,4 +1,4 @@
-"""What `GroupConsumer.poll_arrow` reads: rows of several queues, each by its topic's filter."""
+"""Batches for `GroupConsumer.poll_arrow`: rows of several queues, each by its topic's filter."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class _Part:
     """Rows [start, stop) of a batch, which came from one queue."""
 
-    held: AssignedQueue
+    assigned: AssignedQueue
     selection: Selection
     start: int
     stop: int
@@ -31,7 +31,7 @@ class _Part:
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """What an SQL filter looks at."""
+    """One row as an SQL filter looks at it (`Filterable`)."""
 
     tags: str | None
     properties: Mapping[str, str]
@@ -44,20 +44,21 @@ def next_batch(
     limit: int,
     max_bytes: int,
 ) -> tuple[pa.RecordBatch, list[AssignedQueue]]:
-    """(a batch with the columns `names`, the queues it comes from, each of which holds its offset),
-    of the queues in `order`. No rows: nothing that is wanted was there.
+    """(a batch with the columns `names`, the queues that its rows come from), read from the queues
+    in `order`. Each of these queues counts the batch as handed out. No rows: no message that passes
+    the filters was there.
 
-    Rows whose tags only share their hash with one that is wanted are dropped, and those that an SQL
-    expression does not want (a look at each row's properties, in Python), and those that were
-    acknowledged before this member had the queue. Raises Corrupt if there are no rows before the
-    damage.
+    Three kinds of rows are dropped after reading: rows whose tags only share the hash of a wanted
+    tag; rows that an SQL expression does not want, which costs a look at each row in Python; and
+    rows that were acknowledged before this member had the queue. Raises Corrupt if no row comes
+    before the damage.
     """
     while True:
         batch, read = _gather(order, selections, names, limit, max_bytes)
         if batch.num_rows or not read:
             return batch, read
-        for held in read:
-            held.release()
+        for assigned in read:
+            assigned.drop_batch()
 
 
 def _gather(
@@ -70,7 +71,7 @@ def _gather(
     needed = _needed(order, selections)
     filled = Columns(mask_of({*names, *needed}))
     parts, read = _fill(order, selections, filled, limit, max_bytes)
-    checked = [p for p in parts if p.held.beyond or not p.selection.all]
+    checked = [p for p in parts if p.assigned.beyond or not p.selection.takes_all]
     if not checked:
         return to_batch(filled, names), read
     batch = to_batch(filled, tuple(dict.fromkeys((*names, *needed))))
@@ -83,13 +84,13 @@ def _gather(
 
 
 def _needed(order: Sequence[AssignedQueue], selections: Mapping[str, Selection]) -> tuple[str, ...]:
-    """Columns that the filters look at."""
+    """The columns that the filters look at."""
     found: dict[str, None] = {}
-    for held in order:
-        selection = selections[held.queue[0]]
-        if not selection.all:
+    for assigned in order:
+        selection = selections[assigned.queue[0]]
+        if not selection.takes_all:
             found["tags" if isinstance(selection.filter, TagFilter) else "properties"] = None
-        if held.beyond:
+        if assigned.beyond:
             found["queue_offset"] = None
     return tuple(found)
 
@@ -101,30 +102,31 @@ def _fill(
     limit: int,
     max_bytes: int,
 ) -> tuple[list[_Part], list[AssignedQueue]]:
+    """Fills `filled` from the queues: which rows came from which queue, and the queues read."""
     parts: list[_Part] = []
     read: list[AssignedQueue] = []
-    for held in order:
+    for assigned in order:
         if filled.rows >= limit or filled.bytes >= max_bytes:
             break
-        selection = selections[held.queue[0]]
-        start, before = filled.rows, held.cursor.next
+        selection = selections[assigned.queue[0]]
+        start, before = filled.rows, assigned.cursor.next
         try:
-            fill_from([held.cursor], filled, limit, selection.codes, max_bytes)
+            fill_from([assigned.cursor], filled, limit, selection.codes, max_bytes)
         except TopicDeleted:
-            pass  # the store is about to take the queue back
+            pass  # the store is about to revoke the queue
         except (Corrupt, FileNotFoundError):
             if not read:
                 raise
-            break  # it is met again when what was read is handed out
-        if held.cursor.next != before:
-            held.hold(before)
-            read.append(held)
-            parts.append(_Part(held, selection, start, filled.rows))
+            break  # the next batch meets the damage again
+        if assigned.cursor.next != before:
+            assigned.hand_out_batch(before)
+            read.append(assigned)
+            parts.append(_Part(assigned, selection, start, filled.rows))
     return parts, read
 
 
 def _wanted(part: _Part, batch: pa.RecordBatch) -> list[bool]:
-    """Whether each row of the part is wanted."""
+    """For each row of the part, whether it stays in the batch."""
     count = part.stop - part.start
     keep = [True] * count
 
@@ -132,9 +134,9 @@ def _wanted(part: _Part, batch: pa.RecordBatch) -> list[bool]:
         found: list[Any] = batch.column(name).slice(part.start, count).to_pylist()
         return found
 
-    if part.held.beyond:
-        keep = [at not in part.held.beyond for at in values("queue_offset")]
-    if part.selection.all:
+    if part.assigned.beyond:
+        keep = [at not in part.assigned.beyond for at in values("queue_offset")]
+    if part.selection.takes_all:
         return keep
     matches = part.selection.filter.matches
     if isinstance(part.selection.filter, TagFilter):

@@ -1,4 +1,4 @@
-"""A queue as a member of a consumer group holds it: what it has read, and acknowledged."""
+"""`AssignedQueue`: one queue of a group's member, with what was read and what was acknowledged."""
 
 from __future__ import annotations
 
@@ -10,8 +10,13 @@ from ..consuming.message_view import MessageView
 
 
 class AssignedQueue:
-    """One queue. Everything below `offset` is acknowledged, and what is in `beyond`; what was
-    handed out and is not acknowledged stands in `out`, in order.
+    """One queue that the store has assigned to this member (RocketMQ: `ProcessQueue`).
+
+    `offset` is the group's offset: every message below it is acknowledged, and so are those in
+    `beyond`. `handed_out` holds the queue offsets that the caller has, in order. It begins with one
+    that is not acknowledged.
+
+    `offset` and `beyond` are mirrored in the member's ack file, slot `index`, through `writer`.
     """
 
     def __init__(self, queue: Queue, cursor: Cursor, writer: AckWriter, index: int) -> None:
@@ -19,91 +24,102 @@ class AssignedQueue:
         self.cursor = cursor
         self.offset = writer.offset(index)
         self.beyond = writer.beyond(index)
-        self.out: deque[int] = deque()
-        # For a listener: messages with callbacks, one that is tried again and what follows it,
-        # when (monotonic seconds), how often it was tried, and that the queue is to be given back.
-        self.running = self.attempts = 0
-        self.again: list[MessageView] = []
+        self.handed_out: deque[int] = deque()
+        # For a listener: how many messages are queued or in callbacks, the messages to try again
+        # with those that follow them, when (monotonic seconds) and after how many tries; and
+        # whether the store has revoked the queue.
+        self.in_work = self.tries = 0
+        self.suspended: list[MessageView] = []
         self.resume_at = 0.0
-        self.leaving = False
-        self.take_over(writer, index)
+        self.revoked = False
+        self.move_to(writer, index)
 
-    def take_over(self, writer: AckWriter, index: int) -> None:
-        """The queue's place is in another ack file now."""
+    def move_to(self, writer: AckWriter, index: int) -> None:
+        """From now on the queue's progress is kept in slot `index` of another ack file."""
         self._writer = writer
         self._index = index
         self.window = writer.window
 
     @property
     def room(self) -> int:
-        """How many messages may be handed out: what is acknowledged out of order must fit the
-        window.
+        """How many more messages may be handed out. What is acknowledged out of order must fit into
+        the ack file's window behind `offset`.
         """
         return self.offset + self.window - self.cursor.next
 
     def read(self, limit: int, codes: frozenset[int] | None, max_bytes: int) -> list[MessageView]:
-        """The next messages that are not acknowledged yet."""
+        """The next messages that are not acknowledged yet; arguments and errors as for
+        `Cursor.read`.
+        """
         while (count := min(limit, self.room)) > 0:
             found = self.cursor.read(count, codes, max_bytes)
             if self.beyond and found:
                 fresh = [m for m in found if m.queue_offset not in self.beyond]
                 if not fresh:
-                    self.settle()
+                    self.advance()
                     continue
                 return fresh
             return found
         return []
 
     def hand_out(self, messages: list[MessageView]) -> None:
-        """These are with the caller, who is to acknowledge each."""
-        self.out.extend(m.queue_offset for m in messages)
+        """The caller has these messages now and acknowledges each of them."""
+        self.handed_out.extend(m.queue_offset for m in messages)
 
-    def hold(self, queue_offset: int) -> None:
-        """What was read from here on is with the caller as a whole: the offset stays here until
-        `acknowledge_all`.
+    def hand_out_batch(self, first: int) -> None:
+        """The caller has everything that was read from queue offset `first` on, and acknowledges it
+        as a whole (`acknowledge_all`).
         """
-        self.out.append(queue_offset)
+        self.handed_out.append(first)
 
-    def release(self) -> None:
-        """Undoes the last `hold`: nothing that was read from there on was handed out."""
-        self.out.pop()
-        self.settle()
+    def drop_batch(self) -> None:
+        """Undoes the last `hand_out_batch`: its messages were not wanted, so none was handed
+        out.
+        """
+        self.handed_out.pop()
+        self.advance()
 
-    def is_out(self, queue_offset: int) -> bool:
-        """Whether the message was handed out and is not acknowledged."""
-        out = self.out
-        return bool(out) and out[0] <= queue_offset <= out[-1] and queue_offset not in self.beyond
+    def is_handed_out(self, queue_offset: int) -> bool:
+        """Whether the caller has this message and has not acknowledged it."""
+        handed_out = self.handed_out
+        return (
+            bool(handed_out)
+            and handed_out[0] <= queue_offset <= handed_out[-1]
+            and queue_offset not in self.beyond
+        )
 
     def acknowledge(self, queue_offset: int) -> bool:
-        """False if the message is not out."""
-        if not self.is_out(queue_offset):
+        """Acknowledges one message. False, and nothing is done, if it is not handed out."""
+        if not self.is_handed_out(queue_offset):
             return False
         self.beyond.add(queue_offset)
-        if queue_offset != self.out[0]:
+        if queue_offset != self.handed_out[0]:
             self._writer.mark(self._index, queue_offset)
-        self.settle()
+        self.advance()
         return True
 
     def acknowledge_all(self) -> None:
-        """Everything that was read so far."""
-        self.out.clear()
-        self.settle()
+        """Acknowledges everything that was read so far."""
+        self.handed_out.clear()
+        self.advance()
 
-    def settle(self) -> None:
-        """Moves the offset to the first message that is out, or behind all that was read."""
-        out, beyond = self.out, self.beyond
-        while out and out[0] in beyond:
-            beyond.discard(out.popleft())
-        offset = out[0] if out else self.cursor.next
+    def advance(self) -> None:
+        """Moves `offset` to the first message that is handed out and not acknowledged; if there is
+        none, behind everything that was read.
+        """
+        handed_out, beyond = self.handed_out, self.beyond
+        while handed_out and handed_out[0] in beyond:
+            beyond.discard(handed_out.popleft())
+        offset = handed_out[0] if handed_out else self.cursor.next
         if offset > self.offset:
-            if beyond and not out:  # what was acknowledged before this member had the queue
+            if beyond and not handed_out:  # acknowledged by the member that had the queue before
                 beyond.difference_update([at for at in beyond if at < offset])
             self.offset = offset
             self._writer.move(self._index, offset)
 
     def rewind(self) -> None:
-        """What was handed out and not acknowledged is to be read once more."""
-        self.out.clear()
-        self.again = []
+        """Goes back to `offset`: what was handed out and not acknowledged is read once more."""
+        self.handed_out.clear()
+        self.suspended = []
         self.cursor.next = self.offset
-        self.leaving = False
+        self.revoked = False

@@ -4,54 +4,52 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Literal, Self
 
-from ...shm._words import Word, wait_any
-from ...shm.control import StoreState
-from ...store.errors import Corrupt
 from ...store.groups.ack_file import Queue
-from ...store.names import retry_topic
-from ...store.reading.columns import COLUMNS, arrow, mask_of
-from ..consuming.cursors import Source
+from ...store.reading.columns import COLUMNS, ColumnName, arrow, mask_of
 from ..consuming.message_view import MessageView
-from ..errors import SessionLost, StoreClosed, TopicDeleted
-from ..producing.producer import Producer
-from ..session import Connection, HungUp
-from .arrow_batches import next_batch
-from .assigned_queue import AssignedQueue
-from .iterating import TICK_S, Iterated
+from ..errors import SessionLost, StoreClosed
+from .group_reader import TICK_S, GroupReader
 from .listener import Listener
-from .membership import Membership
-from .retry import send_back
-from .subscription import Selection, Subscription, expressions, start_request
+from .subscription import Subscription
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_Found = TypeVar("_Found")
+#: Iteration reads up to so many messages at once.
+_BATCH = 256
+#: Asynchronous iteration waits so long (s) in a thread; a cancelled task leaves the thread for it.
+_ASYNC_WAIT_S = 1.0
 
 
-class GroupConsumer(Iterated):
-    """A member of the consumer group `group` of the store in folder `store`.
+class GroupConsumer:
+    """A member of the consumer group `group` of the store in folder `store` (RocketMQ's
+    `DefaultMQPushConsumer`).
 
-    `subscribe` is a topic, several, or a mapping from topic to filter: a tag expression (`"a ||
-    b"`, `"*"`) or `Sql("price > 10")`. All members of a group subscribe to the same. With the model
-    `"clustering"` each queue is with one member; `"broadcasting"` gives every queue to every
-    member, and keeps a member's progress under its `instance` (without one, nowhere). `start` says
-    where a group begins that is new to a topic: `"earliest"`, `"latest"`, or a time (epoch ms).
+    `subscribe` is a topic, several topics, or a mapping from topic to filter: a tag expression
+    (`"a || b"`, `"*"`) or `Sql("price > 10")`. All members of a group subscribe to the same. In the
+    model `"clustering"` each queue is assigned to one member. In `"broadcasting"` every member
+    reads every queue, and its progress is kept under its `instance` name; without a name it is not
+    kept. `start` says where a group begins in a topic that is new to it: `"earliest"`, `"latest"`,
+    or the first message stored at a time (epoch ms) or later (RocketMQ's `ConsumeFromWhere`).
 
-    Messages are acknowledged one by one (`ack`), in any order, or with `auto_ack` by the next call
-    of `poll`. What is acknowledged survives whatever is killed, and never comes again; what a
-    member had and did not acknowledge goes to whoever has the queue next. `nack` sends a message
-    back: it comes again later, and after `max_reconsume_times` goes to the group's dead letters
-    (`%DLQ%group`).
+    Messages are acknowledged one by one in any order (`ack`), or all that a poll returned by the
+    next poll (`auto_ack`, the default). An acknowledgement survives the death of every process
+    here and in the store: the message never comes again. Messages that a member had and did not
+    acknowledge go to the member that gets the queue next. `nack` sends a message back: it comes
+    again later, and goes to the group's dead letters (`%DLQ%group`) after `max_reconsume_times`
+    times (default: the group's own number). With `check_crc` every message is checked before it is
+    returned, as in `Consumer`.
 
-    May be used by several threads; `poll` by one at a time. Raises StoreClosed when no store runs
-    there, IllegalMessage when the group or a topic is refused, FilterError for a bad filter.
+    Several threads may use one consumer, but only one at a time may poll or iterate. A consumer is
+    a context manager, an iterable and an asynchronous iterable.
+
+    Raises StoreClosed when no store runs there, IllegalMessage when the store refuses the group, a
+    topic or a subscription that differs from the other members', FilterError for a filter that
+    cannot be parsed, ValueError without a topic or for a bad `start`.
     """
 
     def __init__(
@@ -67,103 +65,76 @@ class GroupConsumer(Iterated):
         max_reconsume_times: int | None = None,
         check_crc: bool = False,
     ) -> None:
-        self.store = os.fspath(store)
-        self.group = group
-        self.auto_ack = auto_ack
-        self._wanted = expressions(subscribe)
-        self._selections = {topic: Selection(*wanted) for topic, wanted in self._wanted.items()}
-        self._selections[retry_topic(group)] = Selection("TAG", "*")
-        self.lock = threading.RLock()
-        self.order: list[AssignedQueue] = []
-        self._turn = 0
-        self._read: list[AssignedQueue] = []  # by the last poll, acknowledged by the next
-        self._producer: Producer | None = None
+        self._auto_ack = auto_ack
         self._listener: Listener | None = None
-        self._closed = False
-        self._link = Connection(store)
-        self._source = Source(self._link, check_crc=check_crc)
-        self._member = Membership(self._link, self._source)
-        try:
-            answer = self._join(model, instance, start)
-            self.max_reconsume_times: int = (
-                answer["retry_max_times"] if max_reconsume_times is None else max_reconsume_times
-            )
-        except BaseException:
-            self.close()
-            raise
-
-    def _join(self, model: str, instance: str, start: str | int) -> dict[str, Any]:
-        return self._link.request(
-            {
-                "do": "join",
-                "group": self.group,
-                "model": model,
-                "instance": instance,
-                "filters": self._wanted,
-                "start": start_request(start, self._wanted, self._link, self._source),
-            }
+        self._reader = GroupReader(
+            store,
+            group,
+            subscribe,
+            model=model,
+            instance=instance,
+            start=start,
+            max_reconsume_times=max_reconsume_times,
+            check_crc=check_crc,
         )
 
-    # -- the assignment
+    @property
+    def store(self) -> str:
+        """The store's folder, as it was given."""
+        return self._reader.store
 
-    def has_news(self) -> bool:
-        """Whether the store has another assignment for this member."""
-        return self._member.has_news()
+    @property
+    def group(self) -> str:
+        """The group's name."""
+        return self._reader.group
 
-    def keep_up(self) -> tuple[list[Word], list[int], bool]:
-        """Takes the assignment that the store has given meanwhile, if there is a new one: the words
-        to sleep on and what they said before anything is read; False if a callback is still at work
-        on a queue to be given back. For the lock. Raises StoreClosed, SessionLost.
-        """
-        member = self._member
-        try:
-            settled = member.keep_up(self._let_go)
-        except (HungUp, OSError):
-            self._check_alive()
-            raise
-        self.order = member.order
-        words = member.words
-        heard = member.heard if settled else words[0].load()
-        return words, [heard, *(word.load() for word in words[1:])], settled
+    @property
+    def auto_ack(self) -> bool:
+        """Whether a poll acknowledges what the poll before it returned."""
+        return self._auto_ack
 
-    def _let_go(self, queues: list[Queue]) -> bool:
-        if self._listener is not None and not self._listener.let_go(queues):
-            return False
-        self._read = [held for held in self._read if held.queue not in queues]
-        return True
+    @property
+    def max_reconsume_times(self) -> int:
+        """How often a message may come again before it goes to the dead letters."""
+        return self._reader.max_reconsume_times
 
     @property
     def assignment(self) -> list[Queue]:
-        """(topic, queue id) of the queues that this member has now."""
-        with self.lock:
-            return sorted(self._member.held)
+        """(topic, queue id) of each queue that is assigned to this member now. In the model
+        "clustering" queues of `%RETRY%group` are among them.
+        """
+        with self._reader.lock:
+            return [assigned.queue for assigned in self._reader.queues]
 
     @property
     def missed(self) -> int:
-        """Messages that the store removed before this member came to them."""
-        return self._member.missed + sum(held.cursor.missed for held in self.order)
+        """How many messages the store removed before this member read them."""
+        return self._reader.missed
 
     # -- reading
 
     def poll(
         self, max_messages: int = 32, timeout: float = 0.0, *, max_bytes: int = sys.maxsize
     ) -> list[MessageView]:
-        """Up to `max_messages` messages, of the queues in turn, and up to `max_bytes` bytes of
-        records (but always one message); waits up to `timeout` seconds for the first.
+        """Up to `max_messages` messages, from the queues in turn, with records of up to `max_bytes`
+        bytes together, but always one message. Waits up to `timeout` seconds for the first one; an
+        empty list when none came in that time.
 
-        Within a queue they come in order. Raises StoreClosed when the store stopped and all that
-        it had was read, SessionLost when the group has put this member out, Corrupt at a damaged
-        message, when those before it and of other queues were given.
+        Within a queue messages come in order. With `auto_ack` this call first acknowledges what the
+        poll before it returned. Raises StoreClosed when the store stopped and everything in it was
+        read, SessionLost when the store has put this member out of the group, Corrupt at a damaged
+        message after the messages before it and those of other queues were returned, ValueError for
+        a number below 1, RuntimeError when this consumer listens.
         """
         if max_messages < 1:
             raise ValueError(f"max_messages={max_messages}: at least 1")
         self._begin_poll()
-        return self._fetch(max_messages, timeout, max_bytes, hand_out=not self.auto_ack)
+        return self._reader.poll(max_messages, timeout, max_bytes, hand_out=not self._auto_ack)
 
     def _begin_poll(self) -> None:
         if self._listener is not None:
             raise RuntimeError("this consumer listens: its messages go to the callback")
-        if self.auto_ack:
+        if self._auto_ack:
             self.ack_polled()
 
     def poll_arrow(
@@ -171,13 +142,18 @@ class GroupConsumer(Iterated):
         max_messages: int = 16_384,
         timeout: float = 0.0,
         *,
-        columns: Iterable[str] = COLUMNS,
+        columns: Iterable[ColumnName] = COLUMNS,
         max_bytes: int = 4 << 20,
     ) -> pa.RecordBatch:
-        """As `poll`, but a pyarrow.RecordBatch with a row for each message, made without a Python
-        object for any: see `Consumer.poll_arrow`. It is acknowledged as a whole, by the next call
-        (`poll` or this) with `auto_ack`, by `ack_polled` else. Filters apply as everywhere; tags
-        cost little, and an SQL expression is evaluated row by row in Python.
+        """As `poll`, but a pyarrow.RecordBatch with one row for each message; see
+        `Consumer.poll_arrow` for `columns`, `max_bytes` and the type.
+
+        A batch is acknowledged as a whole: with `auto_ack` by the next `poll` or `poll_arrow`,
+        otherwise by `ack_polled`. Its messages cannot be sent back. Tag filters cost little here;
+        an SQL expression is evaluated in Python, row by row.
+
+        Raises as `poll`; ImportError without pyarrow (`pip install 'silomq[arrow]'`), ValueError
+        for an unknown column.
         """
         if max_messages < 1 or max_bytes < 1:
             raise ValueError(f"max_messages={max_messages}, max_bytes={max_bytes}: at least 1")
@@ -185,158 +161,43 @@ class GroupConsumer(Iterated):
         names = tuple(columns)
         mask_of(names)
         self._begin_poll()
+        return self._reader.poll_arrow(names, max_messages, timeout, max_bytes)
 
-        def take() -> pa.RecordBatch:
-            order = self._next_turn()
-            batch, read = next_batch(order, self._selections, names, max_messages, max_bytes)
-            self._read += read
-            return batch
+    def __iter__(self) -> Iterator[MessageView]:
+        """All messages, without end: waits for new ones. Ends when the store stops.
 
-        return self._until(take, lambda batch: batch.num_rows > 0, timeout)
-
-    def _fetch(
-        self, limit: int, timeout: float, max_bytes: int = sys.maxsize, *, hand_out: bool
-    ) -> list[MessageView]:
-        def take() -> list[MessageView]:
-            return self._gather(limit, max_bytes, hand_out=hand_out)
-
-        return self._until(take, bool, timeout)
-
-    def _until(
-        self, take: Callable[[], _Found], is_enough: Callable[[_Found], bool], timeout: float
-    ) -> _Found:
-        """What `take` finds, as soon as that is enough, or time is up."""
-        deadline = time.monotonic() + timeout
+        With `auto_ack` a message is acknowledged when the next one is asked for. Raises SessionLost
+        when the store has put this member out of the group.
+        """
         while True:
-            with self.lock:
-                words, seen, settled = self.keep_up()
-                found = take()
-            left = deadline - time.monotonic()
-            if is_enough(found) or left <= 0:
-                return found
-            self.sleep(words, seen, left if settled else 0.01)
-
-    def sleep(self, words: list[Word], seen: list[int], timeout_s: float) -> None:
-        """Until a message may be there, there is news, or time is up. Raises StoreClosed,
-        SessionLost.
-        """
-        self._check_alive()
-        with self.lock:
-            self._source.relax()
-        wait_any(words, seen, min(timeout_s, TICK_S))
-
-    def rouse(self) -> None:
-        """Wakes who sleeps on this consumer."""
-        self._member.ring()
-
-    def _check_alive(self) -> None:
-        if self._closed:
-            raise StoreClosed("this consumer is closed")
-        if self._link.control.load("state") == StoreState.STOPPED:
-            raise StoreClosed(f"the store at {self.store} stopped; everything in it was read")
-        if not self._link.is_alive():
-            raise SessionLost(
-                f"group {self.group} of the store at {self.store} has lost this member: the store "
-                "was killed, or the member did not give back a queue in time"
-            )
-
-    def _gather(self, limit: int, max_bytes: int, *, hand_out: bool) -> list[MessageView]:
-        found: list[MessageView] = []
-        for held in self._next_turn():
             try:
-                messages = self.read(held, limit - len(found), max_bytes, hand_out=hand_out)
-            except (Corrupt, FileNotFoundError):
-                if not found:
-                    raise
-                break  # it is met again; what was read counts as handed out
-            if not messages:
-                continue
-            self._read.append(held)
-            found = found + messages if found else messages
-            if max_bytes != sys.maxsize:
-                max_bytes -= sum(message.size for message in messages)
-            if len(found) >= limit or max_bytes <= 0:
-                break
-        return found
+                found = self._reader.poll(_BATCH, TICK_S, hand_out=True)
+            except SessionLost:
+                raise
+            except StoreClosed:
+                return
+            for message in found:
+                yield message
+                if self._auto_ack:
+                    self.ack(message)
 
-    def _next_turn(self) -> list[AssignedQueue]:
-        """The queues, each time another one first."""
-        turn = self._turn % max(1, len(self.order))
-        self._turn += 1
-        return self.order[turn:] + self.order[:turn]
+    async def __aiter__(self) -> AsyncIterator[MessageView]:
+        """As iteration, for asyncio: it waits in a thread, so the event loop goes on."""
+        import asyncio  # loaded here, because it would slow down the start of every client
 
-    def read(
-        self, held: AssignedQueue, limit: int, max_bytes: int, *, hand_out: bool = True
-    ) -> list[MessageView]:
-        """The next messages of one queue that pass its filter; with `hand_out` each is to be
-        acknowledged. For the lock.
-        """
-        selection = self._selections[held.queue[0]]
         while True:
-            before = held.cursor.next
             try:
-                messages = selection.chosen(held.read(limit, selection.codes, max_bytes))
-            except TopicDeleted:
-                return []  # the store is about to take the queue back
-            if messages and hand_out:
-                held.hand_out(messages)
-            if messages or held.cursor.next == before:
-                return messages
-            if not held.out:
-                held.settle()
-
-    def ack(self, messages: MessageView | Iterable[MessageView]) -> int:
-        """Acknowledges: they never come again to this group. How many that was the first time for;
-        messages of queues that have gone to another member do not count.
-        """
-        if isinstance(messages, MessageView):
-            messages = (messages,)
-        count = 0
-        with self.lock:
-            for message in messages:
-                held = self._member.held.get((message.topic, message.queue_id))
-                count += held is not None and held.acknowledge(message.queue_offset)
-        return count
-
-    def ack_in(self, held: AssignedQueue, message: MessageView) -> None:
-        """`ack` for a message of a queue that is known."""
-        with self.lock:
-            if self._member.held.get(held.queue) is held:
-                held.acknowledge(message.queue_offset)
-
-    def ack_polled(self) -> None:
-        """Acknowledges everything that was read so far."""
-        with self.lock:
-            for held in self._read:
-                held.acknowledge_all()
-            self._read = []
-
-    def nack(self, message: MessageView, *, delay_level: int = 0) -> bool:
-        """Sends a message back to the group and acknowledges it. It comes again after the delay
-        level (0: from 10 s on, later each time), or goes to the dead letters if it came
-        `max_reconsume_times` times, or at once with level -1. False, and nothing is done, if the
-        message is acknowledged or its queue has gone to another member.
-        """
-        with self.lock:
-            held = self._member.held.get((message.topic, message.queue_id))
-            if held is None or not held.is_out(message.queue_offset):
-                return False
-        send_back(
-            self.producer(),
-            message,
-            self.group,
-            delay_level=delay_level,
-            max_reconsume_times=self.max_reconsume_times,
-        )
-        self.ack_in(held, message)
-        return True
-
-    def producer(self) -> Producer:
-        """The session through which messages go back; opened when one does."""
-        with self.lock:
-            if self._producer is None:
-                self._producer = Producer(self.store)
-            return self._producer
+                found = self._reader.poll(_BATCH, 0.0, hand_out=True) or await asyncio.to_thread(
+                    self._reader.poll, _BATCH, _ASYNC_WAIT_S, hand_out=True
+                )
+            except SessionLost:
+                raise
+            except StoreClosed:
+                return
+            for message in found:
+                yield message
+                if self._auto_ack:
+                    self.ack(message)
 
     def listen(
         self,
@@ -344,34 +205,72 @@ class GroupConsumer(Iterated):
         *,
         concurrency: int = 1,
         orderly: bool = False,
-        **options: Any,
+        suspend_ms: int = 1000,
+        delay_level: int = 0,
+        max_pending: int = 1000,
+        max_pending_bytes: int = 100 << 20,
     ) -> Listener:
-        """Calls `callback` for each message, from now on, in threads of this object: see
-        `Listener`.
+        """Calls `callback` for each message from now on, in `concurrency` threads of this object.
+        From then on this consumer must not poll or iterate.
+
+        A callback that returns has consumed the message, which is acknowledged then. A callback
+        that returns False or raises has not. Without `orderly` such a message is sent back as by
+        `nack` with `delay_level`. With `orderly` the messages of a queue come strictly one after
+        the other, and a message that was not consumed holds up its queue: it is tried again after
+        `suspend_ms` milliseconds, and goes to the dead letters after `max_reconsume_times` more
+        tries. (RocketMQ: `ConsumeMessageConcurrentlyService`, `ConsumeMessageOrderlyService`.)
+
+        At most `max_pending` messages, with records of `max_pending_bytes` bytes together, wait for
+        a thread. With one thread the callback runs in the thread that reads.
+
+        Raises RuntimeError when this consumer listens already, ValueError for a number below 1 or a
+        negative `suspend_ms`.
         """
-        with self.lock:
+        with self._reader.lock:
             if self._listener is not None:
                 raise RuntimeError("this consumer listens already")
             self._listener = Listener(
-                self, callback, concurrency=concurrency, orderly=orderly, **options
+                self._reader,
+                callback,
+                concurrency=concurrency,
+                orderly=orderly,
+                suspend_ms=suspend_ms,
+                delay_level=delay_level,
+                max_pending=max_pending,
+                max_pending_bytes=max_pending_bytes,
             )
-        self._listener.start()
         return self._listener
 
-    def close(self) -> None:
-        """Leaves the group. Messages that were polled with `auto_ack` and not followed by another
-        poll are not acknowledged: they come again.
+    # -- acknowledging
+
+    def ack(self, messages: MessageView | Iterable[MessageView]) -> int:
+        """Acknowledges messages: they never come to this group again. Returns how many of them were
+        not acknowledged before. A message whose queue has gone to another member does not count,
+        and comes again there.
         """
-        if self._closed:
-            return
+        return self._reader.ack((messages,) if isinstance(messages, MessageView) else messages)
+
+    def ack_polled(self) -> None:
+        """Acknowledges everything that was polled so far."""
+        self._reader.ack_polled()
+
+    def nack(self, message: MessageView, *, delay_level: int = 0) -> bool:
+        """Sends a message back to the group, then acknowledges it (RocketMQ: `sendMessageBack`).
+
+        It comes again after the delay level (0: after 10 s the first time, later each time). It
+        goes to the dead letters if it has come again `max_reconsume_times` times, or at once with
+        level -1. False, and nothing is done, if the message is acknowledged already or its queue
+        has gone to another member. Raises as `Producer.send`.
+        """
+        return self._reader.nack(message, delay_level)
+
+    def close(self) -> None:
+        """Leaves the group; a listener is stopped first. Messages of the last poll are not
+        acknowledged by this: they come again, also with `auto_ack`.
+        """
         if self._listener is not None:
             self._listener.stop()
-        self._closed = True
-        self.rouse()
-        self._link.close()
-        self._source.close()
-        if self._producer is not None:
-            self._producer.close()
+        self._reader.close()
 
     def __enter__(self) -> Self:
         return self

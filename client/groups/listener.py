@@ -1,4 +1,4 @@
-"""`Listener`: a consumer's messages, given to a callback."""
+"""`Listener`: gives the messages of a consumer group's member to a callback, in threads."""
 
 from __future__ import annotations
 
@@ -7,59 +7,52 @@ import queue
 import threading
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from ...store.errors import StoreError
 from ...store.groups.ack_file import Queue
 from ..consuming.message_view import MessageView
 from ..errors import StoreClosed
 from .assigned_queue import AssignedQueue
-from .iterating import TICK_S
+from .group_reader import TICK_S, GroupReader
 
-if TYPE_CHECKING:
-    from .group_consumer import GroupConsumer
-
+#: At most so many messages of one queue are taken at once.
 _BATCH = 32
+#: A message that the store did not take back is sent again after this time (s).
 _RETRY_S = 1.0
 _Task = tuple[AssignedQueue, list[MessageView]]
 
 
 class Listener:
-    """Calls `callback` for each message of `consumer`, with `concurrency` threads.
+    """Calls a callback for each message of a member of a consumer group. `GroupConsumer.listen`
+    makes it and says what its options mean; it listens from then on.
 
-    A callback that returns anything but False has consumed the message, which is acknowledged then.
-    One that returns False or raises has not: the message is sent back and comes again later, and to
-    the dead letters at last. With `orderly` the messages of a queue come strictly one after the
-    other, and a message that is not consumed holds up its queue: it is tried again every
-    `suspend_ms`, and goes to the dead letters after `max_reconsume_times` more tries. `delay_level`
-    is how much later a message that was sent back comes again (0: from 10 s on, later each time).
-
-    At most `max_pending` messages and `max_pending_bytes` bytes wait for a thread. With one thread
-    the callback is called where the message arrives, without a hand-over.
+    One thread reads and hands tasks out: with `orderly` a task is all that was read of one queue,
+    otherwise one message. With one thread it runs the tasks itself, without a hand-over; with more,
+    `concurrency` threads run them. (RocketMQ: `ConsumeMessageService`.)
     """
 
     def __init__(
         self,
-        consumer: GroupConsumer,
+        reader: GroupReader,
         callback: Callable[[MessageView], object],
         *,
-        concurrency: int = 1,
-        orderly: bool = False,
-        suspend_ms: int = 1000,
-        delay_level: int = 0,
-        max_pending: int = 1000,
-        max_pending_bytes: int = 100 << 20,
+        concurrency: int,
+        orderly: bool,
+        suspend_ms: int,
+        delay_level: int,
+        max_pending: int,
+        max_pending_bytes: int,
     ) -> None:
         if concurrency < 1 or max_pending < 1 or max_pending_bytes < 1 or suspend_ms < 0:
             raise ValueError("concurrency, max_pending and max_pending_bytes are at least 1")
-        self.consumer = consumer
-        self.callback = callback
-        self.orderly = orderly
-        self.suspend_s = suspend_ms / 1000
-        self.delay_level = delay_level
-        self.max_pending = max_pending
-        self.max_pending_bytes = max_pending_bytes
-        self.error: StoreError | OSError | None = None
+        self._reader = reader
+        self._callback = callback
+        self._orderly = orderly
+        self._suspend_s = suspend_ms / 1000
+        self._delay_level = delay_level
+        self._max_pending = max_pending
+        self._max_pending_bytes = max_pending_bytes
+        self._error: StoreError | OSError | None = None
         self._stopping = False
         self._log = logging.getLogger("silomq")
         self._pending = self._pending_bytes = 0
@@ -70,28 +63,34 @@ class Listener:
             threading.Thread(target=self._work, name=f"silomq-listen-{i}", daemon=True)
             for i in range(concurrency if concurrency > 1 else 0)
         ]
-
-    def start(self) -> None:
+        reader.before_release(self._stop_work)
         for thread in (self._main, *self._workers):
             thread.start()
 
+    @property
+    def error(self) -> StoreError | OSError | None:
+        """What ended the listener; None while it runs, or when `stop` ended it."""
+        return self._error
+
     def wait(self, timeout: float | None = None) -> bool:
-        """Until the listener has ended: whether it has. Raises what ended it, StoreClosed for
-        instance.
+        """Waits until the listener has ended, at most `timeout` seconds (None: without limit).
+        Returns whether it has. Raises what ended it, for instance StoreClosed or SessionLost.
         """
         self._main.join(timeout)
-        if self.error is not None:
-            raise self.error
+        if self._error is not None:
+            raise self._error
         return not self._main.is_alive()
 
     def stop(self) -> None:
-        """Ends after the callbacks that are running; what was not begun comes again."""
+        """Ends the listener when the callbacks that run now have returned. Messages whose callback
+        did not begin come again.
+        """
         self._stopping = True
         for _ in self._workers:
             self._tasks.put(None)
         for thread in (self._main, *self._workers):
             while thread.is_alive() and thread is not threading.current_thread():
-                self.consumer.rouse()
+                self._reader.wake()
                 thread.join(0.05)
 
     # -- reading
@@ -102,124 +101,139 @@ class Listener:
                 self._turn()
         except (StoreError, OSError) as error:
             if not (self._stopping and isinstance(error, StoreClosed)):
-                self.error = error
+                self._error = error
         finally:
             self._stopping = True
             for _ in self._workers:
                 self._tasks.put(None)
 
     def _turn(self) -> None:
-        """Hands out what there is; sleeps if that is nothing."""
-        consumer = self.consumer
-        with consumer.lock:
-            words, seen, settled = consumer.keep_up()
-            tasks = self._gather() if settled else []
+        """Hands out the messages that are there now; sleeps if there are none."""
+        reader = self._reader
+        with reader.lock:
+            watch = reader.take_assignment()
+            tasks = self._gather() if watch.settled else []
         for task in tasks:
             if self._workers:
                 self._tasks.put(task)
             else:
                 self._consume(*task)
         if not tasks:
-            consumer.sleep(words, seen, self._patience() if settled else 0.01)
+            reader.sleep(watch, self._until_resumed())
 
     def _gather(self) -> list[_Task]:
-        """The next messages of every queue that may go on. For the consumer's lock."""
+        """Tasks of the next messages of each queue that may go on. With the reader's lock held."""
         tasks: list[_Task] = []
         now = time.monotonic()
-        for held in self.consumer.order:
-            room = min(_BATCH, self.max_pending - self._pending)
-            if room <= 0 or self._pending_bytes >= self.max_pending_bytes:
+        for assigned in self._reader.queues:
+            room = min(_BATCH, self._max_pending - self._pending)
+            if room <= 0 or self._pending_bytes >= self._max_pending_bytes:
                 break
-            if held.leaving or (self.orderly and (held.running or held.resume_at > now)):
+            if assigned.revoked or (
+                self._orderly and (assigned.in_work or assigned.resume_at > now)
+            ):
                 continue
-            messages = held.again or self.consumer.read(held, room, self.max_pending_bytes)
-            held.again = []
+            messages = assigned.suspended or self._reader.read(
+                assigned, room, self._max_pending_bytes
+            )
+            assigned.suspended = []
             if messages:
-                self._hold(held, messages, 1)
-                if self.orderly:
-                    tasks.append((held, messages))
+                self._add_work(assigned, messages, 1)
+                if self._orderly:
+                    tasks.append((assigned, messages))
                 else:
-                    tasks += [(held, [message]) for message in messages]
+                    tasks += [(assigned, [message]) for message in messages]
         return tasks
 
-    def _hold(self, held: AssignedQueue, messages: list[MessageView], sign: int) -> None:
+    def _add_work(self, assigned: AssignedQueue, messages: list[MessageView], sign: int) -> None:
+        """Counts messages that wait for a callback or are in one (sign 1), or no longer (-1)."""
         with self._count:
-            held.running += sign * len(messages)
+            assigned.in_work += sign * len(messages)
             self._pending += sign * len(messages)
             self._pending_bytes += sign * sum(message.size for message in messages)
 
-    def _patience(self) -> float:
-        """Until a suspended queue goes on."""
+    def _until_resumed(self) -> float:
+        """Seconds until the next suspended queue goes on."""
         now = time.monotonic()
-        due = [held.resume_at - now for held in self.consumer.order if held.again]
+        due = [assigned.resume_at - now for assigned in self._reader.queues if assigned.suspended]
         return max(0.0, min([*due, TICK_S]))
 
-    def let_go(self, queues: list[Queue]) -> bool:
-        """The consumer is to give these queues back: whether no callback is at work on them. For
-        the consumer's lock.
+    def _stop_work(self, queues: list[Queue]) -> bool:
+        """The store revokes these queues: no more callbacks begin on them. Whether none of them has
+        messages in work. With the reader's lock held.
         """
-        free = True
-        for held in self.consumer.order:
-            if held.queue in queues:
-                held.leaving = True
-                free &= held.running == 0
-        return free
+        is_free = True
+        for assigned in self._reader.queues:
+            if assigned.queue in queues:
+                assigned.revoked = True
+                is_free &= assigned.in_work == 0
+        return is_free
 
     # -- consuming
 
     def _work(self) -> None:
+        """What a worker thread does: runs tasks."""
         while (task := self._tasks.get()) is not None:
             try:
                 self._consume(*task)
             except (StoreError, OSError) as error:
-                self.error = self.error or error
+                self._error = self._error or error
                 self._stopping = True
-            self.consumer.rouse()
+            self._reader.wake()
 
-    def _consume(self, held: AssignedQueue, messages: list[MessageView]) -> None:
+    def _consume(self, assigned: AssignedQueue, messages: list[MessageView]) -> None:
         """Calls the callback for messages of one queue, in order."""
         left = list(messages)
-        while left and not self._stopping and not held.leaving:
+        while left and not self._stopping and not assigned.revoked:
             message = left[0]
             if self._call(message):
-                self.consumer.ack_in(held, message)
-            elif self.orderly:
-                if not self._suspend(held, message, left):
+                self._reader.ack_in(assigned, message)
+            elif self._orderly:
+                if not self._suspend(assigned, message, left):
                     break
             else:
-                self._send_back(message, self.delay_level)
-            self._hold(held, left[:1], -1)
+                self._send_back(message, self._delay_level)
+            self._add_work(assigned, left[:1], -1)
             del left[0]
-            held.attempts = 0
-            if not self._workers and self.consumer.has_news():
-                with self.consumer.lock:
-                    self._hold(held, left, -1)
-                    self.consumer.keep_up()
-                    self._hold(held, left, 1)
-        self._hold(held, left, -1)
+            assigned.tries = 0
+            if not self._workers and self._reader.has_new_assignment():
+                # Nobody else takes the assignment while this thread runs callbacks. What is left of
+                # the task does not count as work meanwhile: it would keep its queue from going.
+                with self._reader.lock:
+                    self._add_work(assigned, left, -1)
+                    self._reader.take_assignment()
+                    self._add_work(assigned, left, 1)
+        self._add_work(assigned, left, -1)
 
     def _call(self, message: MessageView) -> bool:
+        """Whether the callback has consumed the message."""
         try:
-            return self.callback(message) is not False
+            return self._callback(message) is not False
         except Exception:  # noqa: BLE001 - whatever it is, the message was not consumed
             self._log.exception("the callback failed for %r", message)
             return False
 
-    def _suspend(self, held: AssignedQueue, message: MessageView, left: list[MessageView]) -> bool:
-        """The queue waits; True if the message had its last try and went to the dead letters."""
-        held.attempts += 1
-        if held.attempts > self.consumer.max_reconsume_times:
+    def _suspend(
+        self, assigned: AssignedQueue, message: MessageView, left: list[MessageView]
+    ) -> bool:
+        """Suspends the queue at a message that was not consumed, with `left` to try again from it
+        on. True if that was its last try: then the message went to the dead letters instead.
+        """
+        assigned.tries += 1
+        if assigned.tries > self._reader.max_reconsume_times:
             self._send_back(message, -1)
             return True
-        held.again = left[:]
-        held.resume_at = time.monotonic() + self.suspend_s
+        assigned.suspended = left[:]
+        assigned.resume_at = time.monotonic() + self._suspend_s
         return False
 
     def _send_back(self, message: MessageView, delay_level: int) -> None:
-        """Until the store has taken it: else it would come again only to who has the queue next."""
+        """Sends a message back, again and again until the store takes it: without that it would
+        come again only to the member that has the queue next.
+        """
         while not self._stopping:
             try:
-                self.consumer.nack(message, delay_level=delay_level)
+                self._reader.nack(message, delay_level)
             except StoreClosed:
                 raise
             except StoreError as error:

@@ -1,4 +1,4 @@
-"""A session's membership in a consumer group: which queues the store has given it."""
+"""`Membership`: which queues the store has assigned to this member of a consumer group."""
 
 from __future__ import annotations
 
@@ -9,101 +9,116 @@ from collections.abc import Callable
 from ...shm._words import MOST_WORDS, OwnedWord, Word
 from ...shm.mail import close_all
 from ...store.groups.ack_file import AckWriter, Queue
-from ..consuming.cursors import Source
+from ..consuming.cursors import StoreView
 from ..session import Connection
 from .assigned_queue import AssignedQueue
 
 
 class Membership:
-    """The queues of a member that has joined. `order` are those it reads, `words` what it sleeps
-    on: the word that says there is news, the bell of its own process, the queues' arrival words.
+    """The queues of a member that has joined a group.
+
+    `assigned` maps (topic, queue id) to each queue, `queues` lists them. `words` are the shared
+    words that the member sleeps on: the notice (the registry changes it when the assignment
+    changes), a word of this process (`wake`), and the arrival words of the queues.
     """
 
-    def __init__(self, link: Connection, source: Source) -> None:
+    def __init__(self, link: Connection, view: StoreView) -> None:
         self._link = link
-        self._source = source
-        self._number = 0  # of the ack file
+        self._view = view
+        self._ack_file = 0  # the number of the ack file that is written here; 0: none
         self._dispatched = link.control.word("dispatched")
-        self.heard = -1
-        self.missed = 0
-        self.held: dict[Queue, AssignedQueue] = {}
-        self.order: list[AssignedQueue] = []
+        self.notice_seen = -1
+        self._missed = 0  # in queues that were given back
+        self.assigned: dict[Queue, AssignedQueue] = {}
+        self.queues: list[AssignedQueue] = []
         self._bell = OwnedWord(mmap.mmap(-1, mmap.PAGESIZE), 0)
-        self._ringing = threading.Lock()
+        self._waking = threading.Lock()
         self.words: list[Word] = [link.notice, self._bell]
 
-    def ring(self) -> None:
+    @property
+    def missed(self) -> int:
+        """How many messages the store removed before this member read them."""
+        return self._missed + sum(assigned.cursor.missed for assigned in self.queues)
+
+    def wake(self) -> None:
         """Wakes the thread of this process that sleeps on `words`, or is about to."""
-        with self._ringing:
+        with self._waking:
             self._bell.add(1)
         self._bell.wake()
 
-    def has_news(self) -> bool:
-        """Whether the store has another assignment for this member."""
-        return self._link.notice.load() != self.heard  # SYNC: notice observe
+    def has_new_assignment(self) -> bool:
+        """Whether the store has changed this member's assignment since it was last taken."""
+        return self._link.notice.load() != self.notice_seen  # SYNC: notice observe
 
-    def keep_up(self, let_go: Callable[[list[Queue]], bool]) -> bool:
-        """Takes the assignment that the store has given meanwhile, if there is a new one. `let_go`
-        is asked whether queues can be given back now; if not, False. Raises HungUp.
+    def take_assignment(self, release: Callable[[list[Queue]], bool]) -> bool:
+        """Takes the newest assignment, if the store has changed it.
+
+        It takes two steps, so that no two members read a queue at once: this member gives the
+        revoked queues back, and the store then assigns them anew. `release` is called with the
+        queues that are revoked and says whether they can be given back now. False if they cannot;
+        the next call asks again. Raises HungUp.
         """
-        heard = self._link.notice.load()  # SYNC: notice observe
-        if heard != self.heard and not self._sync(let_go):
+        notice = self._link.notice.load()  # SYNC: notice observe
+        if notice != self.notice_seen and not self._sync(release):
             return False
-        self.heard = heard
+        self.notice_seen = notice
         return True
 
-    def _sync(self, let_go: Callable[[list[Queue]], bool]) -> bool:
+    def _sync(self, release: Callable[[list[Queue]], bool]) -> bool:
         released: list[Queue] = []
         while True:
-            request = {"do": "sync", "have": self._number, "released": released}
+            request = {"do": "sync", "have": self._ack_file, "released": released}
             answer, fds = self._link.ask(request)
             try:
                 if "revoke" in answer:
-                    lost = [(topic, queue_id) for topic, queue_id in answer["revoke"]]
-                    if not let_go(lost):
+                    revoked = [(topic, queue_id) for topic, queue_id in answer["revoke"]]
+                    if not release(revoked):
                         return False
-                    self._give_back(lost)
-                    released += lost
+                    self._give_back(revoked)
+                    released += revoked
                 elif fds:
                     self._take(AckWriter(*fds), answer["number"])
                     released = []
                 else:
-                    return self._stay()
+                    return self._resume_kept()
             finally:
                 close_all(fds)
 
-    def _stay(self) -> bool:
-        """Queues that were to be given back, and now are not: read on where they were left."""
-        for held in self.order:
-            if held.leaving and not held.running:
-                held.rewind()
-        return not any(held.leaving for held in self.order)
+    def _resume_kept(self) -> bool:
+        """Queues that were revoked and now stay here after all are read on from their offset. False
+        while callbacks still work on one of them.
+        """
+        for assigned in self.queues:
+            if assigned.revoked and not assigned.in_work:
+                assigned.rewind()
+        return not any(assigned.revoked for assigned in self.queues)
 
     def _give_back(self, queues: list[Queue]) -> None:
         for queue in queues:
-            held = self.held.pop(queue, None)
-            if held is not None:
-                self.missed += held.cursor.missed
-                self._source.drop(held.cursor)
+            assigned = self.assigned.pop(queue, None)
+            if assigned is not None:
+                self._missed += assigned.cursor.missed
+                self._view.remove(assigned.cursor)
         self._arrange()
 
     def _take(self, writer: AckWriter, number: int) -> None:
-        self._number = number
+        """Goes on with the ack file `number`, which names the queues that are assigned now."""
+        self._ack_file = number
         for index, queue in enumerate(writer.about.queues):
-            held = self.held.get(queue)
-            if held is not None:
-                held.take_over(writer, index)
+            assigned = self.assigned.get(queue)
+            if assigned is not None:
+                assigned.move_to(writer, index)
                 continue
             topic = self._link.table.find(queue[0])
             if topic is None:
-                continue  # deleted: it will be asked back
-            cursor = self._source.cursor(*queue, topic.slots[queue[1]], writer.offset(index))
-            self.held[queue] = AssignedQueue(queue, cursor, writer, index)
+                continue  # the topic was deleted: the store will revoke the queue
+            cursor = self._view.cursor(*queue, topic.slots[queue[1]], writer.offset(index))
+            self.assigned[queue] = AssignedQueue(queue, cursor, writer, index)
         self._arrange()
 
     def _arrange(self) -> None:
-        self.order = list(self.held.values())
-        words = [held.cursor.arrival for held in self.order]
+        self.queues = list(self.assigned.values())
+        words = [assigned.cursor.arrival for assigned in self.queues]
         if len(words) > MOST_WORDS - 2:
             words = [self._dispatched]
         self.words = [self._link.notice, self._bell, *words]

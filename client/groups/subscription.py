@@ -1,4 +1,4 @@
-"""What a member of a consumer group wants to read, and from where."""
+"""What a member of a consumer group subscribes to, and where a new group begins."""
 
 from __future__ import annotations
 
@@ -9,21 +9,29 @@ from typing import Any
 
 from ...store.consumequeue.time_lookup import first_since
 from ...store.filters.tags import FilterKind, MessageFilter, parse_filter
-from ..consuming.cursors import Cursor, Source
+from ..consuming.cursors import Cursor, StoreView
+from ..consuming.message_view import MessageView
 from ..session import Connection
 
 
 class Sql(str):
-    """A filter in SQL92 on properties, where a plain str is a tag expression."""
+    """A filter in RocketMQ's SQL92 on the properties of messages: `Sql("price > 10")`
+    (`MessageSelector.bySql`). Where a subscription takes one, a plain str is a tag expression.
+
+    An expression that cannot be parsed raises FilterError where it is used, not here.
+    """
 
     __slots__ = ()
 
 
+#: A topic, several topics, or a mapping from topic to filter (a tag expression or `Sql`).
 Subscription = str | Iterable[str] | Mapping[str, str]
 
 
-def expressions(subscribe: Subscription) -> dict[str, tuple[FilterKind, str]]:
-    """Topic -> (kind, expression) of one topic, of several, or of topics with filters."""
+def filter_expressions(subscribe: Subscription) -> dict[str, tuple[FilterKind, str]]:
+    """Topic -> (kind of filter, expression) for each topic subscribed to. Raises ValueError when
+    there is none.
+    """
     if isinstance(subscribe, str):
         subscribe = {subscribe: "*"}
     elif not isinstance(subscribe, Mapping):
@@ -37,42 +45,51 @@ def expressions(subscribe: Subscription) -> dict[str, tuple[FilterKind, str]]:
 
 
 class Selection:
-    """A filter as reading applies it: `codes` in the queue, then `chosen` on the messages."""
+    """A subscription's filter as reading applies it: `codes` on the queue entries, then `select` on
+    the messages. `takes_all` says that every message passes. Raises FilterError.
+    """
 
     def __init__(self, kind: FilterKind, expression: str) -> None:
         self.filter: MessageFilter = parse_filter(kind, expression)
         self.codes = self.filter.codes
-        self.all = kind == "TAG" and self.codes is None
+        self.takes_all = kind == "TAG" and self.codes is None
 
-    def chosen(self, messages: list[Any]) -> list[Any]:
-        """Tags whose hashes collide go here, and everything that only SQL can tell."""
-        if self.all:
+    def select(self, messages: list[MessageView]) -> list[MessageView]:
+        """The messages that pass the filter. Those whose tags only share the hash of a wanted tag
+        are dropped here, and those that an SQL expression does not want.
+        """
+        if self.takes_all:
             return messages
         matches = self.filter.matches
         return [message for message in messages if matches(message)]
 
 
 def start_request(
-    start: str | int, topics: Iterable[str], link: Connection, source: Source
+    start: str | int, topics: Iterable[str], link: Connection, view: StoreView
 ) -> dict[str, Any]:
-    """Where a group begins that is new to a topic, as the registry takes it. Raises ValueError."""
+    """`start` of GroupConsumer in the form of a join request. Raises ValueError.
+
+    RocketMQ: `ConsumeFromWhere`; a time is turned into queue offsets here, as its clients do.
+    """
     if isinstance(start, int) and start >= 0:
-        offsets = {topic: _offsets_at(link, source, topic, start) for topic in topics}
+        offsets = {topic: _offsets_at(link, view, topic, start) for topic in topics}
         return {"from": "time", "offsets": offsets}
     if start not in ("earliest", "latest"):
         raise ValueError(f"start={start!r}: 'earliest', 'latest' or a time in epoch ms from 0 on")
     return {"from": start}
 
 
-def _offsets_at(link: Connection, source: Source, topic: str, time_ms: int) -> dict[str, int]:
-    """The first message of each queue that was stored at `time_ms` or later."""
+def _offsets_at(link: Connection, view: StoreView, topic: str, time_ms: int) -> dict[str, int]:
+    """Queue id (as JSON has it, a str) -> queue offset of the first message that was stored at
+    `time_ms` (epoch ms) or later.
+    """
     slots = link.request({"do": "open", "topic": topic, "write": False})["slots"]
     found = {}
     for queue_id, slot in enumerate(slots):
-        cursor = source.cursor(topic, queue_id, slot, 0)
+        cursor = view.cursor(topic, queue_id, slot, 0)
         low, high = cursor.start.load(), cursor.end.load()
         found[str(queue_id)] = first_since(partial(_stored_ms, cursor), low, high, time_ms)
-        source.drop(cursor)
+        view.remove(cursor)
     return found
 
 

@@ -33,7 +33,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 
 from ..commitlog._scan import find_record
 from ..errors import CorruptRange
@@ -43,12 +43,14 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from typing_extensions import Buffer
 
-#: In the order of the kernel's numbers (`COL_*` in columns.h).
-COLUMNS = (
+#: The name of a column: what `columns=` of `poll_arrow` takes.
+ColumnName: TypeAlias = Literal[
     "topic", "queue_id", "queue_offset", "physical_offset", "store_timestamp", "born_timestamp",
     "tags", "keys", "properties", "body", "size", "sys_flag", "flag", "body_crc",
     "reconsume_times", "born_host", "store_host", "message_id",
-)  # fmt: skip
+]  # fmt: skip
+#: All columns, in the order of the kernel's numbers (`COL_*` in columns.h).
+COLUMNS: Final[tuple[ColumnName, ...]] = get_args(ColumnName)
 _LONG = ("queue_offset", "physical_offset")
 _TIME = ("store_timestamp", "born_timestamp")
 _TEXT = ("topic", "tags", "born_host", "store_host", "message_id")

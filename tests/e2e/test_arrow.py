@@ -12,7 +12,7 @@ from e2e.cleaning import ALWAYS, fill, log_files
 from support.harness import StoreProcess, eventually
 
 from silomq import Consumer, Producer, StoreClosed
-from silomq.client.consuming.cursors import Source
+from silomq.client.consuming.cursors import StoreView
 from silomq.client.session import Connection
 from silomq.store.errors import Corrupt
 from silomq.store.reading.columns import COLUMNS, schema
@@ -55,7 +55,7 @@ def filled(store: StoreProcess) -> str:
 
 
 def plain(view: MessageView) -> dict[str, Any]:
-    row = {name: getattr(view, name) for name in COLUMNS if name != "body_crc"}
+    row: dict[str, Any] = {name: getattr(view, name) for name in COLUMNS if name != "body_crc"}
     row["born_host"], row["store_host"] = str(view.born_host), str(view.store_host)
     row["properties"] = list(view.properties.items())
     return row
@@ -105,7 +105,7 @@ def test_columns_and_sizes_as_asked(store: StoreProcess, filled: str) -> None:
     with Consumer(store.path, filled, offset="latest") as consumer:
         assert consumer.poll_arrow(columns=["tags"]).schema == schema(["tags"])
         with pytest.raises(ValueError, match="no column 'tag'"):
-            consumer.poll_arrow(columns=["tag"])
+            consumer.poll_arrow(columns=["tag"])  # type: ignore[list-item]
 
 
 def test_it_waits_and_wakes_up(store: StoreProcess) -> None:
@@ -126,10 +126,10 @@ def test_it_waits_and_wakes_up(store: StoreProcess) -> None:
 def test_a_cursor_passes_over_other_tags(store: StoreProcess, filled: str) -> None:
     link = Connection(store.path)
     slots = link.request({"do": "open", "topic": filled, "write": False})["slots"]
-    source = Source(link)
+    store_view = StoreView(link)
     codes = frozenset(tags_code(tags) for tags in ("b", "tag €"))
     for queue, tags in ((0, "b"), (1, "tag €")):
-        cursor = source.cursor(filled, queue, slots[queue], 0)
+        cursor = store_view.cursor(filled, queue, slots[queue], 0)
         found = cursor.read(100, codes)
         assert [view.tags for view in found] == [tags] * 100
         assert cursor.next == found[-1].queue_offset + 1
@@ -145,8 +145,8 @@ def test_a_cursor_passes_over_other_tags(store: StoreProcess, filled: str) -> No
         small = cursor.read(1000, None, max_bytes=1000)
         assert sum(view.size for view in small) <= 1000 < sum(view.size for view in small) + 400
         assert len(cursor.read(1000, None, max_bytes=1)) == 1
-        source.drop(cursor)
-    source.close()
+        store_view.remove(cursor)
+    store_view.close()
     link.close()
 
 

@@ -53,7 +53,7 @@ def test_progress_and_members(store: Path, topic: str) -> None:
     with GroupConsumer(store, group, topic, start="earliest", auto_ack=False) as member:
         found = member.poll(5, 5.0)
         member.ack(found)
-        session = member._link.session
+        session = member._reader._link.session
         listed = json.loads(silo("groups", "--json", store=store).stdout)
         mine = next(row for row in listed if row["group"] == group)
         assert mine == {"group": group, "members": 1, "queues": 3, "lag": 20 - len(found)}

@@ -111,7 +111,7 @@ def test_filters(store: StoreProcess, topic: str) -> None:
 def test_bad_arguments(store: StoreProcess, topic: str) -> None:
     with GroupConsumer(store.path, "bad", topic) as member:
         with pytest.raises(ValueError, match="no column 'colour'"):
-            member.poll_arrow(columns=["colour"])
+            member.poll_arrow(columns=["colour"])  # type: ignore[list-item]
         with pytest.raises(ValueError, match="at least 1"):
             member.poll_arrow(0)
         with pytest.raises(ValueError, match="at least 1"):

@@ -181,7 +181,7 @@ class Groups(RuleBasedStateMachine):
         if members:
             member = members.pop(who % len(members))
             if killed:
-                member._link.close()
+                member._reader._link.close()
             member.close()
             del self.hands[member]
 

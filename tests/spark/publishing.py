@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from support.harness import StoreProcess
 
+    from silomq import ColumnName
+
 TOPIC = "published"
 
 
@@ -53,7 +55,7 @@ def bodies_in(store: Path, topic: str = TOPIC) -> list[bytes]:
     return column_in(store, "body", topic)
 
 
-def column_in(store: Path, column: str, topic: str = TOPIC) -> list[Any]:
+def column_in(store: Path, column: ColumnName, topic: str = TOPIC) -> list[Any]:
     """A column of all messages of a topic that are dispatched."""
     found: list[Any] = []
     try:

@@ -94,6 +94,10 @@ def test_circles_are_found() -> None:
     assert circles(edges) == [["b", "c"], ["d", "e", "f"]]
 
 
+def test_no_files_import_each_other_in_a_circle() -> None:
+    assert not circles(graph())
+
+
 def test_every_room_has_one_floor() -> None:
     rooms = [
         f"{package}/{room}" if room else package
