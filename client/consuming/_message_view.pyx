@@ -1,9 +1,8 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""A message as a consumer gets it, and what makes many of them from the entries of a queue.
+"""`MessageView`, a message as a consumer gets it; `take`, which makes many from queue entries.
 
-A `MessageView` copies nothing until it is asked: it knows where its record lies in a mapped file,
-and takes it apart at the first question. Everything that it reads lies within the record, whatever
-the record's bytes say.
+A view knows where its record lies in a mapped file, and parses it when a value is first asked for.
+It never reads outside of the record, whatever the record's bytes say.
 """
 
 cimport cython
@@ -52,16 +51,17 @@ cdef enum:
     RECORD_FLAG = 16
     BORN_TIMESTAMP = 40
 
-# Why `take` ended: all entries were looked at; as many messages or bytes as were asked for; an
-# entry leads to another file of the log; an entry leads to where no record can be.
+# Why `take` ended: it examined all entries; it found as many messages or bytes as were asked for; an
+# entry points into another file of the log; an entry points to where no record can be.
 ALL, FULL, ELSEWHERE, BAD_ENTRY = range(4)
 
 
 @cython.final
-@cython.no_gc  # leads to a mapping or bytes, and to nothing that could lead back
+@cython.no_gc  # refers to a mapping or bytes, which refer to nothing
 cdef class Memory:
     """Bytes of the log from offset `base` on, in which messages lie: a mapped file, or a copy of
-    one record. `path` is said in errors."""
+    one record. Errors name `path`.
+    """
 
     cdef const unsigned char[::1] view
     cdef readonly object source
@@ -78,21 +78,26 @@ cdef class Memory:
 
 
 @cython.final
-@cython.no_gc  # leads to its Memory only
+@cython.no_gc  # refers to its Memory only
 @cython.freelist(1024)
 cdef class MessageView:
-    """One message of a queue. Times are epoch ms; `body` is bytes; `properties` hold tags, keys and
-    the rest, and are made anew each time. Text that is not UTF-8 has U+FFFD in its place.
+    """One message of a queue (RocketMQ: `MessageExt`). The properties say for each value its type,
+    its unit, and the field of the record (`store/record/format.py`) or the property it comes from.
+    Text that is not UTF-8 has U+FFFD in its place.
 
-    A message that was read keeps its commit-log file's bytes readable, and on the disk: to keep a
-    message for long, keep a copy (`copy.copy`; a pickled one is a copy as well). A damaged record
-    raises Corrupt from the attribute that is asked for.
+    A view copies nothing until a value is asked for. It keeps its commit-log file mapped, hence
+    readable and on the disk, even when the store has removed that file: to keep a message for long,
+    keep a copy (`copy.copy`, or a pickled one). A damaged record raises Corrupt from the property
+    that is asked for.
+
+    Made of `record`, the bytes of one whole record, and its `queue_offset`. Raises ValueError for
+    no bytes at all.
     """
 
     cdef Memory memory
     cdef const uint8_t *at
     cdef uint32_t length
-    cdef readonly int64_t queue_offset
+    cdef int64_t queue_index
     cdef silo_record m
 
     def __init__(self, record, int64_t queue_offset):
@@ -101,10 +106,10 @@ cdef class MessageView:
             raise ValueError("a record has bytes")
         self.at = &self.memory.view[0]
         self.length = <uint32_t>min(self.memory.view.shape[0], <Py_ssize_t>0xFFFFFFFF)
-        self.queue_offset = queue_offset
+        self.queue_index = queue_offset
 
     cdef int parse(self) except -1:
-        """Finds the parts of the record, once; they lie within its `length` bytes."""
+        """Finds the parts of the record, which lie within its `length` bytes, at the first call."""
         cdef silo_record m
         if self.m.bytes != NULL:
             return 0
@@ -131,8 +136,9 @@ cdef class MessageView:
         return PyUnicode_DecodeUTF8(<char *>found.at, found.length, "replace")
 
     def check(self):
-        """Raises Corrupt unless the bytes are a whole record of this queue offset whose body passes
-        its BODYCRC. Nothing else looks: reading is as fast as copying.
+        """Raises Corrupt unless the bytes are a whole record of this queue offset, its body matches
+        BODYCRC, and its record checksum matches if it has one. Nothing else in this class checks
+        them, because that would cost more than reading.
         """
         try:
             record = decode_record(self.record, 0, check_crc=True)
@@ -148,22 +154,39 @@ cdef class MessageView:
             )
 
     @property
+    def queue_offset(self):
+        """int: the message's index in its queue, from the queue entry that led to it. The record's
+        `queueOffset` is the same, unless the record is damaged (`check` compares them).
+        """
+        return self.queue_index
+
+    @property
     def place(self):
-        """Where in the log the record was found; 0 for one that came as bytes."""
+        """int: the commit-log offset (bytes) at which the record was found; 0 for a message that
+        was made of bytes. `physical_offset` is what the record itself says.
+        """
         return self.memory.base + (self.at - &self.memory.view[0])
 
     @property
     def record(self):
-        """The whole record, as it is in the log."""
+        """bytes: the whole record as it lies in the commit log (`store/record/format.py`).
+        A copy.
+        """
         return PyBytes_FromStringAndSize(<char *>self.at, self.length)
 
     @property
     def body(self):
+        """bytes: the body as it lies in the log; a compressed one (`sys_flag` & 1) stays
+        compressed. A copy.
+        """
         self.parse()
         return PyBytes_FromStringAndSize(<char *>self.at + self.m.body_at, self.m.body_length)
 
     @property
     def topic(self):
+        """str: the topic that the message lies in. Of a message that was sent back this is
+        `%RETRY%group` or `%DLQ%group`; see `origin_topic`.
+        """
         self.parse()
         return PyUnicode_DecodeUTF8(
             <char *>self.at + self.m.topic_at, self.m.topic_length, "replace"
@@ -171,7 +194,9 @@ cdef class MessageView:
 
     @property
     def origin_topic(self):
-        """Where it was sent: `topic`, unless it came back or is dead (RETRY_TOPIC)."""
+        """str: the topic that the message was first sent to. The property RETRY_TOPIC if the
+        message was sent back or is a dead letter, otherwise `topic`.
+        """
         cdef str topic = self.topic
         if topic.startswith((RETRY_PREFIX, DLQ_PREFIX)):
             return self.properties.get(RETRY_TOPIC, topic)
@@ -179,27 +204,36 @@ cdef class MessageView:
 
     @property
     def properties(self):
+        """dict[str, str]: all properties, with TAGS, KEYS and UNIQ_KEY among them; of a name that
+        occurs twice the last value. Each access makes a new dict.
+        """
         self.parse()
         return decode_properties(PyBytes_FromStringAndSize(
             <char *>self.at + self.m.properties_at, self.m.properties_length), "replace")
 
     @property
     def tags(self):
+        """str | None: the property TAGS; None without one."""
         return self.find(0)
 
     @property
     def keys(self):
+        """list[str]: the property KEYS, split at spaces; empty without one."""
         cdef str text = self.find(1)
         return [] if text is None else [key for key in text.split(" ") if key]
 
     @property
     def message_id(self):
-        """The UNIQ_KEY that the producer gave it."""
+        """str | None: the property UNIQ_KEY, the id that the producer gave the message (RocketMQ's
+        `msgId`). None without one.
+        """
         return self.find(2)
 
     @property
     def offset_message_id(self):
-        """The store's host and the physical offset, in hex."""
+        """str: the store's host and `physical_offset` in upper-case hex (RocketMQ's `offsetMsgId`):
+        32 digits with an IPv4 host, 56 with IPv6. Derived, not stored.
+        """
         self.parse()
         cdef bytes host = PyBytes_FromStringAndSize(
             <char *>self.at + self.m.time_at + 8, self.m.body_at - 24 - self.m.time_at)
@@ -208,52 +242,71 @@ cdef class MessageView:
 
     @property
     def queue_id(self):
+        """int: the queue of the topic, from 0 on (the record's `queueId`)."""
         self.parse()
         return <int32_t>silo_be32(self.at + RECORD_QUEUE_ID)
 
     @property
     def flag(self):
+        """int (signed, 32 bits): a number of the application's own (the record's `flag`)."""
         self.parse()
         return <int32_t>silo_be32(self.at + RECORD_FLAG)
 
     @property
     def physical_offset(self):
+        """int: the record's address in the commit log, in bytes, as the record says
+        (`physicalOffset`).
+        """
         self.parse()
         return <int64_t>silo_be64(self.at + RECORD_PHYSICAL_OFFSET)
 
     @property
     def sys_flag(self):
+        """int (32 bits): what the record and its body are, bit by bit (`SYS_*` in
+        `store/record/format.py`; the record's `sysFlag`).
+        """
         self.parse()
         return <int32_t>self.m.flags
 
     @property
     def born_timestamp(self):
+        """int: when the producer made the message, epoch ms by its own clock (`bornTimestamp`)."""
         self.parse()
         return <int64_t>silo_be64(self.at + BORN_TIMESTAMP)
 
     @property
     def born_host(self):
+        """Host: address and port of the producer (`bornHost`); IPv6 if `sys_flag` & 0x10. Its str
+        is ADDRESS:PORT or [IPV6]:PORT.
+        """
         self.parse()
         return self.host(RECORD_BORN_HOST, self.m.flags & FLAG_BORN_V6)
 
     @property
     def store_timestamp(self):
+        """int: when the store appended the message, epoch ms by the store's clock, which never
+        steps back (`storeTimestamp`).
+        """
         self.parse()
         return <int64_t>silo_be64(self.at + self.m.time_at)
 
     @property
     def store_host(self):
+        """Host: address and port of the store (`storeHost`); IPv6 if `sys_flag` & 0x20."""
         self.parse()
         return self.host(self.m.time_at + 8, self.m.flags & FLAG_STORE_V6)
 
     @property
     def reconsume_times(self):
+        """int: how often the message was sent back to its consumer group (`reconsumeTimes`); 0 for
+        a message as its producer sent it.
+        """
         self.parse()
         return <int32_t>silo_be32(self.at + self.m.body_at - 16)
 
     @property
     def size(self):
-        """Bytes of the whole record."""
+        """int: bytes of the whole record (`totalSize`)."""
         return self.length
 
     def __reduce__(self):
@@ -274,10 +327,10 @@ def take(Memory log, const unsigned char[::1] entries not None, int64_t first, i
     """Messages of the queue's `entries`, the first of which has queue offset `first`, whose records
     lie in `log` (None: nothing is open yet).
 
-    At most `limit`; of those whose tags code (low 32 bits, signed) is in `codes` (ascending),
-    unless that is None; their records together at most `max_bytes` bytes, but always one. Returns
-    (messages, entries examined, why it ended: ALL, FULL, ELSEWHERE, BAD_ENTRY), the last two with
-    the next entry not examined.
+    At most `limit` messages, with records of at most `max_bytes` bytes together, but always one.
+    With `codes` (ascending) only messages whose tags code (low 32 bits, signed) is among them.
+    Returns (messages, entries examined, why it ended). It ends with ALL, FULL, ELSEWHERE or
+    BAD_ENTRY; the last two speak of the entry behind those examined.
     """
     cdef silo_walk w
     cdef int why
@@ -303,5 +356,5 @@ def take(Memory log, const unsigned char[::1] entries not None, int64_t first, i
         view.memory = log
         view.at = &log.view[w.at - w.base]
         view.length = <uint32_t>w.size
-        view.queue_offset = first + w.next - 1
+        view.queue_index = first + w.next - 1
         found.append(view)
