@@ -1,4 +1,4 @@
-"""A running store's files as a `StoreReader` has them open, and the checks of its questions."""
+"""`OpenStore`: a running store's files, opened for look-ups; and the checks of their arguments."""
 
 from __future__ import annotations
 
@@ -21,18 +21,20 @@ from ...store.topics.topic_table import Topic
 from ..errors import StoreClosed
 from ..session import Connection
 
-#: The largest number that a record or an entry holds: no offset and no time is behind it.
+#: The largest number that a record or a queue entry holds: no offset and no time exceeds it.
 FOREVER: Final = 2**63 - 1
-#: Queues kept open: each costs a descriptor and a mapped file.
+#: So many queues are kept open: each costs a descriptor and a mapped file.
 _QUEUES_KEPT: Final = 64
 
 
-class ServedStore:
-    """A read-only session with the store in folder `store`. Raises StoreClosed when none runs."""
+class OpenStore:
+    """A read-only session with the store in folder `store`: its commit log, queues and index files,
+    opened when they are needed. Raises StoreClosed when no store runs there.
+    """
 
     def __init__(self, store: str | os.PathLike[str]) -> None:
         self._folders: list[Folder] = []
-        # By slot: a topic that is deleted and made again has other queues of the same names.
+        # Keyed by slot: a topic that was deleted and made again has other queues of the same ids.
         self._queues: OrderedDict[int, ServedQueue] = OrderedDict()
         self._link = Connection(store)
         self._leased = -1
@@ -46,7 +48,7 @@ class ServedStore:
         config, control = self._link.config, self._link.control
         root = self._keep(Folder.open(self._link.path))
         self._queue_root = self._keep(root.folder(CONSUME_QUEUE))
-        # What is still in the pool is in no file.
+        # With the memory pool, what is not committed yet is in no file.
         end = control.word("committed" if config.level == AckLevel.MEMORY else "wrote")
         self.log = ServedLog(
             self._keep(root.folder(COMMIT_LOG)),
@@ -70,13 +72,13 @@ class ServedStore:
         return self._link.config.transfer
 
     def check_open(self) -> None:
-        """Raises StoreClosed when the store is gone, or has stopped."""
+        """Raises StoreClosed when the store is gone or has stopped."""
         stopped = self._link.control.load("state") == StoreState.STOPPED
         if stopped or not self._link.is_alive():
             raise StoreClosed(f"the store at {self._link.path} stopped")
 
     def topic(self, name: str) -> Topic:
-        """A topic. Raises IllegalQuery for one that the store does not have, StoreClosed."""
+        """The topic of this name. Raises IllegalQuery when there is none, StoreClosed."""
         self.check_open()
         found = self._link.table.find(name)
         if found is None:
@@ -84,7 +86,7 @@ class ServedStore:
         return found
 
     def queue(self, topic: str, queue_id: int) -> ServedQueue:
-        """A queue. Raises IllegalQuery for one that the topic does not have."""
+        """A queue of a topic. Raises IllegalQuery when the store has no such queue, StoreClosed."""
         slots = self.topic(topic).slots
         if not 0 <= queue_id < len(slots):
             raise IllegalQuery(
@@ -108,7 +110,7 @@ class ServedStore:
         return found
 
     def queue_if_any(self, topic: str, queue_id: int) -> ServedQueue | None:
-        """A queue; None for one that the store does not have."""
+        """A queue of a topic; None when the store has no such queue. Raises StoreClosed."""
         self.check_open()
         found = self._link.table.find(topic)
         if found is None or not 0 <= queue_id < len(found.slots):
@@ -135,18 +137,19 @@ class ServedStore:
             )
 
     def lease(self, offset: int) -> None:
-        """A reader is at commit-log address `offset`: the store is to keep its file for a while, if
-        it is an old one. One request for each file, none at the log's end.
+        """Asks the store to keep the commit-log file at `offset` for a while, because it is being
+        read. One request for each file; none for the file that append writes.
         """
         size = self._link.config.file_size_commit_log
         base = offset - offset % size
         if base + size > self._link.control.load("wrote"):
-            base = -1  # that file is written, and never goes
+            base = -1  # clean never removes the file that append writes
         if base != self._leased:
             self._link.request({"do": "lease", "offset": None if base < 0 else base})
             self._leased = base
 
     def close(self) -> None:
+        """Ends the session and closes all files."""
         self._link.close()
         while self._queues:
             self._queues.popitem()[1].close()
@@ -155,12 +158,12 @@ class ServedStore:
 
 
 def check_number(name: str, value: object) -> None:
-    """Raises IllegalQuery for what can be no offset, number or time."""
+    """Raises IllegalQuery for a value that cannot be an offset, a number or a time."""
     if not isinstance(value, int) or not 0 <= value <= FOREVER:
         raise IllegalQuery(f"{name} {value!r}: a whole number from 0 to 2^63 - 1")
 
 
 def check_limit(name: str, value: object) -> None:
-    """Raises IllegalQuery for a limit that lets nothing through."""
+    """Raises IllegalQuery for a limit below 1."""
     if not isinstance(value, int) or value < 1:
         raise IllegalQuery(f"{name} {value!r}: a whole number from 1 on")

@@ -1,18 +1,15 @@
-"""`StoreReader`: reads and look-ups in a running store with RocketMQ's semantics."""
+"""`StoreReader`: reads and look-ups in a running store, with RocketMQ's semantics."""
 
 from __future__ import annotations
 
-import errno
 import functools
 import os
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Concatenate, Final, Literal, ParamSpec, Self, TypeAlias, TypeVar
+from typing import Concatenate, Final, ParamSpec, Self, TypeAlias, TypeVar
 
-from ...store.consumequeue import time_lookup
-from ...store.consumequeue.queue import ENTRY_SIZE
 from ...store.errors import Corrupt, IllegalQuery, MessageNotFound
 from ...store.index import key_lookup
 from ...store.reading import get_message
@@ -21,21 +18,23 @@ from ...store.record.format import MIN_RECORD_BYTES
 from ...store.record.ids import decode_offset_message_id
 from ...store.status import GetMessageStatus
 from ..consuming.message_view import MessageView
-from .open_store import FOREVER, ServedStore, check_limit, check_number
+from .open_store import FOREVER, OpenStore, check_limit, check_number
+from .queue_times import Boundary, QueueTimes
 
+#: RocketMQ's PermName.PERM_READ.
 _READABLE: Final = 4
 
-Boundary = Literal["lower", "upper"]
-
-
-#: What `get_message` takes as a filter.
+#: What `get_message` takes as a filter: an object with `codes` and `matches`, see there.
 MessageFilter: TypeAlias = get_message.Filter[MessageView]
 
 
 @dataclass(frozen=True, slots=True)
 class GetMessageResult:
-    """What a read of a queue gave. `messages` are in order; a status other than FOUND has none.
-    Go on at `next_begin_offset`. The queue held [min_offset, max_offset).
+    """What one read of a queue gave (RocketMQ's class of that name).
+
+    `messages` are in the order of the queue; there are none unless `status` is FOUND. The next read
+    begins at queue offset `next_begin_offset`. The queue held the queue offsets from `min_offset`
+    up to, and without, `max_offset`.
     """
 
     status: GetMessageStatus
@@ -52,33 +51,37 @@ _T = TypeVar("_T")
 def _in_turn(
     method: Callable[Concatenate[StoreReader, _P], _T],
 ) -> Callable[Concatenate[StoreReader, _P], _T]:
-    """One thread at a time: what is mapped, and for which queues, is common to all."""
+    """Lets one thread in at a time, because the open queues and mapped files are shared."""
 
     @functools.wraps(method)
     def locked(self: StoreReader, /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
-        with self.lock:
+        with self._lock:
             return method(self, *args, **kwargs)
 
     return locked
 
 
 class StoreReader:
-    """Answers from the store in folder `store`, by mapping its files: no process is asked for a
-    message. It sees what has been dispatched. Threads may share it: they take turns.
+    """Looks messages up in the store in folder `store` (RocketMQ: the queries of `MessageStore`).
+    It maps the store's files and asks no process for a message. It sees the messages that reput has
+    dispatched. Threads may share a reader: they take turns. It is a context manager.
 
-    Who reads a queue on and on, each time from the `next_begin_offset` of the last, has the old
-    commit-log file in which that is kept for a while when its time has come, as a `Consumer` has.
+    A caller that reads a queue from front to back, each time at the `next_begin_offset` of the last
+    result, holds a lease as a `Consumer` does: the store keeps the old commit-log file that is read
+    for a while after its retention time.
 
-    A question that makes no sense (unknown topic, queue or offset out of range, negative or future
-    time, malformed id, a limit below 1) raises IllegalQuery, a message that is not there
-    MessageNotFound, bad bytes Corrupt, a store that does not run StoreClosed.
+    All methods raise IllegalQuery for arguments that cannot be right (unknown topic, queue or
+    offset out of range, negative or future time, malformed id, a limit below 1), MessageNotFound
+    for a message that is not there, Corrupt for damaged bytes, and StoreClosed when the store does
+    not run.
     """
 
     def __init__(self, store: str | os.PathLike[str]) -> None:
-        self.lock = threading.RLock()
-        self._store = ServedStore(store)
+        self._lock = threading.RLock()
+        self._store = OpenStore(store)
         self._log = self._store.log
-        self._goes_on = ("", 0, 0)  # what a read that goes on asks for
+        self._times = QueueTimes(self._log)
+        self._goes_on = ("", 0, 0)  # topic, queue id and offset that continue the last read
 
     # -- a queue, from an offset on
 
@@ -93,11 +96,13 @@ class StoreReader:
         max_bytes: int = get_message.MOST_BYTES,
         filter: MessageFilter | None = None,  # noqa: A002 - RocketMQ's word for it
     ) -> GetMessageResult:
-        """Up to `max_messages` messages of a queue from queue offset `offset` on, up to `max_bytes`
-        bytes of records (but at least one message), and no more than the store's transfer limits
-        allow: RocketMQ's getMessage, with its statuses and next offsets.
+        """Reads a queue from queue offset `offset` on (RocketMQ: `DefaultMessageStore.getMessage`,
+        with its statuses and next offsets).
 
-        A queue that the topic does not have is NO_MATCHED_LOGIC_QUEUE.
+        The result has up to `max_messages` messages, with records of up to `max_bytes` bytes
+        together but at least one message, and never more than the store's transfer limits allow.
+        `filter` chooses among them; `silomq.MessageFilter` says by what. A queue id that the topic
+        does not have gives the status NO_MATCHED_LOGIC_QUEUE.
         """
         check_number("offset", offset)
         check_number("queue_id", queue_id)
@@ -146,7 +151,7 @@ class StoreReader:
 
     @_in_turn
     def at(self, topic: str, queue_id: int, queue_offset: int) -> MessageView:
-        """The message at a queue offset."""
+        """The message at queue offset `queue_offset`, checked as by `MessageView.check`."""
         check_number("queue_offset", queue_offset)
         queue = self._store.queue(topic, queue_id)
         return queue.patiently(lambda: self._at(queue, queue_offset))
@@ -172,7 +177,9 @@ class StoreReader:
 
     @_in_turn
     def look_at(self, physical_offset: int) -> MessageView:
-        """The message whose record begins at an address of the commit log."""
+        """The message whose record begins at commit-log offset `physical_offset`, in bytes
+        (RocketMQ: `lookMessageByOffset`).
+        """
         self._store.check_open()
         check_number("physical_offset", physical_offset)
         least, end = self._log.least, self._log.end
@@ -191,8 +198,8 @@ class StoreReader:
 
     @_in_turn
     def by_offset_message_id(self, message_id: str) -> MessageView:
-        """The message with an offset message id (32 or 56 hex digits: store host and commit-log
-        offset).
+        """The message with this offset message id: 32 hex digits, or 56 with an IPv6 host, of store
+        host and commit-log offset (RocketMQ: `MQAdmin.viewMessage`).
         """
         try:
             host, offset = decode_offset_message_id(message_id)
@@ -208,7 +215,9 @@ class StoreReader:
 
     @_in_turn
     def by_unique_key(self, topic: str, key: str) -> list[MessageView]:
-        """The messages with a UNIQ_KEY, oldest first: one, or more where it was sent again."""
+        """The messages of a topic with this UNIQ_KEY (`MessageView.message_id`), oldest first.
+        There are several if the producer sent the message again.
+        """
         self._store.topic(topic)
         query = self._key_query(topic, key, FOREVER, 0, FOREVER)
         return key_lookup.matching(self._store.index_files(), query, self._message, unique=True)
@@ -224,12 +233,12 @@ class StoreReader:
         *,
         rocketmq: bool = False,
     ) -> list[MessageView]:
-        """The newest `max` messages that have a key (one of KEYS, or the UNIQ_KEY) and were stored
-        in [begin_ms, end_ms] (epoch ms), oldest first.
+        """The newest `max` messages of a topic that have this key (one of KEYS, or the UNIQ_KEY)
+        and were stored from `begin_ms` to `end_ms` (epoch ms, both included), oldest first.
 
-        With `rocketmq` what RocketMQ's store answers: times in whole seconds, at most
-        `max_msgs_num_batch`, messages of other keys with the same hash, and nothing for an unknown
-        topic.
+        With `rocketmq` the answer is that of RocketMQ's `DefaultMessageStore.queryMessage`: times
+        count in whole seconds, at most `max_msgs_num_batch` messages are returned, messages of
+        other keys with the same hash are among them, and an unknown topic has no messages.
         """
         if not rocketmq:
             self._store.topic(topic)
@@ -241,7 +250,9 @@ class StoreReader:
             )
 
         def at(offset: int) -> MessageView | None:
-            """Most of a long chain lies outside a narrow window: its records stay unread."""
+            """Looks at the store time first: in a long chain most messages lie outside a narrow
+            window, and their records need not be read.
+            """
             stored = self._log.store_time(offset, MIN_RECORD_BYTES)
             return self._message(offset) if begin_ms <= stored <= end_ms else None
 
@@ -278,12 +289,15 @@ class StoreReader:
         *,
         rocketmq: bool = False,
     ) -> int:
-        """The queue offset of the first message stored at `timestamp_ms` (epoch ms) or later
-        ("lower"; the queue's end without one), or of the last one stored then or earlier ("upper";
-        MessageNotFound without one).
+        """The queue offset that belongs to a store time, `timestamp_ms` (epoch ms).
 
-        With `rocketmq` what RocketMQ 4's getOffsetInQueueByTime answers, which knows no boundary:
-        the nearest in the first file modified at that time or later; 0 for an unknown queue.
+        With the boundary "lower" (RocketMQ 5's `BoundaryType`) it is that of the first message
+        stored then or later, or the queue's end if there is none. With "upper" it is that of the
+        last message stored then or earlier; MessageNotFound if there is none.
+
+        With `rocketmq` the answer is that of RocketMQ 4's `getOffsetInQueueByTime`, which knows no
+        boundary: the nearest message in the first queue file modified at that time or later, and 0
+        for an unknown queue.
         """
         if boundary not in ("lower", "upper"):
             raise IllegalQuery(f"boundary {boundary!a}: 'lower' or 'upper'")
@@ -291,32 +305,10 @@ class StoreReader:
             return self._rocketmq_offset(topic, queue_id, timestamp_ms, boundary)
         queue = self._store.queue(topic, queue_id)
         self._store.check_time("timestamp_ms", timestamp_ms)
-        found = queue.patiently(lambda: self._search(queue, timestamp_ms, boundary))
+        found = queue.patiently(lambda: self._times.offset_at(queue, timestamp_ms, boundary))
         if found < 0:
             raise MessageNotFound(f"{queue} has no message stored at {timestamp_ms} or before")
         return found
-
-    def _search(self, queue: ServedQueue, timestamp: int, boundary: Boundary) -> int:
-        """-1: none. Raises FileNotFoundError when the queue's beginning went meanwhile."""
-        low, high = queue.least, queue.end
-
-        def time_of(offset: int) -> int:
-            return self._time(queue, offset)
-
-        if boundary == "lower":
-            return time_lookup.first_since(time_of, low, high, timestamp)
-        found = time_lookup.last_until(time_of, low, high, timestamp)
-        return found if found >= low else -1
-
-    def _time(self, queue: ServedQueue, offset: int) -> int:
-        """Store time of a message. Raises FileNotFoundError when it was removed."""
-        at, size, _ = queue.entry(offset)
-        stored = self._log.store_time(at, size)
-        if stored == time_lookup.BEFORE_LOG:
-            raise FileNotFoundError(errno.ENOENT, "removed", f"{self._log.path}, offset {at}")
-        if stored < 0:
-            raise Corrupt(self._log.path, at, f"no record of {size} bytes, as {queue} says")
-        return stored
 
     def _rocketmq_offset(self, topic: str, queue_id: int, timestamp: int, boundary: str) -> int:
         self._store.check_open()
@@ -326,51 +318,42 @@ class StoreReader:
         queue = self._store.queue_if_any(topic, queue_id)
         if queue is None:
             return 0
-
-        def time_at(file: time_lookup.QueueFile, position: int) -> int:
-            at, size, _ = queue.entry((file.base + position) // ENTRY_SIZE)
-            return self._log.store_time(at, size)
-
-        return queue.patiently(
-            lambda: time_lookup.rocketmq_offset(
-                queue.files(), queue.least * ENTRY_SIZE, timestamp, time_at
-            )
-        )
+        return queue.patiently(lambda: self._times.rocketmq_offset(queue, timestamp))
 
     @_in_turn
     def min_offset(self, topic: str, queue_id: int) -> int:
-        """Queue offset of the first message that is still there."""
+        """The queue offset of the first message that is still there."""
         return self._store.queue(topic, queue_id).least
 
     @_in_turn
     def max_offset(self, topic: str, queue_id: int) -> int:
-        """Queue offset behind the last dispatched message."""
+        """The queue offset behind the last dispatched message."""
         return self._store.queue(topic, queue_id).end
 
     @_in_turn
     def earliest_time(self, topic: str, queue_id: int) -> int | None:
-        """Store time (epoch ms) of a queue's first message; None without one."""
+        """The store time (epoch ms) of a queue's first message; None for an empty queue."""
         queue = self._store.queue(topic, queue_id)
 
         def earliest() -> int | None:
             least = queue.least
-            return self._time(queue, least) if least < queue.end else None
+            return self._times.time_of(queue, least) if least < queue.end else None
 
         return queue.patiently(earliest)
 
     def min_physical_offset(self) -> int:
-        """Address of the commit log's first byte."""
+        """The offset (bytes) at which the commit log begins now."""
         self._store.check_open()
         return self._log.least
 
     def max_physical_offset(self) -> int:
-        """Address behind the commit log's last byte."""
+        """The offset (bytes) at which the commit log ends now."""
         self._store.check_open()
         return self._log.end
 
     @_in_turn
     def earliest_store_time(self) -> int | None:
-        """Store time (epoch ms) of the commit log's first message; None without one."""
+        """The store time (epoch ms) of the commit log's first message; None for an empty log."""
         self._store.check_open()
         while True:
             least = self._log.least
