@@ -1,5 +1,5 @@
-"""Sending a message back that a consumer could not process: to its group's retry topic, later and
-later, and in the end to the group's dead letters.
+"""Sends a message back that a consumer could not process: to its group's retry topic with a delay
+that grows from try to try, and after the last try to the group's dead letters.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ..producing.message_properties import MAX_DELAY_LEVEL, Delayed
 from ..producing.producer import Producer
 from ..producing.send_result import SendResult
 
-#: The first retry comes after this level's 10 s, each later one a level later.
+#: The first retry has this delay level (10 s), each later one the next level.
 FIRST_RETRY_LEVEL = 3
 MAX_RECONSUME_TIMES = 16
 
@@ -36,14 +36,16 @@ def send_back(
     max_reconsume_times: int = MAX_RECONSUME_TIMES,
     timeout: float | None = None,
 ) -> SendResult:
-    """Stores `message` again for `group`, as RocketMQ's broker does on CONSUMER_SEND_MSG_BACK.
+    """Stores `message` again for `group`, as RocketMQ's broker does on CONSUMER_SEND_MSG_BACK
+    (`AbstractSendMessageProcessor.consumerSendMsgBack`).
 
-    It comes back in `%RETRY%group` after `delay_level`, by default 3 + how often it was tried, with
-    its reconsumeTimes one higher. After `max_reconsume_times` tries, or with a negative
-    `delay_level`, it goes to `%DLQ%group` at once. Body, flag, birth, UNIQ_KEY and properties stay;
-    RETRY_TOPIC and ORIGIN_MESSAGE_ID say, however often it is sent back, where it was first.
+    The new message comes in `%RETRY%group` after `delay_level` (0: level 3 plus the number of tries
+    so far), with `reconsume_times` one higher. After `max_reconsume_times` tries, or with a
+    negative `delay_level`, it goes to `%DLQ%group` at once. It keeps body, flag, sysFlag,
+    bornTimestamp, bornHost, UNIQ_KEY and the other properties. RETRY_TOPIC and ORIGIN_MESSAGE_ID
+    name the topic and the offset message id of the first message, however often it is sent back.
 
-    Raises as `Producer.send`; IllegalMessage for a name that is no group's.
+    Raises as `Producer.send`; IllegalMessage for a group name that is not allowed.
     """
     validate_group(group)
     dead = delay_level < 0 or message.reconsume_times >= max_reconsume_times
