@@ -18,6 +18,7 @@ from ...store.record.properties import (
     encode_properties,
 )
 from ..consuming.message_view import MessageView
+from ..producing._sender import send_encoded, session_of
 from ..producing.message_properties import MAX_DELAY_LEVEL, Delayed
 from ..producing.producer import Producer
 from ..producing.send_result import SendResult
@@ -56,14 +57,15 @@ def send_back(
     properties[WAIT] = "false"
     for name in (DELAY, REAL_TOPIC, REAL_QID):
         properties.pop(name, None)
-    topic = producer.open_retry(group, dead=dead)
+    session = session_of(producer)
+    topic = session.open_retry(group, dead=dead)
     where: str | Delayed = topic
     queue_id = 0
     if not dead:
         level = min(delay_level or FIRST_RETRY_LEVEL + message.reconsume_times, MAX_DELAY_LEVEL)
         properties |= {REAL_TOPIC: topic, DELAY: str(level), REAL_QID: "0"}
         where, queue_id = Delayed(SCHEDULE_TOPIC, topic), level - 1
-    config = producer.config
+    config = session.config
     record = encode_record(
         topic=(topic if dead else SCHEDULE_TOPIC).encode(),
         body=message.body,
@@ -78,6 +80,6 @@ def send_back(
         record_crc=config.append_crc,
         max_message_size=config.max_message_size,
     )
-    return producer.send_encoded(
-        where, queue_id, record, unique_key=message.message_id, timeout=timeout
+    return send_encoded(
+        producer, where, queue_id, record, unique_key=message.message_id, timeout=timeout
     )

@@ -14,12 +14,17 @@ cdef extern from "shm/words.h" nogil:
     void silo_put64(uint8_t *p, uint64_t v)
 
 cdef extern from "store/record/record.h" nogil:
+    int RECORD_TOTAL_SIZE, RECORD_MAGIC, RECORD_BODY_CRC, RECORD_QUEUE_ID, RECORD_FLAG
+    int RECORD_QUEUE_OFFSET, RECORD_SYS_FLAG, RECORD_BORN_TIMESTAMP, RECORD_BORN_HOST
+    int RECORD_STORE_TIMESTAMP, RECORD_STORE_HOST, RECORD_RECONSUME_TIMES, RECORD_BODY_LENGTH
     int RECORD_FIXED, FLAG_BORN_V6, FLAG_STORE_V6, CRC_PROPERTY_SIZE
     uint32_t RECORD_MAGIC_V1, RECORD_MAGIC_V2
 
 cdef enum:
     MAX_PROPERTIES = 32767
     UNIQUE_KEY_PAIR = 42    # "UNIQ_KEY" 0x01, 32 digits, 0x02
+    IPV4_HOST = 8           # bytes of address and port
+    KEY_DIGITS = 32
     PREFIX = 20             # digits of a unique key that never change within a producer
 
 
@@ -41,4 +46,5 @@ cdef class Encoder:
     cdef void refresh_time(self) noexcept
     cdef void fill_key(self) noexcept
     cdef int measure(self, Route route, Parts *m) except -1
+    cdef uint8_t *encode_properties(self, uint8_t *p, const Parts *m) noexcept
     cdef uint8_t *encode(self, uint8_t *r, Route route, uint32_t queue_id, const Parts *m) noexcept

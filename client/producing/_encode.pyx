@@ -7,18 +7,30 @@ is `store/record/format.py`'s. The unique key is RocketMQ's (MessageClientIDSett
 process, a random number, milliseconds, a counter.
 """
 
-from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t
+from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
 import os
+import re
 
 from ...store.errors import IllegalMessage
 from ...store.status import PutMessageStatus
 
+cdef object KEY_PREFIX = re.compile("[0-9A-F]{20}")
 # Two hexadecimal digits for each byte value.
 cdef bytes HEX = "".join(f"{i:02X}" for i in range(256)).encode()
 cdef const char *HEX_DIGITS = HEX
+# The pair whose value append fills in.
 cdef const char *CRC_PROPERTY = "__CRC32#\x010000000000\x02"
+
+
+cdef inline uint8_t *put_pair(uint8_t *p, const char *name, size_t name_length,
+                              const uint8_t *value, size_t length) noexcept:
+    """Writes one property at `p`; `name` ends with the separator. Returns the pair's end."""
+    memcpy(p, name, name_length)
+    memcpy(p + name_length, value, length)
+    p[name_length + length] = 2
+    return p + name_length + length + 1
 
 
 cdef class Encoder:
@@ -44,16 +56,18 @@ cdef class Encoder:
         self.max_body = config.max_message_size
         self.append_crc = config.append_crc
 
-    def number_keys(self, bytes prefix, uint64_t first):
-        """From now on unique keys are `prefix` (20 hexadecimal digits) and 12 digits that count
-        from `first`, at least 1."""
-        assert len(prefix) == PREFIX and 0 < first < <uint64_t>1 << 48
+    def number_keys(self, str prefix not None, uint64_t first):
+        """From now on unique keys are `prefix` (20 hexadecimal digits, capitals) and 12 digits that
+        count from `first` (1 to 2^48 - 1). Raises ValueError."""
+        if not KEY_PREFIX.fullmatch(prefix) or not 0 < first < <uint64_t>1 << 48:
+            raise ValueError(
+                f"keys {prefix!r} from {first}: a prefix of 20 hexadecimal digits, numbers from 1")
         self.keys_numbered = True
-        self.key_prefix = prefix
+        self.key_prefix = prefix.encode()
         self.key_time = <uint32_t>((first - 1) >> 16)
         self.key_counter = <uint16_t>((first - 1) & 0xFFFF)
         self.key_wrap = 0
-        memcpy(self.key_text, <const char *>prefix, PREFIX)
+        memcpy(self.key_text, <const char *>self.key_prefix, PREFIX)
         self.fill_time()
 
     cdef void fill_time(self) noexcept:
@@ -106,32 +120,36 @@ cdef class Encoder:
                 f"the properties take {length} bytes, RocketMQ's records hold {MAX_PROPERTIES}",
             )
         m.properties_length = <uint32_t>length
-        m.total = <uint32_t>(RECORD_FIXED - 16 + self.born_host_length + self.store_host_length
+        m.total = <uint32_t>(RECORD_FIXED - 2 * IPV4_HOST + self.born_host_length + self.store_host_length
                              + route.wide + m.body_length + route.name_length + length)
         return 0
 
     cdef uint8_t *encode(self, uint8_t *r, Route route, uint32_t queue_id, const Parts *m) noexcept:
         """Writes one record at `r`; what append fills in (offsets, store time) is zero. Returns its
         end."""
-        cdef uint8_t *p = r
-        silo_put32(p, m.total)
-        silo_put32(p + 4, RECORD_MAGIC_V2 if route.wide else RECORD_MAGIC_V1)
-        silo_put32(p + 8, silo_crc32(0, m.body, m.body_length) & 0x7FFFFFFF)
-        silo_put32(p + 12, queue_id)
-        silo_put32(p + 16, m.flag)
-        memset(p + 20, 0, 16)
-        silo_put32(p + 36, self.sys_flag)
-        silo_put64(p + 40, m.born if m.born >= 0 else self.now_ms)
-        p += 48
+        cdef uint8_t *p
+        silo_put32(r + RECORD_TOTAL_SIZE, m.total)
+        silo_put32(r + RECORD_MAGIC, RECORD_MAGIC_V2 if route.wide else RECORD_MAGIC_V1)
+        silo_put32(r + RECORD_BODY_CRC, silo_crc32(0, m.body, m.body_length) & 0x7FFFFFFF)
+        silo_put32(r + RECORD_QUEUE_ID, queue_id)
+        silo_put32(r + RECORD_FLAG, m.flag)
+        memset(r + RECORD_QUEUE_OFFSET, 0, RECORD_SYS_FLAG - RECORD_QUEUE_OFFSET)
+        silo_put32(r + RECORD_SYS_FLAG, self.sys_flag)
+        silo_put64(r + RECORD_BORN_TIMESTAMP, m.born if m.born >= 0 else self.now_ms)
+        # From here on fields lie further back if a host before them is an IPv6 one.
+        p = r + RECORD_BORN_HOST
         memcpy(p, self.born_host, self.born_host_length)
         p += self.born_host_length
-        memset(p, 0, 8)
-        memcpy(p + 8, self.store_host, self.store_host_length)
-        p += 8 + self.store_host_length
-        memset(p, 0, 12)
-        silo_put32(p + 12, <uint32_t>m.body_length)
-        memcpy(p + 16, m.body, m.body_length)
-        p += 16 + m.body_length
+        memset(p, 0, RECORD_STORE_HOST - RECORD_STORE_TIMESTAMP)
+        p += RECORD_STORE_HOST - RECORD_STORE_TIMESTAMP
+        memcpy(p, self.store_host, self.store_host_length)
+        p += self.store_host_length
+        memset(p, 0, RECORD_BODY_LENGTH - RECORD_RECONSUME_TIMES)
+        p += RECORD_BODY_LENGTH - RECORD_RECONSUME_TIMES
+        silo_put32(p, <uint32_t>m.body_length)
+        p += 4
+        memcpy(p, m.body, m.body_length)
+        p += m.body_length
         if route.wide:
             silo_put16(p, route.name_length)
             p += 2
@@ -142,23 +160,17 @@ cdef class Encoder:
         p += route.name_length
         silo_put16(p, m.properties_length)
         p += 2
+        return self.encode_properties(p, m)
+
+    cdef uint8_t *encode_properties(self, uint8_t *p, const Parts *m) noexcept:
+        """Writes the property pairs at `p`: UNIQ_KEY, TAGS, KEYS, the user's, and room for the
+        record's CRC. Returns their end."""
         self.fill_key()
-        memcpy(p, <const char *>"UNIQ_KEY\x01", 9)
-        memcpy(p + 9, self.key_text, 32)
-        p[41] = 2
-        p += UNIQUE_KEY_PAIR
+        p = put_pair(p, "UNIQ_KEY\x01", 9, self.key_text, KEY_DIGITS)
         if m.tags_length:
-            memcpy(p, <const char *>"TAGS\x01", 5)
-            memcpy(p + 5, m.tags, m.tags_length)
-            p += 5 + m.tags_length
-            p[0] = 2
-            p += 1
+            p = put_pair(p, "TAGS\x01", 5, m.tags, m.tags_length)
         if m.keys_length:
-            memcpy(p, <const char *>"KEYS\x01", 5)
-            memcpy(p + 5, m.keys, m.keys_length)
-            p += 5 + m.keys_length
-            p[0] = 2
-            p += 1
+            p = put_pair(p, "KEYS\x01", 5, m.keys, m.keys_length)
         memcpy(p, m.extra, m.extra_length)
         p += m.extra_length
         if self.append_crc:

@@ -1,44 +1,54 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""The future of a message that was sent: resolved by its producer, in the order of sending."""
+"""`SendFuture`: what becomes of one message or batch.
+
+The ring resolves futures. A future that waits asks the session after each wait without progress
+whether the store is still there; it never decides that itself.
+"""
 
 import collections
 import sys
 
+from libc.stdint cimport int64_t
+
+from silomq.client.producing._ring cimport (
+    P_APPENDED, P_DONE, P_FAILED, W_DONE, W_LATE, Pending, Ring, silo_monotonic_ns,
+)
+
 from ...store.errors import IllegalMessage
 from ...store.status import PutMessageStatus
-from ..errors import StoreClosed
+from ..errors import SendTimeout, StoreClosed
 from .send_result import SendResult
 
 
-cdef class SendFuture:
-    """What will become of one `send_async` (or batch). Resolved in the order of sending; usable
-    with `await`.
+cdef class SendFuture(Pending):
+    """The answer to one `send_async` or `send_batch_async`, which may not be there yet.
 
-    `result` helps along by looking at the ring itself, so no thread is needed for it. Callbacks and
-    `await` are served by the producer's thread.
+    `topic`, `queue_id` and `count` (of messages) say what was sent. The futures of a producer are
+    resolved in the order of sending. A future may be awaited with `await`. Any thread may use it.
+    `result` takes answers out of the ring itself and needs no other thread; callbacks and `await`
+    are served by the producer's own thread.
     """
 
     def done(self):
-        """Whether there is a result or an error. Looks at the ring first."""
-        if self.state < F_DONE:
-            self.producer.look()
-        return self.state >= F_DONE
+        """Whether there is a result or an error. Takes the answers that are there first."""
+        if self.state < P_DONE:
+            self.ring.reap()
+            if self.ring.told is not None:
+                self.session.settle()
+        return self.state >= P_DONE
 
     def result(self, timeout=None):
-        """The SendResult; waits for it up to `timeout` seconds (by default the producer's).
+        """The SendResult. Waits for it up to `timeout` seconds, by default the producer's.
 
-        Raises SendTimeout (the message may still be stored later), StoreClosed, or IllegalMessage
-        when the store refused the message.
+        Raises SendTimeout when there is no answer in time (the message may still be stored later),
+        StoreClosed when the store or the producer was closed first, and IllegalMessage when the
+        store refused the message.
         """
-        if self.state < F_DONE:
-            self.producer.wait_for(
-                self, self.producer.send_timeout_s if timeout is None else timeout)
-        if self.state == F_FAILED:
-            raise self.error
-        return self.make_result()
+        return self.wait(self.session.timeout_s if timeout is None else timeout)
 
     def exception(self, timeout=None):
-        """The error that `result` would raise, or None."""
+        """The IllegalMessage or StoreClosed that `result` would raise, or None. Waits as `result`
+        does; raises SendTimeout."""
         try:
             self.result(timeout)
         except (IllegalMessage, StoreClosed) as error:
@@ -46,15 +56,19 @@ cdef class SendFuture:
         return None
 
     def add_done_callback(self, callback):
-        """Calls `callback(future)` once: at once if it is done, else from the producer's thread."""
-        if self.state >= F_DONE:
+        """Calls `callback(future)` once: at once if the future is done, else when it is resolved,
+        from the thread that sees the answer first.
+
+        What the callback raises goes to `sys.unraisablehook`.
+        """
+        if self.state >= P_DONE:
             callback(self)
             return
         if self.callbacks is None:
             self.callbacks = []
-            self.producer.expect_callback()
+            self.ring.watch(self)
         self.callbacks.append(callback)
-        self.producer.serve_callbacks()
+        self.session.serve_callbacks()
 
     def __await__(self):
         import asyncio
@@ -68,6 +82,36 @@ cdef class SendFuture:
         yield from done.__await__()
         return self.result(0)
 
+    cdef object wait(self, double timeout_s):
+        """As `result`, without Python's call."""
+        cdef Ring ring = self.ring
+        cdef int64_t deadline
+        cdef int end
+        if self.state < P_DONE:
+            deadline = silo_monotonic_ns() + <int64_t>(timeout_s * 1e9)
+            while True:
+                end = ring.wait_for(self, deadline)
+                if ring.told is not None:
+                    self.session.settle()
+                if end == W_DONE:
+                    break
+                if end == W_LATE:
+                    known = ("appended, not yet durable" if self.state == P_APPENDED
+                             else "not yet appended")
+                    raise SendTimeout(f"no answer for {timeout_s:g} s; the message may still be "
+                                      f"stored: state {known}")
+                self.session.look_after()
+        if self.state == P_FAILED:
+            raise self.failure()
+        return self.make_result()
+
+    cdef object failure(self):
+        """The error of a failed future. A refusal's reason is what the store says of itself when
+        its answer is seen."""
+        if self.error is None:
+            self.error = self.session.refuse(self.outcome.status)
+        return self.error
+
     cdef object make_result(self):
         return SendResult(
             PutMessageStatus(self.outcome.status), self.topic, self.queue_id,
@@ -77,9 +121,36 @@ cdef class SendFuture:
         )
 
 
-cdef run_callbacks(SendFuture future, list callbacks):
-    """A callback's error is its own: it is reported as Python reports errors that nobody can
-    catch."""
+def settle(Ring ring):
+    """Gives refused futures their errors, then runs callbacks, for all that the ring has resolved
+    since the last call."""
+    cdef SendFuture future
+    cdef list told
+    if ring.told is None:
+        return
+    told = ring.take_told()
+    for future in told:
+        if future.state == P_FAILED:
+            future.failure()
+    for future in told:
+        _run_callbacks(future)
+
+
+def fail(pendings, error):
+    """Resolves futures that their session gives up. `settle` runs their callbacks."""
+    cdef SendFuture future
+    for future in pendings:
+        if future is not None and future.state < P_DONE:
+            future.error = error
+            future.ring.resolve(future, P_FAILED)
+
+
+cdef _run_callbacks(SendFuture future):
+    """A callback's error is reported as Python reports errors that nobody can catch."""
+    cdef list callbacks = future.callbacks
+    future.callbacks = None
+    if callbacks is None:
+        return
     for callback in callbacks:
         try:
             callback(future)

@@ -1,10 +1,6 @@
-# What the producer's kernel takes from the shared headers, and its state.
+# A session's ring as its producer sees it, and the frames in it whose answers are awaited.
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
-
-from silomq.client.producing._encode cimport Encoder
-from silomq.client.producing._future cimport SendFuture
-from silomq.client.producing._message cimport Route
 
 cdef extern from "store/record/checksum.h" nogil:
     uint32_t silo_crc32c(uint32_t seed, const uint8_t *p, size_t n)
@@ -37,39 +33,66 @@ cdef extern from "unistd.h":
 cdef extern from *:
     uint64_t __atomic_fetch_add(uint64_t *p, uint64_t v, int order) nogil
     int __ATOMIC_SEQ_CST
-    void __builtin_prefetch(const void *p, int rw, int locality) nogil
 
+# PutMessageStatus, as far as the ring looks at it.
 cdef enum:
     PUT_OK = 0
     FLUSH_DISK_TIMEOUT = 1
 
+# The states of a Pending.
+cdef enum:
+    P_PUBLISHED = 0
+    P_APPENDED = 1      # answered by append, waits for the sync
+    P_DONE = 2
+    P_FAILED = 3        # refused by the store, or given up by its session
 
-cdef class RingProducer:
+# How a wait for a Pending ended.
+cdef enum:
+    W_DONE = 0
+    W_LATE = 1          # the deadline has passed
+    W_NO_PROGRESS = 2   # the awaited word has not changed for a while: is the store still there?
+
+
+cdef inline uint64_t frame_length(uint64_t record_bytes) noexcept:
+    """Bytes of ring that a frame with so many bytes of records takes."""
+    return (FRAME_HEADER + record_bytes + 63) & ~<uint64_t>63
+
+
+cdef class Pending:
+    cdef Pending next
+    cdef uint64_t at, end           # the frame's place, and the ring's counter behind it
+    cdef silo_result outcome
+    cdef uint32_t record_bytes
+    cdef bint needs_sync            # done when `flushed` has passed it, not when it is appended
+    cdef bint watched               # goes to `told` when it is resolved
+    cdef int state
+    cdef uint64_t durable_end
+    cdef int64_t deadline           # of the sync
+
+
+cdef class Ring:
     cdef object ring_view, control_view
     cdef uint8_t *ring
     cdef const uint8_t *control
-    cdef uint64_t capacity, largest
-    cdef uint64_t head, at, tail
+    cdef readonly uint64_t capacity, largest, head, tail, generation
+    cdef uint64_t at
     cdef int bell
-    cdef uint64_t generation        # counts the sessions: routes are a session's
-    cdef Encoder encoder
-    cdef int level
-    cdef readonly dict routes
-    cdef SendFuture first, last, first_durable, last_durable
-    cdef public int waiting         # futures that have callbacks, for the thread that serves them
-    cdef public bint stalled        # a wait found append stuck: look again before each put
+    cdef readonly int level
+    cdef readonly uint32_t holds
+    cdef readonly int watched
+    cdef list told
+    cdef Pending first, last, first_unsynced, last_unsynced
     cdef int64_t spin_ns, sync_timeout_ns
-    cdef readonly double send_timeout_s
-    cdef readonly object closed     # None, or the exception that every further call raises
 
-    cdef uint8_t *reserve(self, uint64_t length, double timeout_s) except NULL
-    cdef int make_room(self, uint64_t need, int64_t deadline) except -1
-    cdef void publish(self, uint8_t *frame, uint64_t length) noexcept
+    cdef uint8_t *reserve(self, uint64_t length) noexcept
+    cdef void expect(self, Pending pending, uint64_t length, uint32_t record_bytes) noexcept
     cdef void seal(self, uint8_t *frame, uint64_t length, uint32_t record_bytes, uint32_t count,
                    uint32_t slot, bint wait) noexcept
-    cdef SendFuture promise(self, Route route, uint32_t queue_id, uint64_t length,
-                            uint32_t record_bytes, uint32_t count, bint wait_store)
+    cdef void publish(self, uint8_t *frame, uint64_t length) noexcept
     cdef int reap(self) except -1
-    cdef list finish(self, SendFuture future, int state, list ready)
-    cdef int wait_change(self, const uint8_t *word, uint64_t seen, double timeout_s,
-                         bint briefly=*) except -1
+    cdef int reap_synced(self) except -1
+    cdef int resolve(self, Pending pending, int state) except -1
+    cdef int watch(self, Pending pending) except -1
+    cdef int wait_for(self, Pending pending, int64_t deadline) except -1
+    cdef bint wait_change(self, const uint8_t *word, uint64_t seen, int64_t timeout_ns,
+                          int64_t spin_ns)

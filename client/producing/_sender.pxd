@@ -1,14 +1,24 @@
-# The sending calls.
+# What a sender keeps at hand of its session.
 
-from libc.stdint cimport uint32_t, uint64_t
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
+from silomq.client.producing._encode cimport Encoder
 from silomq.client.producing._future cimport SendFuture
 from silomq.client.producing._message cimport Route
-from silomq.client.producing._ring cimport RingProducer
+from silomq.client.producing._ring cimport Ring
 
 
-cdef class Sender(RingProducer):
+cdef class Sender:
+    cdef object session         # a SendSession
+    cdef Ring ring              # the session's, as are encoder and routes
+    cdef Encoder encoder
+    cdef dict routes            # topic (or Delayed) -> Route
+    cdef double timeout_s
+
     cdef Route route(self, object topic)
+    cdef uint8_t *reserve(self, uint64_t length, double timeout_s) except NULL
+    cdef SendFuture promise(self, Route route, uint32_t queue_id, uint64_t length,
+                            uint32_t record_bytes, uint32_t count, bint wait_store)
     cdef SendFuture put(self, object topic, object body, object tags, object keys,
                         object properties, uint32_t flag, object queue, object shard_key,
                         object born, bint wait_store, bint want, double timeout_s,

@@ -1,17 +1,17 @@
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import TypeAlias
 
 from ._future import SendFuture
 from ._message import Message
-from ._ring import RingProducer
 from .message_properties import Delayed
 from .send_result import SendResult
+from .send_session import SendSession
 
 Body: TypeAlias = bytes | bytearray | memoryview | str
 Keys: TypeAlias = str | Iterable[str] | None
 
-class Sender(RingProducer):
-    def number_keys(self, prefix: str, first: int) -> None: ...
+class Sender:
+    def __init__(self, session: SendSession) -> None: ...
     def send(
         self,
         topic: str,
@@ -66,19 +66,10 @@ class Sender(RingProducer):
         deliver_at: int | None = None,
         delay_ms: int | None = None,
     ) -> None: ...
-    def send_encoded(
-        self,
-        topic: str | Delayed,
-        queue_id: int,
-        record: bytes,
-        *,
-        unique_key: str | None = None,
-        timeout: float | None = None,
-    ) -> SendResult: ...
     def send_batch(
         self,
         topic: str,
-        messages: Sequence[bytes | Message],
+        messages: Iterable[bytes | Message],
         *,
         queue: int | None = None,
         shard_key: str | None = None,
@@ -87,7 +78,7 @@ class Sender(RingProducer):
     def send_batch_async(
         self,
         topic: str,
-        messages: Sequence[bytes | Message],
+        messages: Iterable[bytes | Message],
         *,
         queue: int | None = None,
         shard_key: str | None = None,
@@ -97,9 +88,20 @@ class Sender(RingProducer):
     def send_batch_oneway(
         self,
         topic: str,
-        messages: Sequence[bytes | Message],
+        messages: Iterable[bytes | Message],
         *,
         queue: int | None = None,
         shard_key: str | None = None,
         timeout: float | None = None,
     ) -> None: ...
+
+def session_of(sender: Sender) -> SendSession: ...
+def send_encoded(
+    sender: Sender,
+    topic: str | Delayed,
+    queue_id: int,
+    record: bytes,
+    *,
+    unique_key: str | None = None,
+    timeout: float | None = None,
+) -> SendResult: ...

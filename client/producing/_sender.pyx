@@ -1,25 +1,31 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""The sending calls: one Python call encodes a message, in its final form, straight into the
-session's ring."""
+"""`Sender`: the sending calls. One Python call encodes a message, in its final form, straight into
+the session's ring.
+
+A put is one step: from the reservation of a frame to its publication no other thread runs. What must
+be decided (is the store still there, may a frame be written now) is asked of the session, see
+`send_session.py`.
+"""
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
-from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 import re
 
 from silomq.client.producing._encode cimport Encoder
-from silomq.client.producing._message cimport Parts, take, text
+from silomq.client.producing._future cimport DURABLE, MEMORY, SendFuture
+from silomq.client.producing._message cimport Parts, Route, take, text
+from silomq.client.producing._ring cimport (
+    FRAME_HEADER, Ring, frame_length, silo_monotonic_ns,
+)
 
 from ...store.errors import IllegalMessage
 from ...store.status import PutMessageStatus
+from ..errors import SendTimeout
 from .message_properties import encode_extra, join_keys, plan_delay
 
 cdef object KEY_FORM = re.compile("[0-9A-F]{32}")
-cdef object KEY_PREFIX = re.compile("[0-9A-F]{20}")
-
-cdef extern from "shm/layout.h" nogil:
-    int FRAME_HEADER
 
 cdef extern from *:
     void __builtin_prefetch(const void *p, int rw, int locality) nogil
@@ -32,26 +38,79 @@ cdef inline object asked(int delay_level, object deliver_at, object delay_ms):
     return delay_level, deliver_at, delay_ms
 
 
-cdef class Sender(RingProducer):
-    """Sends through a ring. Subclasses give `open_topic(topic)`, which returns the topic's
-    Route."""
+cdef class Sender:
+    """Sends messages through the ring of `session`, a SendSession."""
 
-    def number_keys(self, str prefix, uint64_t first):
-        """The next messages' UNIQ_KEYs: `prefix` (20 hexadecimal digits, capitals) and 12 digits
-        that count from `first` (1 to 2^48 - 1). For who must find again what it sent in another
-        life. Raises ValueError."""
-        if not KEY_PREFIX.fullmatch(prefix) or not 0 < first < <uint64_t>1 << 48:
-            raise ValueError(
-                f"keys {prefix!r} from {first}: a prefix of 20 hexadecimal digits, numbers from 1")
-        self.encoder.number_keys(prefix.encode(), first)
+    def __init__(self, session):
+        self.session = session
+        self.ring = session.ring
+        self.encoder = session.encoder
+        self.routes = session.routes
+        self.timeout_s = session.timeout_s
 
     cdef Route route(self, object topic):
+        """The topic's route. Asks the store for it when the session has none."""
         cdef object found = self.routes.get(topic)
-        if found is None:
-            if self.closed is not None:
-                raise self.closed
-            found = self.open_topic(topic)
-        return <Route>found
+        return <Route>(self.session.open_topic(topic) if found is None else found)
+
+    cdef uint8_t *reserve(self, uint64_t length, double timeout_s) except NULL:
+        """Room for a frame of `length` bytes. Waits while the ring is full.
+
+        Other threads may run before it returns, but not between its last look at the ring and its
+        return. The session may be another one than before the call: see `Ring.generation`.
+        """
+        cdef Ring ring = self.ring
+        cdef int64_t deadline = 0
+        cdef uint64_t tail
+        cdef uint8_t *frame
+        while True:
+            if length > ring.largest:
+                raise IllegalMessage(
+                    PutMessageStatus.MESSAGE_ILLEGAL,
+                    f"the message (or batch) needs {length} bytes of ring, this producer's ring "
+                    f"of {ring.capacity} bytes takes {ring.largest} at once: open it with a larger "
+                    "ring_size, or send less in one call",
+                )
+            if ring.holds:
+                self.session.before_put()
+                continue
+            frame = ring.reserve(length)
+            if frame != NULL:
+                return frame
+            tail = ring.tail
+            ring.reap()
+            if ring.told is not None:
+                self.session.settle()
+            if ring.tail != tail:
+                continue
+            if deadline == 0:
+                deadline = silo_monotonic_ns() + <int64_t>(timeout_s * 1e9)
+            if silo_monotonic_ns() >= deadline:
+                raise SendTimeout(
+                    f"the ring is full: {ring.head - ring.tail} bytes wait for the store, which "
+                    "takes messages more slowly than this producer sends them")
+            if not ring.wait_room():
+                self.session.look_after()
+
+    cdef SendFuture promise(self, Route route, uint32_t queue_id, uint64_t length,
+                            uint32_t record_bytes, uint32_t count, bint wait_store):
+        """A future for the frame of `length` bytes that was reserved."""
+        cdef SendFuture future = SendFuture.__new__(SendFuture)
+        cdef Encoder encoder = self.encoder
+        future.session = self.session
+        future.ring = self.ring
+        future.topic = route.topic
+        future.queue_id = queue_id
+        future.count = count
+        future.level = self.ring.level if wait_store else self.ring.level & MEMORY
+        future.needs_sync = future.level == DURABLE
+        future.store_host = encoder.store_host_bytes
+        future.key_prefix = encoder.key_prefix
+        future.key_time = encoder.key_time
+        future.key_counter = encoder.key_counter
+        future.key_wrap = encoder.key_wrap
+        self.ring.expect(future, length, record_bytes)
+        return future
 
     cdef SendFuture put(self, object topic, object body, object tags, object keys,
                         object properties, uint32_t flag, object queue, object shard_key,
@@ -68,7 +127,7 @@ cdef class Sender(RingProducer):
         cdef bytes extra
         cdef SendFuture future = None
         # The store may be restarted while `reserve` waits; then the route is another one.
-        cdef uint64_t generation = self.generation
+        cdef uint64_t generation = self.ring.generation
         route = self.route(topic)
         if type(body) is not bytes:
             body = body.encode() if isinstance(body, str) else bytes(body)
@@ -92,17 +151,17 @@ cdef class Sender(RingProducer):
         m.born = -1 if born is None else born
         encoder.measure(route, &m)
         queue_id = route.choose(queue, shard_key)
-        length = (FRAME_HEADER + m.total + 63) & ~<uint64_t>63
+        length = frame_length(m.total)
         frame = self.reserve(length, timeout_s)
-        if self.generation != generation:
+        if self.ring.generation != generation:
             return self.put(topic, body, tags, keys, properties, flag, queue, shard_key, born,
                             wait_store, want, timeout_s, pairs)
         encoder.refresh_time()
         if want:
             future = self.promise(route, queue_id, length, m.total, 1, wait_store)
         encoder.encode(frame + FRAME_HEADER, route, queue_id, &m)
-        self.seal(frame, length, m.total, 1, route.slot_of[queue_id], wait_store)
-        self.publish(frame, length)
+        self.ring.seal(frame, length, m.total, 1, route.slot_of[queue_id], wait_store)
+        self.ring.publish(frame, length)
         return future
 
     cdef SendFuture put_delayed(self, object topic, object body, object tags, object keys,
@@ -121,30 +180,6 @@ cdef class Sender(RingProducer):
                             wait_store, want, timeout_s)
         return self.put(plan.where, body, tags, keys, properties, flag, plan.queue, None, born,
                         wait_store, want, timeout_s, plan.pairs)
-
-    def send_encoded(self, topic, uint32_t queue_id, bytes record, *, unique_key=None,
-                     timeout=None):
-        """Sends a record in its final form, and waits for the store's answer. `topic` is the
-        record's, or the Delayed that stands for it; `unique_key` is what the result calls it."""
-        cdef double seconds = self.send_timeout_s if timeout is None else timeout
-        cdef uint64_t generation = self.generation, length
-        cdef Route route = self.route(topic)
-        cdef uint8_t *frame
-        cdef SendFuture future
-        length = (FRAME_HEADER + <uint64_t>len(record) + 63) & ~<uint64_t>63
-        frame = self.reserve(length, seconds)
-        if self.generation != generation:
-            return self.send_encoded(topic, queue_id, record, unique_key=unique_key,
-                                     timeout=timeout)
-        future = self.promise(route, queue_id, length, <uint32_t>len(record), 1, False)
-        if unique_key is not None and KEY_FORM.fullmatch(unique_key):
-            future.key_prefix = unique_key[:20].encode()
-            future.key_time = int(unique_key[20:28], 16)
-            future.key_counter = future.key_wrap = (int(unique_key[28:], 16) - 1) & 0xFFFF
-        memcpy(frame + FRAME_HEADER, <const char *>record, len(record))
-        self.seal(frame, length, <uint32_t>len(record), 1, route.slot_of[queue_id], False)
-        self.publish(frame, length)
-        return future.result(seconds)
 
     cdef uint64_t measure_batch(self, Route route, list items, uint32_t *lengths) except? 0:
         """Checks a batch's limits; the length of its records together, and of each in `lengths`."""
@@ -175,7 +210,7 @@ cdef class Sender(RingProducer):
         """Encodes and publishes a sequence of messages (bytes or Message) for one queue as one
         frame.
         """
-        cdef uint64_t generation = self.generation
+        cdef uint64_t generation = self.ring.generation
         cdef Route route = self.route(topic)
         cdef Encoder encoder = self.encoder
         cdef Parts m
@@ -187,11 +222,11 @@ cdef class Sender(RingProducer):
         cdef bytes lengths = PyBytes_FromStringAndSize(NULL, 4 * count) if want else None
         cdef uint64_t total = self.measure_batch(
             route, items, <uint32_t *>PyBytes_AS_STRING(lengths) if want else NULL)
-        cdef uint64_t length = (FRAME_HEADER + total + 63) & ~<uint64_t>63
+        cdef uint64_t length = frame_length(total)
         cdef SendFuture future = None
         queue_id = route.choose(queue, shard_key)
         frame = self.reserve(length, timeout_s)
-        if self.generation != generation:
+        if self.ring.generation != generation:
             return self.put_batch(topic, items, queue, shard_key, want, timeout_s)
         encoder.refresh_time()
         if want:
@@ -205,41 +240,8 @@ cdef class Sender(RingProducer):
             for ahead in range(m.total, 2 * m.total, 64):
                 __builtin_prefetch(p + ahead, 1, 3)
             p = encoder.encode(p, route, queue_id, &m)
-        self.seal(frame, length, <uint32_t>total, count, route.slot_of[queue_id], True)
-        self.publish(frame, length)
-        return future
-
-    def send_oneway(self, topic, body, *, tags=None, keys=None, properties=None, uint32_t flag=0,
-                    queue=None, shard_key=None, born_timestamp=None, timeout=None,
-                    int delay_level=0, deliver_at=None, delay_ms=None):
-        """Publishes a message and does not ask what becomes of it. Waits only while the ring is
-        full.
-
-        `queue` chooses the queue by number, `shard_key` by hash; without both the queues take
-        turns. `delay_level` (1 to 18, RocketMQ's; a higher one is the highest), `deliver_at` (epoch
-        ms) or `delay_ms`, the latter two up to three days ahead, let the message wait in the store.
-        Raises IllegalMessage, SendTimeout after `timeout` seconds of a full ring,
-        StoreClosed.
-        """
-        self.put_delayed(topic, body, tags, keys, properties, flag, queue, shard_key,
-                         born_timestamp, True, False,
-                         self.send_timeout_s if timeout is None else timeout,
-                         asked(delay_level, deliver_at, delay_ms))
-
-    def send_async(self, topic, body, *, tags=None, keys=None, properties=None, uint32_t flag=0,
-                   queue=None, shard_key=None, born_timestamp=None, bint wait_store=True,
-                   callback=None, timeout=None, int delay_level=0, deliver_at=None, delay_ms=None):
-        """Publishes a message and returns its SendFuture. Waits only while the ring is full.
-
-        `wait_store=False` (RocketMQ's WAIT property) asks for no sync under SYNC_FLUSH. Raises as
-        `send_oneway`.
-        """
-        cdef SendFuture future = self.put_delayed(
-            topic, body, tags, keys, properties, flag, queue, shard_key, born_timestamp, wait_store,
-            True, self.send_timeout_s if timeout is None else timeout,
-            asked(delay_level, deliver_at, delay_ms))
-        if callback is not None:
-            future.add_done_callback(callback)
+        self.ring.seal(frame, length, <uint32_t>total, count, route.slot_of[queue_id], True)
+        self.ring.publish(frame, length)
         return future
 
     def send(self, topic, body, *, tags=None, keys=None, properties=None, uint32_t flag=0,
@@ -247,31 +249,117 @@ cdef class Sender(RingProducer):
              int delay_level=0, deliver_at=None, delay_ms=None):
         """Sends a message and waits for the store's answer, a SendResult.
 
-        PUT_OK means appended, under SYNC_FLUSH durable; FLUSH_DISK_TIMEOUT that it was appended but
-        not synced in time. The result of a delayed message names the topic in which it waits.
-        Raises IllegalMessage, SendTimeout (outcome unknown), StoreClosed.
+        `topic` is made by the store if it may (`auto_create_topic_enable`). `body` is bytes, or a
+        str that is sent as UTF-8. `tags` is a str; `keys` a str with spaces between the keys, or
+        an iterable of keys; `properties` a mapping of str to str, none of them empty; `flag` 32
+        bits that are the application's own; `born_timestamp` epoch ms, by default now.
+
+        The queue is the number `queue`, or follows from the hash of `shard_key`: the absolute value
+        of Java's String.hashCode modulo the number of queues. Without both the queues take turns.
+
+        `delay_level` (1 to 18, RocketMQ's; a higher one is the highest), `deliver_at` (epoch ms) or
+        `delay_ms` let the message wait in the store, the latter two for up to three days. The
+        result then names the topic in which it waits.
+
+        PUT_OK means appended, under SYNC_FLUSH durable; FLUSH_DISK_TIMEOUT that the message was
+        appended but not synced in time. `wait_store=False` (RocketMQ's WAIT property) asks for no
+        sync. `timeout` is in seconds, by default the producer's.
+
+        Raises IllegalMessage when the message is not sent or the store refused it (its `status`
+        says why), SendTimeout when there was no answer in time (the message may still be stored),
+        StoreClosed when the store or the producer is closed, ValueError and TypeError for arguments
+        that make no sense.
         """
-        cdef double seconds = self.send_timeout_s if timeout is None else timeout
+        cdef double seconds = self.timeout_s if timeout is None else timeout
         return self.put_delayed(
             topic, body, tags, keys, properties, flag, queue, shard_key, born_timestamp, wait_store,
-            True, seconds, asked(delay_level, deliver_at, delay_ms)).result(seconds)
+            True, seconds, asked(delay_level, deliver_at, delay_ms)).wait(seconds)
+
+    def send_async(self, topic, body, *, tags=None, keys=None, properties=None, uint32_t flag=0,
+                   queue=None, shard_key=None, born_timestamp=None, bint wait_store=True,
+                   callback=None, timeout=None, int delay_level=0, deliver_at=None, delay_ms=None):
+        """Publishes a message and returns its SendFuture. Arguments and errors are those of `send`.
+
+        Waits only while the ring is full, up to `timeout` seconds, and raises SendTimeout then:
+        nothing was sent. `callback(future)` is called once, see `SendFuture.add_done_callback`.
+        """
+        cdef SendFuture future = self.put_delayed(
+            topic, body, tags, keys, properties, flag, queue, shard_key, born_timestamp, wait_store,
+            True, self.timeout_s if timeout is None else timeout,
+            asked(delay_level, deliver_at, delay_ms))
+        if callback is not None:
+            future.add_done_callback(callback)
+        return future
+
+    def send_oneway(self, topic, body, *, tags=None, keys=None, properties=None, uint32_t flag=0,
+                    queue=None, shard_key=None, born_timestamp=None, timeout=None,
+                    int delay_level=0, deliver_at=None, delay_ms=None):
+        """Publishes a message and does not ask what becomes of it: the store's refusals only show
+        in `rejected`.
+
+        Arguments and errors are those of `send`. Waits only while the ring is full, as
+        `send_async`.
+        """
+        self.put_delayed(topic, body, tags, keys, properties, flag, queue, shard_key,
+                         born_timestamp, True, False,
+                         self.timeout_s if timeout is None else timeout,
+                         asked(delay_level, deliver_at, delay_ms))
 
     def send_batch(self, topic, messages, *, queue=None, shard_key=None, timeout=None):
-        """Sends messages (bytes or Message) to one queue, all or none, and waits for the answer."""
-        cdef double seconds = self.send_timeout_s if timeout is None else timeout
-        return self.put_batch(topic, messages, queue, shard_key, True, seconds).result(seconds)
+        """Sends an iterable of messages (bytes or Message) and waits for the answer, a SendResult.
+
+        All go to one queue, one behind the other, and all or none are stored. Their bodies together
+        must not be longer than the longest body (`max_message_size`). `queue`, `shard_key`,
+        `timeout` and errors are those of `send`.
+        """
+        cdef double seconds = self.timeout_s if timeout is None else timeout
+        return self.put_batch(topic, messages, queue, shard_key, True, seconds).wait(seconds)
 
     def send_batch_async(self, topic, messages, *, queue=None, shard_key=None, callback=None,
                          timeout=None):
-        """As `send_batch`, but returns the batch's SendFuture."""
+        """As `send_batch`, but returns the SendFuture of the whole batch, as `send_async` does."""
         cdef SendFuture future = self.put_batch(
             topic, messages, queue, shard_key, True,
-            self.send_timeout_s if timeout is None else timeout)
+            self.timeout_s if timeout is None else timeout)
         if callback is not None:
             future.add_done_callback(callback)
         return future
 
     def send_batch_oneway(self, topic, messages, *, queue=None, shard_key=None, timeout=None):
-        """As `send_batch`, but does not ask what becomes of it."""
+        """As `send_batch`, but does not ask what becomes of it, as `send_oneway`."""
         self.put_batch(topic, messages, queue, shard_key, False,
-                       self.send_timeout_s if timeout is None else timeout)
+                       self.timeout_s if timeout is None else timeout)
+
+
+def session_of(Sender sender not None):
+    """The SendSession below a Producer: for code of this package that needs more than what users
+    may call, such as the store's configuration."""
+    return sender.session
+
+
+def send_encoded(Sender sender not None, topic, uint32_t queue_id, bytes record, *,
+                 unique_key=None, timeout=None):
+    """Sends a record that is encoded already, and waits for the store's answer, a SendResult.
+
+    For messages that keep what `Producer.send` would set anew: birth, flags, reconsumeTimes,
+    UNIQ_KEY. `topic` is the record's, or the Delayed that stands for it. `unique_key`, if it has
+    RocketMQ's form, is the result's `message_id`. Raises as `Producer.send`.
+    """
+    cdef double seconds = sender.timeout_s if timeout is None else timeout
+    cdef uint64_t generation = sender.ring.generation, length = frame_length(len(record))
+    cdef Route route = sender.route(topic)
+    cdef uint8_t *frame
+    cdef SendFuture future
+    queue_id = route.choose(queue_id, None)  # or IllegalMessage: the topic has no such queue
+    frame = sender.reserve(length, seconds)
+    if sender.ring.generation != generation:
+        return send_encoded(sender, topic, queue_id, record, unique_key=unique_key, timeout=timeout)
+    future = sender.promise(route, queue_id, length, <uint32_t>len(record), 1, False)
+    if unique_key is not None and KEY_FORM.fullmatch(unique_key):
+        future.key_prefix = unique_key[:20].encode()
+        future.key_time = int(unique_key[20:28], 16)
+        future.key_counter = future.key_wrap = (int(unique_key[28:], 16) - 1) & 0xFFFF
+    memcpy(frame + FRAME_HEADER, <const char *>record, len(record))
+    sender.ring.seal(frame, length, <uint32_t>len(record), 1, route.slot_of[queue_id], False)
+    sender.ring.publish(frame, length)
+    return future.wait(seconds)

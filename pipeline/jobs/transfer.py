@@ -17,6 +17,7 @@ from pyspark.sql import Observation, Window
 from pyspark.sql import functions as fn
 
 from ...client.admin.admin import Admin
+from ...client.producing._sender import send_encoded, session_of
 from ...client.producing.producer import Producer
 from ...store.names import DLQ_PREFIX, RETRY_PREFIX, is_system_topic
 from ...store.record.format import TRANSACTION_PREPARED, TRANSACTION_ROLLBACK, encode_record
@@ -188,11 +189,11 @@ def _send_one(producer: Producer, row: dict[str, Any]) -> None:
     topic = row["topic"]
     for prefix in (RETRY_PREFIX, DLQ_PREFIX):
         if topic.startswith(prefix):
-            producer.open_retry(topic.removeprefix(prefix), dead=prefix == DLQ_PREFIX)
+            session_of(producer).open_retry(topic.removeprefix(prefix), dead=prefix == DLQ_PREFIX)
     properties = dict(row["properties"] or ())
     for name in (*_DELAYED, CRC32):
         properties.pop(name, None)
-    config = producer.config
+    config = session_of(producer).config
     record = encode_record(
         topic=topic.encode(),
         body=row["body"] or b"",
@@ -207,4 +208,4 @@ def _send_one(producer: Producer, row: dict[str, Any]) -> None:
         record_crc=config.append_crc,
         max_message_size=config.max_message_size,
     )
-    producer.send_encoded(topic, row["queueId"], record, unique_key=row["messageId"])
+    send_encoded(producer, topic, row["queueId"], record, unique_key=row["messageId"])

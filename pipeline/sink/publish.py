@@ -29,6 +29,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ... import SendFuture
+from ...client.producing._sender import session_of
 from ...client.producing.producer import Producer
 from ...client.session import Connection
 from ...store.disk.files import Folder, map_file
@@ -106,13 +107,13 @@ class Publisher:
     def begin(self, batch: int, files: list[str], topics: dict[str, int]) -> int:
         """A batch of which nothing is published yet."""
         for topic, highest in topics.items():
-            queues = len(self.producer.open_topic(topic).slots)
+            queues = self.producer.open_topic(topic)
             if highest >= queues:
                 raise BadRow(
                     f"queueId {highest}: topic {topic} has queues 0 to {queues - 1}; nothing of "
                     "this write was published"
                 )
-        begun = Begun(batch, files, self._wrote(), self.producer.session)
+        begun = Begun(batch, files, self._wrote(), session_of(self.producer).number)
         return self._publish(begun, None)
 
     def go_on(self, begun: Begun) -> int:
@@ -121,7 +122,8 @@ class Publisher:
         # A power cut may have taken the log's end, and with it a part of the batch.
         start = min(begun.scan_from, self._wrote())
         found = set(self._published(key_prefix(self.ledger.name, begun.batch), start))
-        mine = msgspec.structs.replace(begun, scan_from=start, session=self.producer.session)
+        number = session_of(self.producer).number
+        mine = msgspec.structs.replace(begun, scan_from=start, session=number)
         return self._publish(mine, found)
 
     def _publish(self, begun: Begun, found: set[int] | None) -> int:
@@ -146,7 +148,7 @@ class Publisher:
                 numbered = False
                 continue
             if not numbered:
-                self.producer.number_keys(prefix, number)
+                session_of(self.producer).number_keys(prefix, number)
                 numbered = True
             level = delay if delay is not None and delay < LEVELS_END else 0
             future = send(

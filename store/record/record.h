@@ -7,13 +7,21 @@
 
 #include "shm/words.h"
 
+/* Offsets with IPv4 hosts: an IPv6 host moves what follows it by 12 bytes. */
 enum {
+    RECORD_TOTAL_SIZE = 0,
+    RECORD_MAGIC = 4,
     RECORD_BODY_CRC = 8,
     RECORD_QUEUE_ID = 12,
+    RECORD_FLAG = 16,
     RECORD_QUEUE_OFFSET = 20,
     RECORD_PHYSICAL_OFFSET = 28,
     RECORD_SYS_FLAG = 36,
+    RECORD_BORN_TIMESTAMP = 40,
     RECORD_BORN_HOST = 48,
+    RECORD_STORE_TIMESTAMP = 56,
+    RECORD_STORE_HOST = 64,
+    RECORD_RECONSUME_TIMES = 72,
     RECORD_BODY_LENGTH = 84,
     RECORD_FIXED = 91, /* all but body, topic and properties; version 1, IPv4 */
     RECORD_SECTOR = 512, /* what a disk writes at once */

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from support.harness import StoreProcess, eventually
 
 from silomq import Consumer, Producer
+from silomq.client.producing._sender import session_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,7 +50,7 @@ EDGES = [1, (1 << 16) - 3, 1 << 16, (1 << 32) - 2, (1 << 47) - 1, (1 << 48) - 9]
 )
 def test_keys_are_numbered(store: StoreProcess, first: int, prefix: str) -> None:
     with Producer(store.path) as producer:
-        producer.number_keys(prefix, first)
+        session_of(producer).number_keys(prefix, first)
         one = [producer.send("single", b"x", queue=0).message_id for _ in range(3)]
         batch = producer.send_batch("single", [b"x"] * 5, queue=0).message_ids
     assert one + batch == twin(prefix, first, 8)
@@ -60,7 +61,7 @@ def test_numbers_may_change(store: StoreProcess) -> None:
     wanted = []
     with Producer(store.path) as producer:
         for first in (70_000, 5, 65_535, 1):
-            producer.number_keys(PREFIX, first)
+            session_of(producer).number_keys(PREFIX, first)
             for _ in range(4):
                 producer.send_oneway("again", b"", queue=0)
             wanted += twin(PREFIX, first, 4)
@@ -72,6 +73,6 @@ def test_what_is_no_number_is_refused(store: StoreProcess) -> None:
     with Producer(store.path) as producer:
         for prefix, first in [("0" * 19, 1), ("g" * 20, 1), ("a" * 20, 1), (PREFIX, 0)]:
             with pytest.raises(ValueError, match="a prefix of 20 hexadecimal digits"):
-                producer.number_keys(prefix, first)
+                session_of(producer).number_keys(prefix, first)
         with pytest.raises(ValueError, match="numbers from 1"):
-            producer.number_keys(PREFIX, 1 << 48)
+            session_of(producer).number_keys(PREFIX, 1 << 48)

@@ -9,6 +9,7 @@ from spark import job_stores
 from support.harness import StoreProcess
 
 from silomq import Consumer, Producer
+from silomq.client.producing._sender import session_of
 from silomq.pipeline.jobs import transfer
 from silomq.pipeline.jobs.reading import messages
 
@@ -94,7 +95,7 @@ def test_topics_that_look_like_numbers_stay_text(spark: SparkSession, tmp_path: 
     with StoreProcess(tmp_path / "store") as store, Producer(store.path) as producer:
         for topic in ("007", "7", "%RETRY%g", "2026-01-01"):
             if topic.startswith("%"):
-                producer.open_retry("g", dead=False)
+                session_of(producer).open_retry("g", dead=False)
             producer.send(topic, b"x")
         transfer.export(messages(spark, [str(store.path)]), str(tmp_path / "out"))
     found = transfer.read_export(spark, str(tmp_path / "out")).collect()

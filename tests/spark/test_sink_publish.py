@@ -16,6 +16,7 @@ from spark.publishing import TOPIC, bodies_in, column_in, exactly, publisher, st
 from support.harness import StoreProcess, eventually
 
 from silomq import Consumer, Producer
+from silomq.client.producing._sender import session_of
 from silomq.pipeline.sink.ledger import (
     Begun,
     Ledger,
@@ -112,7 +113,7 @@ def test_delayed_rows_come_later_and_once(
     # A predecessor has begun, and sent everything: half may wait, half may be delivered.
     begin(store, sinks, file)
     with Producer(store.path) as producer:
-        producer.number_keys(key_prefix("s", 0), 1)
+        session_of(producer).number_keys(key_prefix("s", 0), 1)
         for body in numbered(50):
             producer.send(TOPIC, body, delay_level=1 if delay == 1 else 0,
                           deliver_at=None if delay == 1 else due)  # fmt: skip
@@ -133,7 +134,7 @@ def test_any_rows_may_be_there_already(store: StoreProcess, sinks: Path) -> None
     begin(store, sinks, file)
     with Producer(store.path) as producer:
         for row in sorted(there):
-            producer.number_keys(key_prefix("s", 0), row + 1)
+            session_of(producer).number_keys(key_prefix("s", 0), row + 1)
             producer.send_async(TOPIC, numbered(count)[row])
         producer.flush(10)
     # The replay has rows of its own; those of the batch that was begun count.
