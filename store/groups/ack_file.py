@@ -1,17 +1,36 @@
 """Ack files: how far one member of a consumer group is in its queues.
 
-The registry makes one for each assignment and hands its descriptor to the member, which maps it and
-writes down what it has acknowledged: an acknowledgement is a store to memory, and the page cache
-keeps it whoever is killed. The registry reads the file (never maps it: a member could shorten it)
-when queues change hands, to save `consumerOffset.json`, and, if everything was killed, at the next
-start. Numbers of files ascend, so the newest that names a queue is the one to believe.
+The registry makes a file for each assignment and hands its descriptor to the member. The member
+maps the file and writes down what it has acknowledged. An acknowledgement is a store to memory, and
+the page cache keeps it whichever process is killed. The registry reads the file and never maps it,
+because a member could shorten it. It reads when queues change hands, to save `consumerOffset.json`,
+and at the next start if the whole store was killed. The numbers of files ascend: the newest file
+that names a queue tells how far its group is.
 
-A file is nothing but words, as its member may write anything into it: whose it is, and which queues
-it speaks of, stands in a second one beside it, NUMBER.json, which the member only reads. First
-come the queues' offsets, then from the next multiple of eight words on their windows. A queue's
-*offset* is its first message that is not acknowledged. Messages behind it that are stand in its
-*window*, each at queue offset modulo window as queue offset + 1: a word says itself which message
-it speaks of, so nothing is ever cleared.
+A file is nothing but words, because its member may write anything into it. Whose file it is and
+which queues it speaks of stands beside it in NUMBER.json, which the member can only read (`About`).
+The file has two parts. The first holds an entry of the layout `offsets` for each queue, in the
+order of `About.queues`. The second begins at the next multiple of 64 bytes. It holds, queue by
+queue, as many entries of the layout `window` as `window_for` says. Words are little-endian.
+
+Layout offsets:
+
+======  ====  ====  ============  =======
+offset  size  type  field         meaning
+======  ====  ====  ============  =======
+0       8     u64   offset        member: the queue's first message that is not acknowledged
+======  ====  ====  ============  =======
+
+Layout window:
+
+======  ====  ====  ============  =======
+offset  size  type  field         meaning
+======  ====  ====  ============  =======
+0       8     u64   acknowledged  member: 1 + queue offset of a message behind `offset`
+======  ====  ====  ============  =======
+
+A message behind the queue's offset has its entry at queue offset modulo window. The entry says
+itself which message it speaks of, so an old one is told apart and nothing is ever cleared.
 """
 
 from __future__ import annotations
@@ -28,9 +47,17 @@ from ..disk import files as disk
 from ..disk.files import Folder
 from ..errors import Corrupt
 
+OFFSETS: Final = {"offset": (0, 8)}
+WINDOW: Final = {"acknowledged": (0, 8)}
+LAYOUTS: Final = {"offsets": OFFSETS, "window": WINDOW}
+#: Layout -> field -> writer. The registry writes the first values before the member has the file.
+WRITERS: Final = {"offsets": {"offset": "member"}, "window": {"acknowledged": "member"}}
+_WORD: Final = struct.Struct("<Q")
+_LINE: Final = 64 // _WORD.size  # words: the windows begin at a multiple of it
 _MOST_WINDOW: Final = 2048
 _LEAST_WINDOW: Final = 64
 _WINDOW_WORDS: Final = 1 << 21  # of all queues of a member together: 16 MiB
+assert OFFSETS["offset"] == WINDOW["acknowledged"] == (0, _WORD.size)
 
 Queue = tuple[str, int]
 
@@ -61,12 +88,12 @@ def window_for(queues: int) -> int:
 
 def _windows_at(queues: int) -> int:
     """Where the windows begin, in words."""
-    return (queues + 7) // 8 * 8
+    return -(-queues // _LINE) * _LINE
 
 
 def _size(queues: int) -> int:
     """Length of a file, bytes; one page for a member without queues."""
-    return max(disk.PAGE, 8 * (_windows_at(queues) + queues * window_for(queues)))
+    return max(disk.PAGE, _WORD.size * (_windows_at(queues) + queues * window_for(queues)))
 
 
 def _name(number: int) -> str:
@@ -74,7 +101,9 @@ def _name(number: int) -> str:
 
 
 def numbers(folder: Folder) -> list[int]:
-    """The ack files there are, oldest first; what a killed registry left half-made is removed."""
+    """The numbers of the ack files, oldest first. Files that a killed registry left half-made are
+    removed.
+    """
     names = folder.names()
     whole = {name[:20] for name in names if len(name) == 25 and name.endswith(".json")}
     for name in names:
@@ -84,18 +113,18 @@ def numbers(folder: Folder) -> list[int]:
 
 
 def create(folder: Folder, number: int, about: About, start: Iterable[Progress]) -> None:
-    """Makes the file `number`, whole or not at all; `start` goes with `about.queues`. Raises
-    OSError (ENOSPC).
+    """Makes the file `number`, whole or not at all. `start` has the first progress of each of
+    `about.queues`. Raises OSError (ENOSPC).
     """
     count = len(about.queues)
     window, windows_at = window_for(count), _windows_at(count)
     with folder.file(_name(number), write=True, create=True) as fd:
         disk.allocate(fd, 0, _size(count))
         for i, progress in enumerate(start):
-            disk.write_at(fd, struct.pack("<Q", progress.offset), 8 * i)
+            disk.write_at(fd, _WORD.pack(progress.offset), _WORD.size * i)
             for offset in progress.beyond:
                 at = windows_at + i * window + offset % window
-                disk.write_at(fd, struct.pack("<Q", offset + 1), 8 * at)
+                disk.write_at(fd, _WORD.pack(offset + 1), _WORD.size * at)
     with folder.file(f"{_name(number)}.tmp", write=True, create=True) as fd:
         disk.write_at(fd, msgspec.json.encode(about), 0)
     folder.rename(f"{_name(number)}.tmp", folder, f"{_name(number)}.json")
@@ -108,7 +137,9 @@ def remove(folder: Folder, number: int) -> None:
 
 
 def hand_out(folder: Folder, number: int) -> tuple[int, int]:
-    """Descriptors of the file `number`, to write, and of what it is about, to read."""
+    """Two descriptors for the member: of the file `number` to write, of its `About` to read. The
+    caller closes them. Raises OSError.
+    """
     with (
         folder.file(_name(number), write=True) as words,
         folder.file(f"{_name(number)}.json") as text,
@@ -124,8 +155,8 @@ def _read_about(fd: int, where: str) -> About:
 
 
 def _beyond(window: memoryview, offset: int) -> set[int]:
-    """Messages behind `offset` that a window says are acknowledged. Most windows say nothing, and
-    there are thousands: they cost a comparison.
+    """Messages behind `offset` that a window says are acknowledged. There may be thousands of
+    windows, and most are empty: an empty one costs only a comparison.
     """
     if window.tobytes() == bytes(window.nbytes):
         return set()
@@ -149,7 +180,7 @@ class AckReader:
         """`count` words from word `at` on."""
         if disk.size_of(fd) < _size(len(self.about.queues)):
             raise Corrupt(self._where, disk.size_of(fd), "the file was shortened")
-        return memoryview(disk.read_at(fd, 8 * count, 8 * at)).cast("Q")
+        return memoryview(disk.read_at(fd, _WORD.size * count, _WORD.size * at)).cast("Q")
 
     def offsets(self) -> list[int]:
         """The queues' offsets, in the order of `about.queues`."""
@@ -157,8 +188,8 @@ class AckReader:
             return self._words(fd, 0, len(self.about.queues)).tolist()
 
     def progress(self) -> dict[Queue, Progress]:
-        """How far the member is in each queue. The offsets are read first: what a window says of
-        messages that were behind them stays true.
+        """How far the member is in each queue. The offsets are read first: if the member moves one
+        meanwhile, what the window says of messages behind the older offset is still true.
         """
         count = len(self.about.queues)
         window, windows_at = window_for(count), _windows_at(count)
@@ -172,9 +203,7 @@ class AckReader:
 
 
 class AckWriter:
-    """A member's own ack file: `words` to write and `text` to read are its descriptors, which stay
-    the caller's.
-    """
+    """A member's own ack file, from the descriptors of `hand_out`, which stay the caller's."""
 
     def __init__(self, words: int, text: int) -> None:
         self.about = _read_about(text, "the ack file")
