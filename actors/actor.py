@@ -1,7 +1,8 @@
 """What all actors share: life cycle, heartbeat, signals. What an actor does is in its own file.
 
-An actor is forked by the supervisor and inherits what the supervisor holds (`World`). It dies with
-its parent, stops on SIGTERM once its `run` returns, and dumps its stack to stderr on SIGUSR1.
+The supervisor forks each actor, which inherits what the supervisor holds (`World`). In the shared
+memory an actor may write the words that are its own (`World.take_role`). It dies with its parent,
+stops on SIGTERM once its `run` returns, and dumps its stack to stderr on SIGUSR1.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ import setproctitle
 from ..conf.logging import get_logger
 from ..conf.settings import Settings
 from ..shm._memory import Mapping
-from ..shm.control import ACTORS, Control
+from ..shm.control import Control
+from ..shm.ownership import STARTUP
 from ..shm.pool import Pool
 from ..store.commitlog.log import CommitLog, disk_full
 from ..store.disk.paths import StoreFolders
@@ -32,11 +34,11 @@ from ..store.topics.topic_table import TopicTable
 
 TICK_S = 1.0
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
-# The exit status of a process that found no disk space, also of the whole store.
+# The exit status of a process that found no disk space, and then of the whole store.
 STORAGE_FULL = 6
-# The number of the session through which delayed messages are delivered; clients' are clock times.
+# The number of the session through which schedule sends. Clients' sessions have clock times.
 SCHEDULE_SESSION = 1
-# Sessions beside the clients': their indexes come behind those of `max_sessions`.
+# Sessions of the store itself. Their indexes come behind those of the clients' `max_sessions`.
 OWN_SESSIONS = 1
 _PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -44,10 +46,10 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 @dataclass
 class Session:
-    """A client's session as the supervisor holds it: descriptors that outlive any actor.
+    """A session as the supervisor holds it: its descriptors outlive any actor.
 
-    `ring` and `bell` are -1 for a session that only reads, `connection` for the store's own one.
-    `closing` says that the client is gone.
+    `ring` and `bell` are -1 for a session that only reads, `connection` is -1 for the store's own
+    session. `capacity` is the ring's, in bytes. `closing` says that the client is gone.
     """
 
     number: int
@@ -61,8 +63,8 @@ class Session:
 
 @dataclass
 class World:
-    """What a store's processes have in common. Made by the supervisor before it forks the first
-    actor.
+    """What a store's processes have in common. The supervisor makes it before it forks the first
+    actor, and may write every shared word until then (the role STARTUP).
     """
 
     settings: Settings
@@ -81,14 +83,20 @@ class World:
     supervisor: int = field(default_factory=os.getpid)  # process number
 
     def __post_init__(self) -> None:
-        self.control = Control(self.control_memory)
-        self.table = TopicTable(self.table_memory)
+        self.take_role(STARTUP)
         settings = self.settings
         self.log = CommitLog(self.folders, settings.mapped_file_size_commit_log)
         self.pool: Pool | None = None
         if settings.transient_store_pool_enable:
             size = settings.mapped_file_size_commit_log
             self.pool = Pool(self.store_id, settings.transient_store_pool_size, size)
+
+    def take_role(self, role: str) -> None:
+        """Says who this process is: an actor by its name, or "supervisor". From now on `control`
+        and `table` give it its own words to write, and raise NotTheWriter for any other's.
+        """
+        self.control = Control(self.control_memory, role)
+        self.table = TopicTable(self.table_memory, role)
 
 
 class Actor:
@@ -98,24 +106,25 @@ class Actor:
 
     def __init__(self, world: World) -> None:
         self.world = world
+        world.take_role(self.name)
         self.settings = world.settings
         self.control = world.control
         self.stopping = False
-        self._beat = self.control.beat_word(ACTORS.index(self.name))
+        self._beat = self.control.own_beat()
         self.logger: Any = get_logger()
 
     def setup(self) -> None:
-        """Takes over what the predecessor left. When it returns the actor counts as ready."""
+        """Takes over what the predecessor left. The actor counts as ready when this returns."""
 
     def run(self) -> None:
-        """Works until `stopping`; then finishes what must be finished, and returns."""
+        """Works until `stopping`, then finishes what must not be left undone, and returns."""
         raise NotImplementedError
 
     def teardown(self) -> None:
-        """After `run`, however it ended but for a kill."""
+        """Runs after `run`, also after an error, but not after a kill."""
 
     def beat(self) -> None:
-        """Says that the actor is alive: at least once a second."""
+        """Says that the actor is alive. An actor calls it at least once a second."""
         self._beat.store(time.monotonic_ns())
 
     def _pass_gate(self) -> None:
@@ -134,7 +143,7 @@ class Actor:
         die_with_parent(self.world.supervisor)
         setproctitle.setproctitle(f"silomq[{self.world.store_name}] {self.name}")
         signal.signal(signal.SIGTERM, self._on_term)
-        # A wait that Python resumes after a signal is ended through this descriptor instead.
+        # Python resumes a wait that a signal interrupts: this descriptor ends it.
         self.signal_fd, wakeup = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(wakeup, warn_on_full_buffer=False)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -161,8 +170,8 @@ class Actor:
 
 
 def die_with_parent(parent: int) -> None:
-    """Asks the kernel to kill this process when its parent, the process `parent`, dies; ends it if
-    that has happened before, or it would go on alone, beside the store's next processes.
+    """Asks the kernel to kill this process when its parent, the process `parent`, dies. Exits if
+    the parent is dead already: a lone actor must not run beside the store's next processes.
     """
     if _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG) failed")

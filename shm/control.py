@@ -1,11 +1,14 @@
 """The control block: the positions, doorbells and heartbeats that a store's processes share.
 
-One posix_ipc segment a store, written by its actors and mapped read-only by clients. Every word is
-an unsigned 64-bit integer with one writer; words with different writers, and words that are polled
-while others change, are on cache lines of their own (128 bytes, because CPUs fetch lines in pairs).
-Positions are absolute offsets of the commit log, in bytes. "S" at the end of a row: the word
-survives, that is, it keeps its value when its writer is replaced. `flushed` is a futex for
-producers, `dispatched` for readers of many queues, `ready` for append.
+Each store has one such block: a posix_ipc segment that its actors write and its clients map
+read-only. Every word is an unsigned 64-bit integer with one writer, which the table names at the
+start of the meaning. A word without a writer is written at start-up, before the first actor runs.
+Words with different writers lie on different cache lines (128 bytes, because CPUs fetch lines in
+pairs), and so do words that one process polls while another changes their neighbours.
+
+Positions are absolute offsets of the commit log, in bytes. "S" at the end of a row: the word keeps
+its value when its writer is replaced. `flushed` is a futex for producers, `dispatched` for readers
+of many queues, `ready` for append.
 
 Layout control:
 
@@ -53,7 +56,7 @@ offset  size   type  field                meaning
 1664    128    u64   watched              registry: bit per arrival word that has sleepers; S
 1792    8      u64   schedule_floor       schedule: log offset from which waiting ones lie; S
 2048    1024   line  process              supervisor: 16 × 64 bytes: pid, starts, started_ms, state
-3072    1024   line  heartbeat            each actor its own 64 bytes: beat_ns (CLOCK_MONOTONIC)
+3072    1024   line  heartbeat            each: its own 64 bytes: beat_ns (CLOCK_MONOTONIC)
 4096    8      u64   progress_generation  reput: the progress slot to believe is generation % 2; S
 4224    128    line  progress_0           reput: a progress slot; S
 4352    128    line  progress_1           reput: a progress slot; S
@@ -86,6 +89,7 @@ from typing import TYPE_CHECKING
 import crc32c
 
 from ._words import OwnedWord, Word
+from .ownership import READER, STARTUP, check_writer
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -145,6 +149,28 @@ CONTROL: dict[str, tuple[int, int]] = {
     "progress_1": (4352, 128),
     "arrival": (8192, 8192),
 }
+#: Every process writes its own part of the field, the one with its number.
+_EACH = "each"
+_WRITTEN_BY = {
+    "supervisor": ("state", "generation", "started_ms", "append_mail", "sessions", "process"),
+    "append": ("wrote", "store_time_ms", "records", "rejected", "file_wanted", "append_asleep"),
+    "commit": ("committed", "commit_asleep"),
+    "flush": ("flushed", "flushes", "flush_error", "flush_asleep"),
+    "reput": (
+        "dispatched", "dispatch_count", "reput_asleep", "progress_generation", "progress_0",
+        "progress_1", "arrival",
+    ),
+    "allocate": ("ready", "allocate_error", "locked_bytes", "warmed"),
+    "clean": (
+        "min_offset", "disk_flags", "log_disk_used", "queue_disk_used", "cleaned_ms",
+        "files_removed", "manual_seen", "manual_runs",
+    ),
+    "registry": ("topics", "manual_asked", "watched"),
+    "schedule": ("schedule_floor",),
+    _EACH: ("heartbeat",),
+}  # fmt: skip
+#: Layout -> field -> writer; a field that is missing is written at start-up.
+WRITERS = {"control": {name: who for who, fields in _WRITTEN_BY.items() for name in fields}}
 PROGRESS: dict[str, tuple[int, int]] = {
     name: (8 * i, 8)
     for i, name in enumerate(
@@ -188,19 +214,34 @@ class ActorState(enum.IntEnum):
     DEAD = 3
 
 
+def process_number(role: str) -> int:
+    """The entry of the actor `role`, or of the supervisor, in the process table."""
+    return SUPERVISOR if role == "supervisor" else ACTORS.index(role)
+
+
 class Control:
-    """The control block in `memory` (SIZE bytes). `word` gives a reader's handle, `own` a
-    writer's.
+    """The control block in `memory` (SIZE bytes), as a process with `role` may use it.
+
+    `word` gives a handle that can load and wait, `own` one that can also store. Methods that write
+    raise NotTheWriter as `own` does.
     """
 
-    def __init__(self, memory: Buffer) -> None:
+    def __init__(self, memory: Buffer, role: str = READER) -> None:
         self.memory = memory
+        self.role = role
 
     def word(self, field: str, extra: int = 0) -> Word:
-        return Word(self.memory, CONTROL[field][0] + extra)
+        """A word to read; `extra` is its position within a field of several words, in bytes."""
+        return Word(self.memory, _position(field, extra))
 
     def own(self, field: str, extra: int = 0) -> OwnedWord:
-        return OwnedWord(self.memory, CONTROL[field][0] + extra)
+        """A word to write. Raises NotTheWriter if it is not this process's."""
+        writer = WRITERS["control"].get(field, STARTUP)
+        if writer == _EACH:
+            number = extra // HEARTBEAT_SIZE
+            writer = ACTORS[number] if number < len(ACTORS) else "supervisor"
+        check_writer(field, writer, self.role)
+        return OwnedWord(self.memory, _position(field, extra))
 
     def load(self, field: str) -> int:
         """The present value of a word: for looking once, not for a loop."""
@@ -211,17 +252,20 @@ class Control:
         return self.word("arrival", 8 * (queue_slot % ARRIVAL_WORDS))
 
     def watch(self, queue_slot: int) -> None:
-        """The registry's: from now on reput wakes who sleeps on this queue's arrival word."""
+        """From now on reput wakes the sleepers on this queue's arrival word. The registry's."""
         index, bit = divmod(queue_slot % ARRIVAL_WORDS, 64)
         word = self.own("watched", 8 * index)
         word.store(word.load() | 1 << bit)  # SYNC: watched publish
 
     def watch_none(self) -> None:
+        """Reput wakes nobody until `watch` is called again. The registry's."""
         for index in range(ARRIVAL_WORDS // 64):
             self.own("watched", 8 * index).store(0)
 
     def create(self, store_id: int) -> None:
-        """Writes the header of a fresh block, the magic last: a block with a magic is whole."""
+        """Writes the header of a fresh block, the magic last, so that a block with a magic is
+        whole. Start-up's.
+        """
         body = _HEADER.pack(LAYOUT_VERSION, store_id)
         self.own("layout_version").store(LAYOUT_VERSION)
         self.own("store_id").store(store_id)
@@ -246,22 +290,20 @@ class Control:
         """The published progress of reput (the fields of the layout `progress`)."""
         while True:
             generation = self.load("progress_generation")  # SYNC: progress observe
-            slot = CONTROL[f"progress_{generation % 2}"][0]
-            values = {
-                name: Word(self.memory, slot + at).load() for name, (at, _) in PROGRESS.items()
-            }
-            # A slot is rewritten only after the other one was published: one look is enough.
+            slot = f"progress_{generation % 2}"
+            values = {name: self.word(slot, at).load() for name, (at, _) in PROGRESS.items()}
+            # A slot is rewritten only after the other one was published. So one comparison tells
+            # whether all values belong to one publication.
             if self.load("progress_generation") == generation:
                 return values
 
     def set_progress(self, values: dict[str, int]) -> None:
-        """Publishes progress: for start-up, before reput runs. Reput publishes in its kernel, in
-        the same order.
+        """Publishes progress, at start-up. Later reput does the same in its kernel, with the
+        stores in the same order.
         """
         generation = self.load("progress_generation") + 1
-        slot = CONTROL[f"progress_{generation % 2}"][0]
         for name, (at, _) in PROGRESS.items():
-            OwnedWord(self.memory, slot + at).store(values[name])
+            self.own(f"progress_{generation % 2}", at).store(values[name])
         self.own("progress_generation").store(generation)
         self.own("dispatched").store(values["dispatched"])
         self.own("dispatch_count").store(values["dispatch_count"])
@@ -269,18 +311,32 @@ class Control:
     def store_process(
         self, actor: int, pid: int, starts: int, started_ms: int, state: ActorState
     ) -> None:
-        base = CONTROL["process"][0] + PROCESS_SIZE * actor
+        """Writes an entry of the process table. The supervisor's."""
         for i, value in enumerate((pid, starts, started_ms, int(state))):
-            OwnedWord(self.memory, base + 8 * i).store(value)
+            self.own("process", PROCESS_SIZE * actor + 8 * i).store(value)
 
     def process(self, actor: int) -> tuple[int, int, int, ActorState]:
         """(pid, starts, started_ms, state) of an entry of the process table."""
-        base = CONTROL["process"][0] + PROCESS_SIZE * actor
-        pid, starts, started_ms, state = (Word(self.memory, base + 8 * i).load() for i in range(4))
+        at = PROCESS_SIZE * actor
+        words = (self.word("process", at + 8 * i) for i in range(4))
+        pid, starts, started_ms, state = (word.load() for word in words)
         return pid, starts, started_ms, ActorState(state)
 
-    def beat_word(self, actor: int) -> OwnedWord:
-        return self.own("heartbeat", HEARTBEAT_SIZE * actor)
+    def beat(self, process: str) -> Word:
+        """The heartbeat of an actor, or of the supervisor, to read."""
+        return self.word("heartbeat", HEARTBEAT_SIZE * process_number(process))
+
+    def own_beat(self) -> OwnedWord:
+        """The heartbeat of this process, to write."""
+        return self.own("heartbeat", HEARTBEAT_SIZE * process_number(self.role))
+
+
+def _position(field: str, extra: int) -> int:
+    """Where a word is in the block. Raises IndexError if it is not within its field."""
+    offset, size = CONTROL[field]
+    if not 0 <= extra <= size - 8:
+        raise IndexError(f"{field} has {size} bytes, and no word at {extra}")
+    return offset + extra
 
 
 class LayoutError(Exception):

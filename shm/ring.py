@@ -1,13 +1,17 @@
-"""A producer's session memory: one ring that is submission and completion queue in one.
+"""A producer's session memory: one ring that is submission queue and completion queue in one.
 
-The memory is a memfd which the registry makes and seals against shrinking and growing. The producer
-is the only writer of `head`, `producer_asleep` and the frames' first halves; append is the only
-writer of `tail` and of the frames' second halves (the results). Both counters are bytes since the
-session began and only grow; a frame's place is its counter modulo the capacity. Frames are
-multiples of 64 bytes and never wrap: a pad frame fills the end of the ring.
+The registry makes the memory, a memfd, and seals it against shrinking and growing. The tables name
+the writer of each field; the rows of the ring without one are written when it is made. Both
+counters, `head` and `tail`, are bytes since the session began and only grow. A frame's place is its
+counter modulo the capacity. Frames are multiples of 64 bytes and never wrap: a pad frame fills the
+end of the ring.
 
-A client may write anything here at any time. Append takes the capacity from the registry, never
-from the ring. A frame's `flags` are for statistics: it is clients that wait for a sync.
+A frame belongs to the producer until `head` passes it: before that the producer also presets the
+result to -1. From then on append writes the result, until `tail` passes the frame.
+
+A client may write anything here at any time. So append takes the capacity from the registry, never
+from the ring, and reads a frame's header once. `flags` only feeds statistics: the client itself
+waits for a sync.
 
 Layout ring:
 
@@ -29,14 +33,14 @@ Layout frame:
 ======  ====  ====  ===============  =======
 offset  size  type  field            meaning
 ======  ====  ====  ===============  =======
-0       4     u32   length           of the whole frame, bytes, a multiple of 64
-4       4     u32   kind             1 records, 2 pad
-8       4     u32   crc              CRC-32C of the frame's bytes 12..32 and the records less bodies
-12      4     u32   record_bytes     length of the records, bytes
-16      4     u32   count            records in the frame, all for one queue
-20      4     u32   queue_slot       of the topic table
-24      4     u32   flags            1 = wait for the sync under SYNC_FLUSH
-28      4     u32   reserved         0
+0       4     u32   length           producer: of the whole frame, bytes, a multiple of 64
+4       4     u32   kind             producer: 1 records, 2 pad
+8       4     u32   crc              producer: CRC-32C of bytes 12..32, and records without bodies
+12      4     u32   record_bytes     producer: length of the records, bytes
+16      4     u32   count            producer: records in the frame, all for one queue
+20      4     u32   queue_slot       producer: of the topic table
+24      4     u32   flags            producer: 1 = wait for the sync under SYNC_FLUSH
+28      4     u32   reserved         producer: 0
 32      8     i64   status           append: a PutMessageStatus
 40      8     i64   physical_offset  append: of the first record; -1 = no result yet
 48      8     i64   queue_offset     append: of the first record
@@ -51,7 +55,8 @@ import fcntl
 import os
 
 from ._memory import Mapping
-from ._words import OwnedWord
+from ._words import OwnedWord, Word
+from .ownership import READER, STARTUP, check_writer
 
 MAGIC = int.from_bytes(b"SILORNG1", "little")
 DATA = 4096
@@ -86,13 +91,25 @@ FRAME: dict[str, tuple[int, int]] = {
     "store_timestamp": (56, 8),
 }
 LAYOUTS = {"ring": RING, "frame": FRAME}
+_RESULT_FIELDS = ("status", "physical_offset", "queue_offset", "store_timestamp")
+#: Layout -> field -> writer; a field that is missing is written when the ring is made.
+WRITERS = {
+    "ring": {
+        "head": "producer",
+        "producer_asleep": "producer",
+        "tail": "append",
+        "closed": "append",
+        "rejected": "append",
+    },
+    "frame": {name: "append" if name in _RESULT_FIELDS else "producer" for name in FRAME},
+}
 
 assert MIN_CAPACITY % 4096 == 0
 assert FRAME["store_timestamp"][0] + 8 == FRAME_HEADER
 
 
 class RingClosed(enum.IntEnum):
-    """Why append reads a ring no more."""
+    """Why append stopped reading a ring."""
 
     OPEN = 0
     BAD_FRAME = 1
@@ -100,16 +117,33 @@ class RingClosed(enum.IntEnum):
     STORE_STOPPED = 3
 
 
+class Ring:
+    """The words of the ring in `memory`, as its `role` ("producer", "append") may use them."""
+
+    def __init__(self, memory: Mapping, role: str = READER) -> None:
+        self.memory = memory
+        self.role = role
+
+    def word(self, field: str) -> Word:
+        """A word to read."""
+        return Word(self.memory, RING[field][0])
+
+    def own(self, field: str) -> OwnedWord:
+        """A word to write. Raises NotTheWriter if it is the other side's."""
+        check_writer(f"the ring's {field}", WRITERS["ring"].get(field, STARTUP), self.role)
+        return OwnedWord(self.memory, RING[field][0])
+
+
 def largest_frame(capacity: int) -> int:
-    """The longest frame that always fits once the ring is empty: half of it, because frames do not
+    """The longest frame that always fits into an empty ring: half the ring, because frames do not
     wrap.
     """
     return capacity // 2 // ALIGNMENT * ALIGNMENT
 
 
 def create(capacity: int, session: int) -> int:
-    """A sealed memfd with an empty ring of `capacity` bytes of frames; the caller owns the
-    descriptor.
+    """A sealed memfd with an empty ring of `capacity` bytes of frames. The caller owns the
+    descriptor. Raises ValueError for a capacity that no ring has, OSError.
     """
     if capacity < MIN_CAPACITY or capacity % 4096:
         raise ValueError(f"ring capacity {capacity}: a multiple of 4096 from {MIN_CAPACITY} on")
@@ -119,10 +153,10 @@ def create(capacity: int, session: int) -> int:
         fcntl.fcntl(
             fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
         )
-        memory = Mapping(fd, 0, DATA)
-        OwnedWord(memory, RING["capacity"][0]).store(capacity)
-        OwnedWord(memory, RING["session"][0]).store(session)
-        OwnedWord(memory, RING["magic"][0]).store(MAGIC)
+        fresh = Ring(Mapping(fd, 0, DATA), STARTUP)
+        fresh.own("capacity").store(capacity)
+        fresh.own("session").store(session)
+        fresh.own("magic").store(MAGIC)
     except BaseException:
         os.close(fd)
         raise

@@ -1,8 +1,8 @@
-"""The producer's side of a ring in plain Python, for a process of the store that sends.
+"""The producer's side of a ring in plain Python: schedule sends delayed messages through it.
 
-Frames are the layout of `shm/ring.py`, and append treats the ring as any client's. Unlike a
-client's, this ring outlives its writer: the supervisor holds it, and a successor goes on where
-`head` is.
+Frames are those of `shm/ring.py`, and append treats this ring like a client's. Unlike a client's
+ring it outlives its producer: the supervisor holds the memory, and a replaced schedule goes on at
+`head`.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ import struct
 import crc32c
 
 from ._memory import Mapping
-from ._words import OwnedWord, Word
-from .ring import ALIGNMENT, DATA, FRAME_HEADER, KIND_PAD, KIND_RECORDS, RING, largest_frame
+from .control import Control
+from .ownership import check_writer
+from .ring import ALIGNMENT, DATA, FRAME_HEADER, KIND_PAD, KIND_RECORDS, Ring, largest_frame
 
 _CHECKED = struct.Struct("<IIIII")
 _HEADER = struct.Struct("<III")
@@ -25,22 +26,25 @@ _NO_RESULT = _RESULT.pack(-1, -1, -1, -1)
 class RingWriter:
     """Writes frames of one record into the ring in `memory`, and reads their results.
 
-    `bell` is the session's eventfd, `append_asleep` the control block's word.
+    `bell` is the session's eventfd, `control` the control block as the calling process may use it.
+    The only process of a store that sends is schedule: any other gets NotTheWriter.
     """
 
-    def __init__(self, memory: Mapping, capacity: int, bell: int, append_asleep: Word) -> None:
+    def __init__(self, memory: Mapping, capacity: int, bell: int, control: Control) -> None:
+        check_writer("the store's own ring", "schedule", control.role)
+        ring = Ring(memory, "producer")
         self._view = memoryview(memory)
         self._capacity = capacity
         self._bell = bell
-        self._append_asleep = append_asleep
-        self._head = OwnedWord(memory, RING["head"][0])
-        self.tail = Word(memory, RING["tail"][0])
-        self.closed = Word(memory, RING["closed"][0])
+        self._append_asleep = control.word("append_asleep")
+        self._head = ring.own("head")
+        self.tail = ring.word("tail")
+        self.closed = ring.word("closed")
         self.head = self._head.load()
-        #: Frames below it may be written over: the caller moves it when it has their results.
+        #: Frames below it may be overwritten. The caller moves it once it has read their results.
         self.reaped = self.tail.load()
-        # For ever: append then wakes who waits for `tail`, one call for each batch of this ring.
-        OwnedWord(memory, RING["producer_asleep"][0]).store(1)
+        # Stays 1: append then wakes the sleepers on `tail` once for each batch of this ring.
+        ring.own("producer_asleep").store(1)
 
     @property
     def largest_record(self) -> int:

@@ -27,7 +27,7 @@ from ..actors.schedule.schedule import Schedule
 from ..conf.logging import configure, get_logger
 from ..conf.settings import Settings
 from ..shm import mail, segments
-from ..shm.control import ACTORS, HEARTBEAT_SIZE, SUPERVISOR, ActorState, StoreState
+from ..shm.control import ACTORS, ActorState, StoreState
 from ..store.disk.paths import ABORT, SOCKET
 from .broker import Broker
 from .notify import Notifier
@@ -87,7 +87,7 @@ class Supervisor:
         self.logger.info("store recovered", path=self.world.folders.root.path, **self.world.report)
         self.broker = Broker(self.world)
         self.state = self.world.control.own("state")
-        self.beat_word = self.world.control.own("heartbeat", HEARTBEAT_SIZE * SUPERVISOR)
+        self.beat_word = self.world.control.own_beat()
         self.children: dict[str, Child] = {}
         self.due: dict[str, float] = {}  # actor -> when to start it again
         self.starts = dict.fromkeys(ACTORS, 0)
@@ -275,7 +275,7 @@ class Supervisor:
         limit_s = self.settings.heartbeat_timeout_ms / 1000
         now = time.monotonic()
         for child in self.children.values():
-            beat = self.world.control.beat_word(ACTORS.index(child.name)).load() / 1e9
+            beat = self.world.control.beat(child.name).load() / 1e9
             silent = now - max(beat, child.started)
             if silent > limit_s * (_DISK_PATIENCE if waits_for_disk(child.pid) else 1):
                 self.logger.error(

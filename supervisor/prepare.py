@@ -21,13 +21,15 @@ from ..actors.actor import OWN_SESSIONS, SCHEDULE_SESSION, Session, World
 from ..conf.settings import Settings
 from ..shm import mail, pool, ring, segments
 from ..shm._memory import Mapping
-from ..shm.control import ACTORS, SIZE, SUPERVISOR, Control, LayoutError
+from ..shm.control import ACTORS, SIZE, Control, LayoutError
+from ..shm.ownership import STARTUP
 from ..store.disk import files as disk
 from ..store.disk.paths import ABORT, LOCK, SOCKET, StoreFolders
 from ..store.errors import StoreError
 from ..store.recovery.pool_recovery import salvage
 from ..store.recovery.startup import bring_back, check_layout
-from ..store.topics.topic_table import Plan, TopicTable
+from ..store.topics.table_layout import Plan
+from ..store.topics.topic_table import TopicTable
 
 _OLD_ACTORS_S = 10.0
 # What a record takes beside its body, generously: header, topic, properties.
@@ -162,7 +164,7 @@ def make_memory(settings: Settings, store_id: int) -> tuple[Mapping, Mapping]:
     plan = Plan(settings.max_topics, settings.max_queues, settings.max_sessions + OWN_SESSIONS)
     control = segments.create_segment(store_id, "control", SIZE)
     table = segments.create_segment(store_id, "table", plan.size)
-    Control(control).create(store_id)
+    Control(control, STARTUP).create(store_id)
     TopicTable.create(table, plan)
     return control, table
 
@@ -194,7 +196,7 @@ def recover(
     def fresh_memory() -> tuple[Control, TopicTable]:
         segments.remove_all(store_id)
         made[:] = make_memory(settings, store_id)
-        return Control(made[0]), TopicTable(made[1])
+        return Control(made[0], STARTUP), TopicTable(made[1], STARTUP)
 
     report = bring_back(folders, settings, fresh_memory)
     if salvaged:
@@ -266,5 +268,6 @@ def prepare(settings: Settings) -> tuple[World, int]:
     now_ms = int(time.time() * 1000)
     world.control.own("started_ms").store(now_ms)
     world.control.own("generation").add(1)
-    world.control.own("heartbeat", 64 * SUPERVISOR).store(time.monotonic_ns())
+    world.take_role("supervisor")  # from here on every word has its one writer
+    world.control.own_beat().store(time.monotonic_ns())
     return world, lock

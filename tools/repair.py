@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from ..conf.settings import Settings
 from ..shm._memory import Mapping
 from ..shm.control import SIZE, Control
+from ..shm.ownership import STARTUP
 from ..store.disk import files as disk
 from ..store.disk.files import Folder
 from ..store.disk.paths import (
@@ -29,7 +30,8 @@ from ..store.disk.paths import (
 from ..store.errors import Corrupt
 from ..store.recovery.checkpoint import CHECKPOINT
 from ..store.recovery.startup import bring_back, check_layout
-from ..store.topics.topic_table import Plan, TopicTable
+from ..store.topics.table_layout import Plan
+from ..store.topics.topic_table import TopicTable
 from .raw.files import BadInput, StoreFiles
 from .raw.walk import walk_file
 from .rocketmq.logs import LogView
@@ -204,7 +206,7 @@ def _rebuild(path: str, settings: Settings) -> None:
 
 def _fresh_memory(settings: Settings) -> tuple[Control, TopicTable]:
     plan = Plan(settings.max_topics, settings.max_queues, settings.max_sessions)
-    control = Control(_memory(SIZE))
+    control = Control(_memory(SIZE), STARTUP)
     control.create(0)
     return control, TopicTable.create(_memory(plan.size), plan)
 

@@ -18,7 +18,6 @@ from dataclasses import replace
 from typing import Any
 
 from ...shm._words import fault
-from ...shm.control import ACTORS, HEARTBEAT_SIZE
 from ...store.config import topics
 from ...store.config.topics import TopicConfig
 from ...store.disk.paths import TOPICS
@@ -262,7 +261,7 @@ class Topics:
         It beats between two rounds. One that sleeps is in none; what it said of that has reached
         this process after a millisecond.
         """
-        beat = self.control.word("heartbeat", HEARTBEAT_SIZE * ACTORS.index(actor))
+        beat = self.control.beat(actor)
         asleep = self.control.word(f"{actor}_asleep")
         time.sleep(_STEP_S)
         seen, deadline = beat.load(), time.monotonic() + _BARRIER_S

@@ -78,9 +78,7 @@ class Schedule(Actor):
         self.started = False
         session = world.sessions[SCHEDULE_SESSION]
         memory = Mapping(session.ring, 0, DATA + session.capacity)
-        self.ring = RingWriter(
-            memory, session.capacity, session.bell, self.control.word("append_asleep")
-        )
+        self.ring = RingWriter(memory, session.capacity, session.bell, self.control)
         self.store_host = Host.parse(f"{settings.store_host}:{settings.store_port}")
         self.queues = QueueFiles(
             world.folders.consume_queue, settings.mapped_file_size_consume_queue

@@ -1,5 +1,5 @@
-"""The part of the topic table that belongs to sessions: what they may write, where they read, what
-they hear. `store/topics/topic_table.py` owns its layout.
+"""The sessions' part of the topic table: what a session may write, where it reads, and whether
+there is news for it. `table_layout.py` owns the layout.
 """
 
 from __future__ import annotations
@@ -7,18 +7,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...shm._words import OwnedWord, Word
+from .table_layout import NOTICE_SIZE, check_table_writer
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-NOTICE_SIZE = 64  # a cache line each: thousands may sleep
-
 
 class SessionWords:
-    """Words by the index of a session. Methods that write are the registry's."""
+    """Grants, leases and notices by the index of a session. Methods that write are the registry's
+    and start-up's: other roles get NotTheWriter.
+    """
 
     memory: Buffer
     view: memoryview
+    role: str
     max_sessions: int
     _grants_at: int
     _grant_stride: int
@@ -29,32 +31,37 @@ class SessionWords:
         at = self._grants_at + self._grant_stride * session
         return at, at + self._grant_stride
 
+    def _own_grants(self, session: int) -> tuple[int, int]:
+        check_table_writer("grant", "topics", self.role)
+        return self._grant_range(session)
+
     def grant(self, session: int, topic: int) -> None:
         """Lets the session write to the topic."""
-        at = self._grant_range(session)[0] + topic // 8
+        at = self._own_grants(session)[0] + topic // 8
         self.view[at] |= 1 << (topic % 8)
 
     def grant_all(self, session: int) -> None:
         """Lets a session of the store itself write to every topic, also those that come later."""
-        at, end = self._grant_range(session)
+        at, end = self._own_grants(session)
         self.view[at:end] = b"\xff" * (end - at)
 
     def revoke(self, topic: int, sessions: int) -> None:
-        """Takes the topic back from the first `sessions` sessions: clients come before the store's
-        own.
+        """Takes the topic back from the first `sessions` sessions. The clients' come first, the
+        store's own behind them.
         """
         for session in range(sessions):
-            at = self._grant_range(session)[0] + topic // 8
+            at = self._own_grants(session)[0] + topic // 8
             self.view[at] &= ~(1 << (topic % 8)) & 0xFF
 
     def revoke_all(self, session: int) -> None:
         """Takes back what the session was granted, and its lease."""
-        at, end = self._grant_range(session)
+        at, end = self._own_grants(session)
         self.view[at:end] = bytes(end - at)
         self.lease(session, None)
 
     def lease(self, session: int, offset: int | None) -> None:
         """The session reads the commit-log file that holds `offset`; None: it reads none."""
+        check_table_writer("lease", "offset", self.role)
         word = OwnedWord(self.memory, self._leases_at + 8 * session)
         word.store(0 if offset is None else offset + 1)
 
@@ -69,6 +76,7 @@ class SessionWords:
 
     def notify(self, session: int) -> None:
         """There is news for the session: its assignment, or the end of the store."""
+        check_table_writer("notice", "news", self.role)
         word = OwnedWord(self.memory, self._notices_at + NOTICE_SIZE * session)
         word.add(1)  # SYNC: notice publish
         word.wake()

@@ -1,15 +1,14 @@
-"""Changes of topics in a table that is in use: more queues, deletion, and what a registry that was
-killed in between left. The registry's alone, and start-up's.
+"""Changes of topics in a table that is in use: more queues, deletion, and the repair of what a
+killed registry left. Only the registry calls these functions.
 
-Entries are never moved. Queues that a topic gets later have slots that are not in a row with its
-first ones, and are found by their hash. The entries of a deleted topic stay, and lead its records
-nowhere (`since`), until a new topic of its name has taken their places in the buckets: so a look-up
-finds a queue at every moment.
+Entries are never moved. Queues that a topic gets later have slots outside the row of its first
+ones, and are found by their hash. The entries of a deleted topic stay until the store stops. Their
+`since` word sends no record to them, and the buckets lead to them until a new topic of that name
+takes the buckets over. So a look-up finds a queue at every moment.
 """
 
 from __future__ import annotations
 
-from ._table import insert_bucket
 from .topic_table import DELETED, TableFull, TopicState, TopicTable
 
 
@@ -25,42 +24,42 @@ def grow(table: TopicTable, index: int, nums: int) -> None:
     since = table.queue_word(topic.slots[0], "since").load()
     for slot, queue_id in enumerate(added, first):
         table.write_queue(slot, index, queue_id, since)
-    table.set_count("queue_count", first + len(added))
+    table.count_queues(first + len(added))
     for slot in range(first, first + len(added)):
-        insert_bucket(table.memory, slot)
+        table.file_queue(slot)
     table.set_topic(index, queue_nums=nums)
 
 
 def retire(table: TopicTable, index: int) -> None:
-    """Says of each queue of a topic that no record is its own any more."""
+    """Marks each queue of a topic: no record belongs to it any more."""
     for slot in table.topic(index).slots:
         table.own_queue_word(slot, "since").store(DELETED)
 
 
 def end_deletion(table: TopicTable, index: int) -> None:
-    """The topic is gone; reput, too, forgets its queues."""
+    """The topic is gone: reput forgets its queues."""
     table.set_topic(index, state=TopicState.DELETED)
-    table.set_count("deletions", table.deletions + 1)
+    table.count_deletion()
 
 
 def repair(table: TopicTable) -> int:
-    """Files queues whose registry died before it could: how many. Called by a registry before it
-    serves.
+    """Makes queues findable that a killed registry had counted and not filed yet: how many. A
+    registry calls it before it serves.
     """
     counted = sum(len(topic.slots) for topic in table.entries())
     orphans = range(counted, table.queue_count)
     if orphans and table.queue(orphans[0])[0] >= table.topic_count:
         # The queues of a topic that was never counted: give their slots back.
-        table.set_count("queue_count", counted)
+        table.count_queues(counted)
         orphans = range(0)
     for slot in orphans:  # a topic was growing: now it has them all
         index, queue_id = table.queue(slot)
-        insert_bucket(table.memory, slot)
+        table.file_queue(slot)
         table.set_topic(index, queue_nums=queue_id + 1)
     filed = len(orphans)
     for topic in table.topics():
         for queue_id, slot in enumerate(topic.slots):
             if table.slot(topic.name, queue_id) != slot:
-                insert_bucket(table.memory, slot)
+                table.file_queue(slot)
                 filed += 1
     return filed

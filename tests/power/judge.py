@@ -12,10 +12,12 @@ from support.twins import twin_dispatch, twin_index, walk
 
 from silomq.conf import settings as conf
 from silomq.shm.control import SIZE, Control
+from silomq.shm.ownership import STARTUP
 from silomq.store.disk.paths import StoreFolders
 from silomq.store.recovery.power_cut import BOOT
 from silomq.store.recovery.startup import bring_back, check_layout
-from silomq.store.topics.topic_table import Plan, TopicTable
+from silomq.store.topics.table_layout import Plan
+from silomq.store.topics.topic_table import TopicTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -91,7 +93,8 @@ def start(path: Path, *, new_boot: bool = True, **changes: object) -> Started:
         made: list[tuple[Control, TopicTable]] = []
 
         def fresh_memory() -> tuple[Control, TopicTable]:
-            made.append((Control(bytearray(SIZE)), TopicTable.create(bytearray(plan.size), plan)))
+            control = Control(bytearray(SIZE), STARTUP)
+            made.append((control, TopicTable.create(bytearray(plan.size), plan)))
             return made[-1]
 
         report = bring_back(folders, settings, fresh_memory)

@@ -17,11 +17,13 @@ from support.twins import Queue, twin_append
 from silomq.shm import ring
 from silomq.shm._memory import Mapping
 from silomq.shm.control import CONTROL, SIZE, Control
+from silomq.shm.ownership import STARTUP
 from silomq.store.commitlog import _append as kernel
 from silomq.store.record.format import decode_record, encode_blank, encode_record
 from silomq.store.record.ids import Host
 from silomq.store.record.properties import encode_properties
-from silomq.store.topics.topic_table import Plan, TopicTable
+from silomq.store.topics.table_layout import Plan
+from silomq.store.topics.topic_table import TopicTable
 
 if TYPE_CHECKING:
     import random
@@ -173,7 +175,7 @@ class Rig:
 
     def __post_init__(self) -> None:
         plan = Plan(max_topics=8, max_queues=16, max_sessions=self.max_sessions)
-        self.control = Control(bytearray(SIZE))
+        self.control = Control(bytearray(SIZE), STARTUP)
         self.control.create(1)
         self.table = TopicTable.create(bytearray(plan.size), plan)
         for name, nums in TOPICS.items():

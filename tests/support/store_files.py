@@ -10,13 +10,15 @@ from support.append_rig import TOPICS, Batch, random_batch
 from support.twins import Queue, twin_append, twin_dispatch, twin_index, walk
 
 from silomq.shm.control import SIZE, Control
+from silomq.shm.ownership import STARTUP
 from silomq.store.commitlog.log import CommitLog
 from silomq.store.consumequeue.queue import QueueFiles
 from silomq.store.disk.paths import StoreFolders, file_name
 from silomq.store.dispatch.dispatcher import Dispatching
 from silomq.store.index.file import IndexFiles
 from silomq.store.record.properties import encode_properties
-from silomq.store.topics.topic_table import Plan, TopicTable
+from silomq.store.topics.table_layout import Plan
+from silomq.store.topics.topic_table import TopicTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -65,7 +67,7 @@ class Store:
         self.queues = QueueFiles(self.folders.consume_queue, QUEUE_FILE)
         self.index = IndexFiles(self.folders.index, slots, entries)
         plan = Plan(max_topics=8, max_queues=16, max_sessions=1)
-        self.control = Control(bytearray(SIZE))
+        self.control = Control(bytearray(SIZE), STARTUP)
         self.table = TopicTable.create(bytearray(plan.size), plan)
         for name, nums in (TOPICS if topics is None else topics).items():
             self.table.add_topic(name, write_nums=nums, read_nums=nums, perm=6)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,20 +14,36 @@ from silomq.shm.control import (
     ACTORS,
     ARRIVAL_WORDS,
     CONTROL,
+    HEARTBEAT_SIZE,
     PROGRESS,
     SIZE,
     SUPERVISOR,
+    WRITERS,
     ActorState,
     Control,
     LayoutError,
 )
-from silomq.shm.ring import DATA, MAGIC, MIN_CAPACITY, RING, create, largest_frame
+from silomq.shm.ownership import READER, STARTUP, NotTheWriter
+from silomq.shm.ring import DATA, MAGIC, MIN_CAPACITY, RING, Ring, create, largest_frame
+from silomq.shm.ring import WRITERS as RING_WRITERS
+from silomq.shm.ringwriter import RingWriter
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 def new_control() -> Control:
-    control = Control(bytearray(SIZE))
+    control = Control(bytearray(SIZE), STARTUP)
     control.create(0xFEDCBA9876543210)
     return control
+
+
+def ring_memory() -> Mapping:
+    fd = create(MIN_CAPACITY, 7)
+    try:
+        return Mapping(fd, 0, DATA + MIN_CAPACITY)
+    finally:
+        os.close(fd)
 
 
 def test_a_fresh_block_is_whole() -> None:
@@ -66,8 +83,104 @@ def test_words_are_typed() -> None:
     assert control.load("wrote") == control.word("wrote").load() == 77
     reader = Control(memoryview(control.memory).toreadonly())
     assert reader.load("wrote") == 77
-    with pytest.raises(TypeError):
+    with pytest.raises(NotTheWriter):
         reader.own("wrote")
+    with pytest.raises(TypeError):
+        Control(reader.memory, "append").own("wrote")
+
+
+#: What takes each word: its name, and its position within a field of several words.
+WORDS = [
+    (field, extra)
+    for field, (_, size) in CONTROL.items()
+    if field != "heartbeat"
+    for extra in {0, size - 8}
+]
+
+
+@pytest.mark.parametrize("role", [*ACTORS, "supervisor", READER])
+def test_a_process_is_given_its_own_words_alone(role: str) -> None:
+    control = Control(new_control().memory, role)
+    for field, extra in WORDS:
+        writer = WRITERS["control"].get(field, STARTUP)
+        if writer == role:
+            assert type(control.own(field, extra)) is OwnedWord
+        else:
+            with pytest.raises(NotTheWriter, match=f"{field} is written by {writer} alone") as got:
+                control.own(field, extra)
+            assert (got.value.word, got.value.writer, got.value.asker) == (field, writer, role)
+        assert not hasattr(control.word(field, extra), "store")
+
+
+def test_startup_may_write_every_word() -> None:
+    control = new_control()
+    assert all(type(control.own(*word)) is OwnedWord for word in WORDS)
+
+
+@pytest.mark.parametrize("role", [*ACTORS, "supervisor"])
+def test_each_process_has_its_own_heartbeat(role: str) -> None:
+    control = Control(new_control().memory, role)
+    control.own_beat().store(5)
+    assert control.beat(role).load() == 5
+    for number, name in [*enumerate(ACTORS), (SUPERVISOR, "supervisor")]:
+        if name != role:
+            assert control.beat(name).load() == 0
+            with pytest.raises(NotTheWriter, match=f"heartbeat is written by {name} alone"):
+                control.own("heartbeat", HEARTBEAT_SIZE * number)
+
+
+@pytest.mark.parametrize("role", [*ACTORS, "supervisor", READER])
+def test_methods_that_write_ask_who_calls(role: str) -> None:
+    control = Control(new_control().memory, role)
+    calls: list[tuple[str, Callable[[], None]]] = [
+        ("registry", lambda: control.watch(0)),
+        ("registry", control.watch_none),
+        ("supervisor", lambda: control.store_process(0, 1, 1, 1, ActorState.READY)),
+        ("reput", lambda: control.set_progress(dict.fromkeys(PROGRESS, 0))),
+        (STARTUP, lambda: control.create(1)),
+    ]
+    for writer, call in calls:
+        if writer == role:
+            call()
+        else:
+            with pytest.raises(NotTheWriter):
+                call()
+
+
+@pytest.mark.parametrize(
+    ("field", "extra"),
+    [("wrote", 8), ("wrote", -8), ("watched", 128), ("process", 1024), ("heartbeat", -64)],
+)
+def test_no_word_lies_outside_its_field(field: str, extra: int) -> None:
+    control = new_control()
+    with pytest.raises(IndexError, match=field):
+        control.own(field, extra)
+    with pytest.raises(IndexError, match=field):
+        control.word(field, extra)
+
+
+def test_the_two_sides_of_a_ring_have_their_own_words() -> None:
+    memory = ring_memory()
+    for role in ("producer", "append", "registry", READER):
+        ring = Ring(memory, role)
+        for field in RING:
+            writer = RING_WRITERS["ring"].get(field, STARTUP)
+            if writer == role:
+                assert type(ring.own(field)) is OwnedWord
+            else:
+                with pytest.raises(NotTheWriter, match=f"{field} is written by {writer} alone"):
+                    ring.own(field)
+
+
+@pytest.mark.parametrize("role", ["schedule", "append", "registry", "supervisor", READER])
+def test_only_schedule_writes_the_ring_of_the_store(role: str) -> None:
+    memory = ring_memory()
+    control = Control(new_control().memory, role)
+    if role == "schedule":
+        assert RingWriter(memory, MIN_CAPACITY, -1, control).head == 0
+    else:
+        with pytest.raises(NotTheWriter, match=f"by schedule alone, and {role} asked"):
+            RingWriter(memory, MIN_CAPACITY, -1, control)
 
 
 def test_progress_is_published_whole_or_not() -> None:
@@ -96,10 +209,10 @@ def test_the_process_table() -> None:
     for actor in (*range(len(ACTORS)), SUPERVISOR):
         assert control.process(actor) == (0, 0, 0, ActorState.ABSENT)
         control.store_process(actor, 1000 + actor, 2, 3, ActorState.READY)
-        control.beat_word(actor).store(actor + 1)
+        control.own("heartbeat", HEARTBEAT_SIZE * actor).store(actor + 1)
     for actor in (*range(len(ACTORS)), SUPERVISOR):
         assert control.process(actor) == (1000 + actor, 2, 3, ActorState.READY)
-        assert control.beat_word(actor).load() == actor + 1
+        assert control.word("heartbeat", HEARTBEAT_SIZE * actor).load() == actor + 1
 
 
 def test_queues_share_arrival_words() -> None:

@@ -13,7 +13,7 @@ from silomq.store.record import format as record_format
 from silomq.store.record import properties
 from silomq.store.recovery.durable_progress import FIELDS
 from silomq.store.status import AckLevel
-from silomq.store.topics import topic_table
+from silomq.store.topics import table_layout
 
 Layout = dict[str, tuple[int, int]]
 WIDTHS = {"uint32_t": 4, "int32_t": 4, "uint64_t": 8, "int64_t": 8}
@@ -96,11 +96,11 @@ def test_structs_of_layout_h() -> None:
 
 #: Names of store/topics/table.h that are spelled otherwise in the layouts.
 TABLE_NAMES = {
-    "TOPIC_SIZE": topic_table.TOPIC_SIZE,
-    "QUEUE_SIZE": topic_table.QUEUE_SIZE,
-    "QUEUE_ID": topic_table.QUEUE["queue_id"][0],
-    "QUEUE_NAME": topic_table.QUEUE["name_start"][0],
-    "QUEUE_NAME_SIZE": topic_table.QUEUE["name_start"][1],
+    "TOPIC_SIZE": table_layout.TOPIC_SIZE,
+    "QUEUE_SIZE": table_layout.QUEUE_SIZE,
+    "QUEUE_ID": table_layout.QUEUE["queue_id"][0],
+    "QUEUE_NAME": table_layout.QUEUE["name_start"][0],
+    "QUEUE_NAME_SIZE": table_layout.QUEUE["name_start"][1],
 }
 
 
@@ -112,9 +112,9 @@ def test_table_h_is_the_topic_table() -> None:
             continue
         prefix, _, field = name.partition("_")
         layout = {
-            "TABLE": topic_table.HEADER,
-            "TOPIC": topic_table.TOPIC,
-            "QUEUE": topic_table.QUEUE,
+            "TABLE": table_layout.HEADER,
+            "TOPIC": table_layout.TOPIC,
+            "QUEUE": table_layout.QUEUE,
         }[prefix]
         assert value == layout[field.lower()][0], name
     assert {"TABLE_QUEUE_COUNT", "TOPIC_NAME", "QUEUE_NEXT"} <= set(found)

@@ -10,6 +10,7 @@ import pytest
 from silomq import PutMessageStatus
 from silomq.client.producing.refusals import append_stuck_ms, page_cache_busy, refusal
 from silomq.shm.control import ACTORS, HEARTBEAT_SIZE, SIZE, Control
+from silomq.shm.ownership import STARTUP
 from silomq.store.retention.rules import DiskFlag
 
 NOT_NOW = PutMessageStatus.SERVICE_NOT_AVAILABLE
@@ -29,7 +30,7 @@ NO_FILE = PutMessageStatus.CREATE_MAPPED_FILE_FAILED
     ],
 )
 def test_refusal(status: PutMessageStatus, words: dict[str, int], said: str) -> None:
-    control = Control(bytearray(SIZE))
+    control = Control(bytearray(SIZE), STARTUP)
     for name, value in words.items():
         control.own(name).store(value)
     error = refusal(int(status), control.memory)
@@ -38,7 +39,7 @@ def test_refusal(status: PutMessageStatus, words: dict[str, int], said: str) -> 
 
 
 def test_a_disk_whose_use_is_not_known_is_not_named() -> None:
-    control = Control(bytearray(SIZE))
+    control = Control(bytearray(SIZE), STARTUP)
     control.own("disk_flags").store(DiskFlag.LOGIC_DISK_FULL)
     control.own("log_disk_used").store(2**64 - 1)
     control.own("queue_disk_used").store(91)
@@ -50,7 +51,7 @@ def test_a_disk_whose_use_is_not_known_is_not_named() -> None:
     [(0, 0, False), (900, 0, False), (1200, 0, True), (1200, 1, False), (60_000, 0, True)],
 )
 def test_stuck(silent_ms: int, asleep: int, *, stuck: bool) -> None:
-    control = Control(bytearray(SIZE))
+    control = Control(bytearray(SIZE), STARTUP)
     beat = control.own("heartbeat", HEARTBEAT_SIZE * ACTORS.index("append"))
     beat.store(time.monotonic_ns() - silent_ms * 1_000_000)
     control.own("append_asleep").store(asleep)

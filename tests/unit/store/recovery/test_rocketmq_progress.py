@@ -19,12 +19,14 @@ from support.golden_stores import (
 )
 
 from silomq.shm.control import SIZE, Control
+from silomq.shm.ownership import STARTUP
 from silomq.store.consumequeue.queue import ENTRY, ENTRY_SIZE
 from silomq.store.disk.paths import StoreFolders, file_bases, file_name
 from silomq.store.errors import Corrupt
 from silomq.store.record.format import decode_record
 from silomq.store.recovery.startup import QueueMissing, Report, StartUp
-from silomq.store.topics.topic_table import Plan, TopicTable
+from silomq.store.topics.table_layout import Plan
+from silomq.store.topics.topic_table import TopicTable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -49,7 +51,7 @@ class Started:
         plan = Plan(max_topics=64, max_queues=256, max_sessions=1)
         extra: dict[str, int] = {}
         while True:
-            self.control = Control(bytearray(SIZE))
+            self.control = Control(bytearray(SIZE), STARTUP)
             self.table = TopicTable.create(bytearray(plan.size), plan)
             self.start_up = StartUp(
                 self.folders, cast("Settings", settings), self.control, self.table

@@ -13,13 +13,15 @@ from support.append_rig import Batch
 from support.store_files import QUEUE_FILE, Store, batches, message
 
 from silomq.shm.control import SIZE, Control
+from silomq.shm.ownership import STARTUP
 from silomq.store.commitlog import _scan as kernel
 from silomq.store.commitlog.log_end import ENDS
 from silomq.store.disk.paths import PROGRESS, StoreFolders, file_name
 from silomq.store.errors import Corrupt, StoreError
 from silomq.store.recovery import durable_progress
 from silomq.store.recovery.startup import QueueMissing, Report, StartUp, bring_back
-from silomq.store.topics.topic_table import Plan, TopicTable
+from silomq.store.topics.table_layout import Plan
+from silomq.store.topics.topic_table import TopicTable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -53,7 +55,7 @@ def settings_of(store: Store) -> Settings:
 
 def fresh_memory(store: Store) -> tuple[Control, TopicTable]:
     plan = Plan(max_topics=8, max_queues=40, max_sessions=1)
-    store.control = Control(bytearray(SIZE))
+    store.control = Control(bytearray(SIZE), STARTUP)
     store.table = TopicTable.create(bytearray(plan.size), plan)
     return store.control, store.table
 

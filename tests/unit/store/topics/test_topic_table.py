@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import random
+from typing import TYPE_CHECKING
 
 import pytest
 from support.append_rig import LONG_TOPIC
 
 from silomq.shm._words import OwnedWord
+from silomq.shm.ownership import READER, NotTheWriter
 from silomq.store.topics._table import find_queue, insert_bucket, queue_hash
 from silomq.store.topics.table_changes import end_deletion, grow, repair, retire
+from silomq.store.topics.table_layout import HEADER, QUEUE, WRITERS, Plan
 from silomq.store.topics.topic_table import (
     DELETED,
-    HEADER,
     NO_MARK,
-    QUEUE,
-    Plan,
     TableFull,
     TopicState,
     TopicTable,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 PLAN = Plan(max_topics=20, max_queues=50, max_sessions=3)
 
@@ -126,7 +129,7 @@ def test_repair_after_each_step(queues: bool, topic: bool, buckets: int, filed: 
     table = new_table()
     first = add(table, "first", 3)
     killed(table, queues=queues, topic=topic, buckets=buckets)
-    again = TopicTable(table.memory)
+    again = TopicTable(table.memory, "registry")
     assert repair(again) == filed
     assert repair(again) == 0
     if not topic:
@@ -157,6 +160,61 @@ def test_grants() -> None:
     table.revoke_all(1)
     assert not any(table.view[slice(*table._grant_range(1))])
     assert table._grant_range(2)[1] <= len(table.view)
+
+
+@pytest.mark.parametrize("role", ["registry", "append", "reput", "clean", "schedule", READER])
+def test_each_word_of_a_queue_has_one_writer(role: str) -> None:
+    made = new_table()
+    (slot,) = add(made, "t", 1)
+    table = TopicTable(made.memory, role)
+    for field in ("next", "previous", "mark", "max_offset", "since", "min_offset"):
+        writer = WRITERS["queue"][field]
+        if writer == role:
+            assert type(table.own_queue_word(slot, field)) is OwnedWord
+        else:
+            with pytest.raises(NotTheWriter, match=f"{field} of a queue .* by {writer} alone"):
+                table.own_queue_word(slot, field)
+        assert not hasattr(table.queue_word(slot, field), "store")
+
+
+@pytest.mark.parametrize("role", ["registry", "append", "supervisor", READER])
+def test_only_the_registry_changes_topics_and_sessions(role: str) -> None:
+    made = new_table()
+    add(made, "t", 1)
+    table = TopicTable(made.memory, role)
+    calls: list[Callable[[], object]] = [
+        lambda: add(table, "u", 1),
+        lambda: table.write_queue(2, 0, 1, 0),
+        lambda: table.file_queue(0),
+        lambda: table.set_topic(0, perm=4),
+        lambda: table.count_topics(2),
+        lambda: table.count_queues(2),
+        table.count_deletion,
+        lambda: grow(table, 0, 2),
+        lambda: retire(table, 0),
+        lambda: end_deletion(table, 0),
+        lambda: table.grant(0, 0),
+        lambda: table.grant_all(0),
+        lambda: table.revoke(0, 1),
+        lambda: table.revoke_all(0),
+        lambda: table.lease(0, 5),
+        lambda: table.notify(0),
+    ]
+    before = bytes(made.view)
+    for call in calls:
+        if role == "registry":
+            call()
+        else:
+            with pytest.raises(NotTheWriter, match=f"by registry alone, and {role} asked"):
+                call()
+    assert (bytes(made.view) == before) is (role != "registry")
+
+
+def test_an_entry_that_counts_is_not_written_again() -> None:
+    table = new_table()
+    add(table, "t", 2)
+    with pytest.raises(AssertionError, match="the entry counts"):
+        table.write_queue(1, 0, 1, 0)
 
 
 def test_hash_tells_names_and_numbers_apart() -> None:
@@ -220,7 +278,7 @@ def test_repair_finishes_growth(filed: int) -> None:
     grow(table, 0, 3)
     for slot in range(3, 6):
         table.write_queue(slot, 0, slot, 0)
-    table.set_count("queue_count", 6)
+    table.count_queues(6)
     for slot in range(3, 3 + filed):
         insert_bucket(table.memory, slot)
     assert repair(table) == 3
