@@ -11,12 +11,15 @@ import contextlib
 import os
 import select
 import time
-from typing import Any
+from typing import Final
+
+import msgspec
 
 from ..conf.settings import FlushDiskType
 from ..shm import mail
 from ..shm._memory import Mapping
 from ..shm.control import CONTROL
+from ..shm.protocol.sessions import Attach, Detach, Detached
 from ..shm.ring import DATA, RingClosed, largest_frame
 from ..store.commitlog import _append as kernel
 from ..store.commitlog.log import LogFile
@@ -32,6 +35,7 @@ _DRAIN_S = 2.0
 _PREFAULT_STEP = 8 * 1024 * 1024
 _PREFAULT_LEAD = 256 * 1024 * 1024
 _PREFAULT_BUSY = 16
+_MAIL: Final[msgspec.json.Decoder[Attach | Detach]] = msgspec.json.Decoder(Attach | Detach)
 
 
 class Append(Actor):
@@ -258,31 +262,36 @@ class Append(Actor):
     def _read_mail(self) -> None:
         while True:
             try:
-                message, fds = mail.receive(self.inbox)
+                message, fds = mail.receive(self.inbox, _MAIL)
             except BlockingIOError:
                 return
-            if message is None:
-                return
-            self._take(message, fds)
+            match message:
+                case None:
+                    return
+                case Attach():
+                    self._take(message, fds)
+                case Detach():
+                    mail.close_all(fds)
+                    self._let_go(message.session)
 
-    def _take(self, message: dict[str, Any], fds: list[int]) -> None:
-        number = message["session"]
-        known = number in self.attached
-        if message["do"] == "attach" and not known and len(fds) == 2:
-            # A session that came with the fork is also in the mail that its predecessor did not
-            # read.
-            self._attach(
-                Session(
-                    number, message["index"], fds[0], message["capacity"], fds[1], connection=-1
-                )
-            )
+    def _take(self, message: Attach, fds: list[int]) -> None:
+        """Serves a new session. A session that came with the fork is in `attached` already, and may
+        also be in the mail that the predecessor did not read.
+        """
+        if message.session in self.attached or len(fds) != 2:
+            mail.close_all(fds)
             return
-        mail.close_all(fds)
-        if message["do"] == "detach":
-            if known:
-                self.closing.add(number)
-            else:
-                self._report(number)
+        ring, bell = fds
+        self._attach(
+            Session(message.session, message.index, ring, message.capacity, bell, connection=-1)
+        )
+
+    def _let_go(self, number: int) -> None:
+        """The client of a session is gone: nothing new comes into its ring."""
+        if number in self.attached:
+            self.closing.add(number)
+        else:
+            self._report(number)
 
     def _finish_closing(self) -> None:
         """Lets go of sessions whose client is gone and whose messages are all appended."""
@@ -300,7 +309,7 @@ class Append(Actor):
         self._report(number)
 
     def _report(self, number: int) -> None:
-        mail.post(self.world.append_mail[1], {"do": "detached", "session": number})
+        mail.post(self.inbox, Detached(number))
 
     def _drop_bad(self, index: int) -> None:
         """A ring that makes no sense is read no more; its client learns why, all others go on."""

@@ -12,11 +12,15 @@ import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Final
+
+import msgspec
 
 from ..shm import mail
 from ..shm._memory import Mapping
 from ..shm.control import SIZE, Control
+from ..shm.protocol.answers import AnyAnswer, Error, RegistryRestarted, Welcome
+from ..shm.protocol.requests import PROTOCOL, Answered, Hello, Request, answer_of
 from ..shm.ring import DATA
 from ..store.disk.paths import SOCKET
 from ..store.errors import IllegalMessage
@@ -26,14 +30,14 @@ from ..store.status import PutMessageStatus
 from ..store.topics.topic_table import TopicTable
 from .errors import StoreClosed
 
-PROTOCOL = 1
 _REQUEST_S = 10.0
+_ANSWERS: Final[msgspec.json.Decoder[AnyAnswer]] = msgspec.json.Decoder(AnyAnswer)
 
 
 @dataclass(frozen=True)
 class StoreConfig:
-    """What the registry says of the store, in the form the kernel takes. Hosts are 8 or 20
-    bytes.
+    """What a client must know of the store, in the form that the compiled modules take. Hosts are 8
+    or 20 bytes; `level` is an AckLevel; sizes are in bytes.
     """
 
     store: str
@@ -52,6 +56,28 @@ class StoreConfig:
     index_slots: int
     index_entries: int  # of an index file; 0: the store keeps no index
     transfer: Transfer
+
+    @classmethod
+    def of(cls, welcome: Welcome) -> StoreConfig:
+        """What the registry has said, and what this machine and the clock say."""
+        return cls(
+            store=welcome.store,
+            store_host=bytes.fromhex(welcome.store_host),
+            born_host=LOCALHOST.packed(),
+            born_address=local_address(),
+            max_message_size=welcome.max_message_size,
+            level=welcome.level,
+            sync_flush_timeout_ms=welcome.sync_flush_timeout_ms,
+            append_crc=welcome.append_crc,
+            producer_spin_us=welcome.producer_spin_us,
+            page_cache_busy_ms=welcome.page_cache_busy_ms,
+            key_epoch_ms=month_bounds_ms(int(time.time() * 1000))[0],
+            file_size_commit_log=welcome.file_size_commit_log,
+            file_size_consume_queue=welcome.file_size_consume_queue,
+            index_slots=welcome.index_slots,
+            index_entries=welcome.index_entries,
+            transfer=Transfer(**msgspec.structs.asdict(welcome.transfer)),
+        )
 
 
 class HungUp(StoreClosed):
@@ -72,12 +98,12 @@ class Connection:
         self.path = os.fspath(store)
         self._lock = threading.Lock()
         self._next_id = 0
-        answer, fds = self._begin(ring_size, time.monotonic() + timeout_s)
+        welcome, fds = self._begin(ring_size, time.monotonic() + timeout_s)
         self.control = Control(Mapping(fds[0], 0, SIZE, writable=False))
         self.control.check()
         table_size = os.fstat(fds[1]).st_size
         self.table = TopicTable(Mapping(fds[1], 0, table_size, writable=False))
-        self.capacity: int = answer["capacity"]
+        self.capacity = welcome.capacity
         self.ring: Mapping | None = None
         self.bell = -1
         self.ring_fd = -1
@@ -85,35 +111,20 @@ class Connection:
             self.ring = Mapping(fds[2], 0, DATA + self.capacity)
             self.ring_fd, self.bell = fds[2], fds[3]
         mail.close_all(fds[:2])
-        self.session: int = answer["session"]
-        self.notice = self.table.notice(answer["index"])
-        self.config = StoreConfig(
-            store=answer["store"],
-            store_host=bytes.fromhex(answer["store_host"]),
-            born_host=LOCALHOST.packed(),
-            born_address=local_address(),
-            max_message_size=answer["max_message_size"],
-            level=answer["level"],
-            sync_flush_timeout_ms=answer["sync_flush_timeout_ms"],
-            append_crc=answer["append_crc"],
-            producer_spin_us=answer["producer_spin_us"],
-            page_cache_busy_ms=answer["page_cache_busy_ms"],
-            key_epoch_ms=month_bounds_ms(int(time.time() * 1000))[0],
-            file_size_commit_log=answer["file_size_commit_log"],
-            file_size_consume_queue=answer["file_size_consume_queue"],
-            index_slots=answer["index_slots"],
-            index_entries=answer["index_entries"],
-            transfer=Transfer(**answer["transfer"]),
-        )
+        self.session = welcome.session
+        self.notice = self.table.notice(welcome.index)
+        self.config = StoreConfig.of(welcome)
 
-    def _begin(self, ring_size: int, deadline: float) -> tuple[dict[str, Any], list[int]]:
-        """Connects and says hello. A registry that is killed before the supervisor knows of the
-        session takes the connection with it: then once more.
+    def _begin(self, ring_size: int, deadline: float) -> tuple[Welcome, list[int]]:
+        """Connects and says hello.
+
+        A registry that is killed before the supervisor knows of the session takes the connection
+        with it. Then the client connects again.
         """
         while True:
             self._socket = self._connect(max(0.1, deadline - time.monotonic()))
             try:
-                return self.ask({"do": "hello", "protocol": PROTOCOL, "ring_size": ring_size})
+                return self.ask(Hello(protocol=PROTOCOL, ring_size=ring_size))
             except HungUp:
                 self._socket.close()
                 if time.monotonic() > deadline:
@@ -153,61 +164,60 @@ class Connection:
             raise
         return end
 
-    def request(self, message: dict[str, Any]) -> dict[str, Any]:
-        """Asks the registry; its answer. Raises IllegalMessage as it refuses, StoreClosed when the
-        store is gone.
+    def request(self, request: Request[Answered]) -> Answered:
+        """Asks the registry and returns its answer. Raises IllegalMessage when the registry
+        refuses, StoreClosed when the store is gone.
         """
-        answer, fds = self.ask(message)
+        answer, fds = self.ask(request)
         mail.close_all(fds)
         return answer
 
-    def ask(self, message: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
-        """`request` for an answer that comes with descriptors, which are the caller's.
+    def ask(self, request: Request[Answered]) -> tuple[Answered, list[int]]:
+        """As `request`, for an answer with descriptors, which are then the caller's.
 
-        Sends until answered: a registry that was replaced says so, and is asked again.
+        A registry that was replaced says so; then the request is sent once more.
         """
         with self._lock:
             self._next_id += 1
-            request = {"id": self._next_id, **message}
+            request = msgspec.structs.replace(request, id=self._next_id)
             deadline = time.monotonic() + _REQUEST_S
             self._drop_old_packets()
             self._send(request)
             while True:
                 answer, fds = self._receive(deadline)
-                if answer.get("event") == "registry restarted":
+                if isinstance(answer, RegistryRestarted):
                     self._send(request)
-                elif answer.get("id", request["id"]) == request["id"]:
+                elif answer.id in (0, request.id):
                     break
                 else:
-                    mail.close_all(fds)  # the second answer to a request that was asked twice
-        if not answer.get("ok"):
-            raise IllegalMessage(PutMessageStatus[answer["status"]], answer["why"])
+                    mail.close_all(fds)  # the second answer to a request that was sent twice
+        if isinstance(answer, Error):
+            raise IllegalMessage(PutMessageStatus[answer.status], answer.why)
+        assert isinstance(answer, answer_of(type(request))), "the registry answers what was asked"
         return answer, fds
 
     def _drop_old_packets(self) -> None:
-        """News of registries that came and went, and second answers: of no use to a new request,
-        and in the way of its answer.
-        """
+        """Drops the news of restarts, and second answers, that came since the last request."""
         self._socket.settimeout(0)
         while True:
             try:
-                answer, fds = mail.receive(self._socket)
-            except (OSError, ValueError):
+                answer, fds = mail.receive(self._socket, _ANSWERS)
+            except (OSError, mail.NotAMessage):
                 return
             mail.close_all(fds)
             if answer is None:
                 return
 
-    def _send(self, request: dict[str, Any]) -> None:
+    def _send(self, request: Request[Answered]) -> None:
         try:
             mail.send(self._socket, request)
         except OSError as error:
             raise HungUp(f"the store at {self.path} is gone ({error})") from error
 
-    def _receive(self, deadline: float) -> tuple[dict[str, Any], list[int]]:
+    def _receive(self, deadline: float) -> tuple[AnyAnswer, list[int]]:
         self._socket.settimeout(max(0.001, deadline - time.monotonic()))
         try:
-            answer, fds = mail.receive(self._socket)
+            answer, fds = mail.receive(self._socket, _ANSWERS)
         except TimeoutError as error:
             raise StoreClosed(
                 f"the registry of {self.path} has not answered for {_REQUEST_S:g} s"

@@ -1,8 +1,8 @@
-"""Small messages with descriptors between a store's processes, and between the registry and its
-clients.
+"""Packets between a store's processes, and between the registry and its clients.
 
-A message is one SOCK_SEQPACKET packet: JSON, so that a person with strace can read it, and up to
-four descriptors. The kernel keeps packets apart, and a packet is received whole or not at all.
+A packet is one SOCK_SEQPACKET packet with one message (`shm/protocol/`) and up to eight
+descriptors. The message is JSON, so that a person with strace can read it. The kernel keeps packets
+apart, and a packet is received whole or not at all.
 """
 
 from __future__ import annotations
@@ -13,13 +13,42 @@ import os
 import select
 import socket
 import time
-from typing import Any
+from typing import Final, Protocol, TypeVar
 
 import msgspec
 
-MAX_PACKET = 65536
-MAX_FDS = 8
+MAX_PACKET: Final = 65536
+MAX_FDS: Final = 8
 _PATIENCE_S = 5.0
+
+Message = TypeVar("Message")
+Message_co = TypeVar("Message_co", covariant=True)
+
+
+class Decoder(Protocol[Message_co]):
+    """What turns a packet into one of the messages that are expected: a msgspec.json.Decoder."""
+
+    def decode(self, packet: bytes, /) -> Message_co:
+        """The message. Raises ValueError, RecursionError."""
+
+
+class NotAMessage(ValueError):
+    """A packet that is no JSON object, is too long, or lost descriptors on the way."""
+
+
+class Misfit(NotAMessage):
+    """A packet of JSON that is none of the expected messages. `data` is the packet; `why` names
+    the field that does not fit.
+    """
+
+    def __init__(self, data: bytes, why: str) -> None:
+        super().__init__(f"not a message: {why}")
+        self.data = data
+        self.why = why
+
+
+class TooLong(ValueError):
+    """A message that fits no packet."""
 
 
 def pair() -> tuple[socket.socket, socket.socket]:
@@ -29,24 +58,25 @@ def pair() -> tuple[socket.socket, socket.socket]:
 
 
 def send(
-    end: socket.socket, message: dict[str, Any], fds: list[int] | tuple[int, ...] = ()
+    end: socket.socket, message: msgspec.Struct, fds: list[int] | tuple[int, ...] = ()
 ) -> None:
-    """Sends one message. The descriptors are duplicated; the caller keeps its own. OSError as
-    sendmsg.
+    """Sends one message. The descriptors are duplicated; the caller keeps its own.
+
+    Raises OSError as sendmsg, TooLong.
     """
     data = msgspec.json.encode(message)
     if len(data) > MAX_PACKET:
-        raise ValueError(f"a message of {len(data)} bytes: at most {MAX_PACKET} fit a packet")
+        raise TooLong(f"a message of {len(data)} bytes: at most {MAX_PACKET} fit a packet")
     rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
     end.sendmsg([data], rights)
 
 
 def post(
-    end: socket.socket, message: dict[str, Any], fds: list[int] | tuple[int, ...] = ()
+    end: socket.socket, message: msgspec.Struct, fds: list[int] | tuple[int, ...] = ()
 ) -> None:
-    """`send`, waiting for room as long as the supervisor, which always reads, may need.
+    """As `send`, but waits some seconds for room: the supervisor always reads in the end.
 
-    OSError as sendmsg; BlockingIOError when there was no room for seconds.
+    Raises OSError as sendmsg, BlockingIOError when no room came, TooLong.
     """
     deadline = time.monotonic() + _PATIENCE_S
     while True:
@@ -60,12 +90,12 @@ def post(
             return
 
 
-def receive(end: socket.socket) -> tuple[dict[str, Any] | None, list[int]]:
-    """One message and its descriptors, which are now the caller's; (None, []) when the other end is
-    closed.
+def receive(end: socket.socket, decoder: Decoder[Message]) -> tuple[Message | None, list[int]]:
+    """One of the messages that `decoder` knows, and its descriptors, which are now the caller's;
+    (None, []) when the other end is closed.
 
-    Raises BlockingIOError when nothing is there (non-blocking ends), ValueError for a packet that
-    is not a JSON object; its descriptors are closed.
+    Raises BlockingIOError when nothing is there (non-blocking ends), NotAMessage and Misfit for
+    another packet, whose descriptors are closed, and OSError as recvmsg.
     """
     space = socket.CMSG_SPACE(MAX_FDS * 4)
     data, ancillary, flags, _ = end.recvmsg(MAX_PACKET + 1, space, socket.MSG_CMSG_CLOEXEC)
@@ -76,22 +106,32 @@ def receive(end: socket.socket) -> tuple[dict[str, Any] | None, list[int]]:
     if not data and not fds:
         return None, []
     try:
-        message = _decode(data, flags)
-    except (ValueError, RecursionError, msgspec.DecodeError) as error:
+        _check_whole(flags)
+        return _decode(data, decoder), list(fds)
+    except NotAMessage:
         close_all(list(fds))
-        raise ValueError(f"not a message: {error}") from error
-    return message, list(fds)
+        raise
 
 
-def _decode(data: bytes, flags: int) -> dict[str, Any]:
+def _check_whole(flags: int) -> None:
     if flags & socket.MSG_TRUNC:
-        raise ValueError(f"a packet of more than the {MAX_PACKET} bytes that are sent here")
-    if flags & socket.MSG_CTRUNC:
-        raise ValueError(
-            f"descriptors were cut off: more than {MAX_FDS} came, or this process has too many "
-            "open files (see: ulimit -n)"
+        raise NotAMessage(
+            f"not a message: a packet of more than the {MAX_PACKET} bytes that are sent here"
         )
-    return msgspec.json.decode(data, type=dict[str, Any])
+    if flags & socket.MSG_CTRUNC:
+        raise NotAMessage(
+            f"not a message: descriptors were cut off: more than {MAX_FDS} came, or this process "
+            "has too many open files (see: ulimit -n)"
+        )
+
+
+def _decode(data: bytes, decoder: Decoder[Message]) -> Message:
+    try:
+        return decoder.decode(data)
+    except msgspec.ValidationError as error:
+        raise Misfit(data, str(error)) from error
+    except (ValueError, RecursionError) as error:
+        raise NotAMessage(f"not a message: {error}") from error
 
 
 def close_all(fds: list[int]) -> None:

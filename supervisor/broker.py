@@ -1,8 +1,8 @@
-"""The broker: keeps a duplicate of every session's descriptors, and passes news between registry
-and append.
+"""The broker: holds a duplicate of every session's descriptors, and passes the mail about sessions
+on between registry and append (`shm/protocol/sessions.py`).
 
-That is what makes registry and append replaceable: whatever combination of them dies, the successor
-inherits every ring, bell and connection.
+This is what makes registry and append replaceable: whichever of them dies, its successor inherits
+every ring, bell and connection from the supervisor.
 """
 
 from __future__ import annotations
@@ -10,61 +10,59 @@ from __future__ import annotations
 import contextlib
 import socket
 from collections import deque
-from typing import Any
+from typing import Final
+
+import msgspec
 
 from ..actors.actor import SCHEDULE_SESSION, Session, World
 from ..shm import mail
+from ..shm.protocol.sessions import Attach, Began, Closing, Detach, Detached, Gone
+
+_MAIL: Final[msgspec.json.Decoder[Began | Closing | Detached]] = msgspec.json.Decoder(
+    Began | Closing | Detached
+)
 
 
 class Broker:
-    """The supervisor's end of both mail sockets."""
+    """The supervisor's ends of the two mail sockets."""
 
     def __init__(self, world: World) -> None:
         self.world = world
         self.from_append = world.append_mail[0]
         self.from_registry = world.registry_mail[0]
-        self.to_append: deque[tuple[dict[str, Any], list[int]]] = deque()
-        self.to_registry: deque[dict[str, Any]] = deque()
+        self.to_append: deque[tuple[Attach | Detach, list[int]]] = deque()
+        self.to_registry: deque[Gone] = deque()
         self.mail_count = world.control.own("append_mail")
         self.session_count = world.control.own("sessions")
 
     def read(self, end: socket.socket) -> None:
-        """Handles everything that has arrived at one end."""
+        """Handles all mail that has arrived at one end."""
         while True:
             try:
-                message, fds = mail.receive(end)
+                message, fds = mail.receive(end, _MAIL)
             except BlockingIOError:
                 return
-            if message is None:
-                return
-            if end is self.from_append:
-                self._detached(message["session"])
-            elif message["do"] == "session":
-                self._add(message, fds)
-            else:
-                self._close(message["session"])
+            match message:
+                case None:
+                    return
+                case Began():
+                    self._add(message, fds)
+                case Closing():
+                    self._close(message.session)
+                case Detached():
+                    self._detached(message.session)
 
-    def _add(self, message: dict[str, Any], fds: list[int]) -> None:
+    def _add(self, began: Began, fds: list[int]) -> None:
         connection, ring, bell = fds if len(fds) == 3 else (fds[0], -1, -1)
-        session = Session(
-            message["session"], message["index"], ring, message["capacity"], bell, connection
-        )
+        session = Session(began.session, began.index, ring, began.capacity, bell, connection)
         self.world.sessions[session.number] = session
         self._count()
         if ring >= 0:
-            self._tell_append(
-                {
-                    "do": "attach",
-                    "session": session.number,
-                    "index": session.index,
-                    "capacity": session.capacity,
-                },
-                [ring, bell],
-            )
+            self._tell_append(Attach(session.number, session.index, session.capacity), [ring, bell])
 
     def _close(self, number: int) -> None:
-        """A client is gone. What it published is appended first; a session without a ring is gone
-        at once.
+        """A client is gone. Append first appends what the client published; a session without a
+        ring is over at once.
         """
         session = self.world.sessions.get(number)
         if session is None:
@@ -73,15 +71,15 @@ class Broker:
         if session.ring < 0:
             self._detached(number)
         else:
-            self._tell_append({"do": "detach", "session": number}, [])
+            self._tell_append(Detach(number), [])
 
     def _detached(self, number: int) -> None:
         session = self.world.sessions.pop(number, None)
         if session is None:
             return
-        mail.close_all([fd for fd in (session.ring, session.bell, session.connection) if fd >= 0])
+        mail.close_all(_descriptors(session))
         self._count()
-        self.to_registry.append({"do": "gone", "session": number})
+        self.to_registry.append(Gone(number))
         self.send_waiting()
 
     def _count(self) -> None:
@@ -89,18 +87,18 @@ class Broker:
         clients = [s for s in self.world.sessions.values() if s.number != SCHEDULE_SESSION]
         self.session_count.store(len(clients))
 
-    def _tell_append(self, message: dict[str, Any], fds: list[int]) -> None:
+    def _tell_append(self, message: Attach | Detach, fds: list[int]) -> None:
         self.to_append.append((message, fds))
         self.send_waiting()
 
     def send_waiting(self) -> None:
-        """Sends what there was no room for: an actor that does not read must not stop the
-        supervisor. A session that is gone by now is not worth attaching.
+        """Sends the mail for which there was no room: an actor that does not read must not stop the
+        supervisor. Mail about a session that is over by now is dropped.
         """
         with contextlib.suppress(BlockingIOError):
             while self.to_append:
                 message, fds = self.to_append[0]
-                if message["session"] in self.world.sessions:
+                if message.session in self.world.sessions:
                     mail.send(self.from_append, message, fds)
                     self.mail_count.add(1)
                 self.to_append.popleft()
@@ -110,8 +108,11 @@ class Broker:
                 self.to_registry.popleft()
 
     def close_all(self) -> None:
+        """Closes the descriptors of all sessions."""
         for session in self.world.sessions.values():
-            mail.close_all(
-                [fd for fd in (session.ring, session.bell, session.connection) if fd >= 0]
-            )
+            mail.close_all(_descriptors(session))
         self.world.sessions.clear()
+
+
+def _descriptors(session: Session) -> list[int]:
+    return [fd for fd in (session.ring, session.bell, session.connection) if fd >= 0]

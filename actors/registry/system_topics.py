@@ -1,10 +1,24 @@
-"""The topics that the store itself needs: where messages wait, come back, and are given up."""
+"""The topics that the store itself needs: for delayed messages, for messages that come back to a
+consumer group, and for those that a group has given up.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
+from ...shm.protocol.answers import Answer, Opened, OpenedDelayed
+from ...shm.protocol.requests import (
+    Alter,
+    AskTopic,
+    AskTopics,
+    Create,
+    Delete,
+    Open,
+    OpenDelayed,
+    OpenRetry,
+    TopicRequest,
+)
 from ...store.config.topics import TopicConfig
 from ...store.delay.delays import LEVELS
 from ...store.names import (
@@ -30,31 +44,27 @@ class SystemTopics(Topics):
         super().__init__(world, logger, beat)
         self.watch_delayed()
 
-    def serve(self, session: int | None, request: dict[str, Any]) -> dict[str, Any]:
+    def serve(self, session: int | None, request: TopicRequest) -> Answer:
         """Answers a client whose session has the index `session`. Raises Refused, IllegalMessage,
-        TableFull; KeyError, TypeError, ValueError for a request that makes no sense.
+        TableFull.
         """
-        name = str(request.get("topic", ""))
-        match request["do"]:
-            case "open":
-                return self.open(name, write=bool(request["write"]), session=session)
-            case "open_delayed":
-                return self.open_delayed(name, timer=bool(request["timer"]), session=session)
-            case "open_retry":
-                dead = bool(request["dead"])
-                return self.open_retry(str(request["group"]), dead=dead, session=session)
-            case "create":
-                return self.create(name, int(request["queues"]))
-            case "alter":
-                return self.alter(name, dict(request["changes"]))
-            case "delete":
-                return self.delete(name)
-            case "topic":
-                return self.topic(name)
-            case "topics":
-                return self.page(int(request["after"]))
-            case other:
-                raise ValueError(f"unknown request {other!r}")
+        match request:
+            case Open():
+                return self.open(request, session)
+            case OpenDelayed():
+                return self.open_delayed(request, session)
+            case OpenRetry():
+                return self.open_retry(request, session)
+            case Create():
+                return self.create(request)
+            case Alter():
+                return self.alter(request)
+            case Delete():
+                return self.delete(request)
+            case AskTopic():
+                return self.topic(request)
+            case AskTopics():
+                return self.page(request)
 
     def watch_delayed(self) -> None:
         """The schedule process sleeps on the arrival words of the delayed messages' queues."""
@@ -63,33 +73,31 @@ class SystemTopics(Topics):
             for slot in topic.slots if topic is not None else ():
                 self.control.watch(slot)
 
-    def open_delayed(self, name: str, *, timer: bool, session: int | None) -> dict[str, Any]:
-        """As `open` for writing, and grants the session the topic in which messages for topic
-        `name` wait: that of the delay levels, or of the timers. Its queues are the answer's
-        `delayed`.
+    def open_delayed(self, request: OpenDelayed, session: int | None) -> OpenedDelayed:
+        """As `open` for writing. The session may also write to the topic in which messages wait:
+        that of the delay levels, or that of the timers.
 
-        What lies there is no more than a wish: schedule looks at it again before it delivers.
+        A client can write any destination into a message that waits. Schedule therefore checks the
+        destination again before it delivers.
         """
-        answer = self.open(name, write=True, session=session)
-        system = TIMER_TOPIC if timer else SCHEDULE_TOPIC
+        opened = self.open(Open(request.topic, write=True), session)
+        system = TIMER_TOPIC if request.timer else SCHEDULE_TOPIC
         nums = _DELAYED[system]
-        topic = self.table.find(system)
-        if topic is None:
-            topic = self._add(TopicConfig(system, nums, nums))
+        topic = self.open_system(system, nums)
         if session is not None:
             self.table.grant(session, topic.index)
-        return {**answer, "delayed": topic.slots[:nums]}
+        return OpenedDelayed(index=opened.index, slots=opened.slots, delayed=topic.slots[:nums])
 
-    def open_retry(self, group: str, *, dead: bool, session: int | None) -> dict[str, Any]:
-        """Opens the topic of messages that come back to a group, or that it has given up, for
-        writing; makes it with one queue (RocketMQ: retryQueueNums, DLQ_NUMS_PER_GROUP).
+    def open_retry(self, request: OpenRetry, session: int | None) -> Opened:
+        """Opens the retry topic of a group, or its dead-letter topic, for writing. A new one gets
+        one queue (RocketMQ: retryQueueNums, DLQ_NUMS_PER_GROUP).
         """
+        group = request.group
         validate_group(group)
-        name = dead_letter_topic(group) if dead else retry_topic(group)
+        name = dead_letter_topic(group) if request.dead else retry_topic(group)
         validate_topic(name)
-        if self.table.find(name) is None:
-            self._add(TopicConfig(name, 1, 1))
-        return self.open(name, write=True, session=session)
+        self.open_system(name, 1)
+        return self.open(Open(name, write=True), session)
 
     def open_system(self, name: str, queues: int) -> Topic:
         """A topic that the store needs itself, made if it is not there."""

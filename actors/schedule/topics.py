@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import os
 import socket
+from typing import Final
+
+import msgspec
 
 from ...shm import mail
+from ...shm.protocol.answers import Done, Error
+from ...shm.protocol.requests import Create
 from ...store.disk.paths import SOCKET
 from ...store.errors import IllegalMessage
-from ...store.names import RETRY_PREFIX
+from ...store.names import RETRY_PREFIX, validate_topic
 from ...store.status import PutMessageStatus
 from ..actor import World
 
 _PATIENCE_S = 2.0
+_ANSWERS: Final[msgspec.json.Decoder[Done | Error]] = msgspec.json.Decoder(Done | Error)
 
 
 class NoTopic(Exception):
@@ -22,9 +28,9 @@ class NoTopic(Exception):
 def find_slot(world: World, topic: str, queue_id: int) -> tuple[int, int]:
     """(slot, queue id) of the queue to deliver to.
 
-    A topic that was removed meanwhile is made again, as a message is worth more than the order to
-    remove its topic. A queue that the topic does not have becomes one that it has. Raises NoTopic,
-    IllegalMessage for a name that is no topic's.
+    A topic that was deleted meanwhile is made again: a message counts for more than the deletion
+    of its topic. If the topic does not have the queue, another one of its queues is taken. Raises
+    NoTopic, and IllegalMessage for a name that cannot be a topic's.
     """
     slot = world.table.slot(topic, queue_id)
     if slot >= 0:
@@ -40,21 +46,21 @@ def find_slot(world: World, topic: str, queue_id: int) -> tuple[int, int]:
 
 
 def _make(world: World, topic: str, queue_id: int) -> None:
+    validate_topic(topic)
     least = 1 if topic.startswith(RETRY_PREFIX) else world.settings.default_topic_queue_nums
-    request = {"id": 1, "do": "create", "topic": topic, "queues": max(least, queue_id + 1)}
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC) as end:
             end.settimeout(_PATIENCE_S)
             end.connect(f"/proc/{os.getpid()}/fd/{world.folders.root.fd}/{SOCKET}")
-            mail.send(end, request)
-            answer, fds = mail.receive(end)
+            mail.send(end, Create(topic, max(least, queue_id + 1)))
+            answer, fds = mail.receive(end, _ANSWERS)
     except (OSError, ValueError) as error:
         raise NoTopic(f"the registry does not answer: {error}") from error
     mail.close_all(fds)
     if answer is None:
         raise NoTopic("the registry hung up")
-    if not answer.get("ok"):
-        why = f"topic {topic}: {answer.get('why')}"
-        if answer.get("status") == PutMessageStatus.MESSAGE_ILLEGAL.name:
+    if isinstance(answer, Error):
+        why = f"topic {topic}: {answer.why}"
+        if answer.status == PutMessageStatus.MESSAGE_ILLEGAL.name:
             raise IllegalMessage(PutMessageStatus.MESSAGE_ILLEGAL, why)
         raise NoTopic(why)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
 from ...shm.control import ACTORS, ActorState, Control, StoreState
+from ...shm.protocol.answers import TopicEntry
+from ...shm.protocol.requests import Alter, AskReport, AskTopic, AskTopics, Clean, Create, Delete
 from ...store.retention.rules import DiskFlag
 from ...store.status import AckLevel
 from ..session import Connection
 from .group_admin import GroupAdmin
 
+# Words of the control block that `status` repeats (`shm/control.py` says what each one means).
 _WORDS = (
     "wrote",
     "committed",
@@ -38,14 +40,14 @@ _WORDS = (
 )
 
 
-def _percent(word: int) -> int | None:
-    """None: the store cannot read it."""
-    return word if word <= 100 else None
-
-
 @dataclass(frozen=True)
 class TopicInfo:
-    """One topic: its queues, and how many messages they hold."""
+    """One topic, as RocketMQ's TopicConfig has it, and how much it holds.
+
+    `perm` is 2 (producers may write), 4 (consumers may read) or 6 (both). Producers use the queues
+    0 to `write_queues` - 1, consumers those from 0 to `read_queues` - 1. `messages` counts the
+    messages in the queues that consumers read. `order` is only kept, for RocketMQ's tools.
+    """
 
     topic: str
     write_queues: int
@@ -57,8 +59,8 @@ class TopicInfo:
 
 @dataclass(frozen=True)
 class QueueInfo:
-    """One queue: it holds the messages [min_offset, max_offset). `read` and `write` say whether
-    consumers and producers use it.
+    """One queue. It holds the messages with the queue offsets from `min_offset` up to, and without,
+    `max_offset`. `read` and `write` say whether consumers and producers use it.
     """
 
     queue_id: int
@@ -70,48 +72,53 @@ class QueueInfo:
 
 @dataclass(frozen=True)
 class TopicStatus(TopicInfo):
-    """A topic with its queues, also those that it no longer uses."""
+    """A topic with its queues in the order of their ids, also those that it no longer uses."""
 
     queues: tuple[QueueInfo, ...] = ()
 
 
-def _info(topic: dict[str, Any], messages: int) -> TopicInfo:
-    return TopicInfo(
-        topic["topic"],
-        topic["write_queues"],
-        topic["read_queues"],
-        topic["perm"],
-        messages,
-        topic["order"],
-    )
-
-
 class Admin(GroupAdmin):
-    """A session with the store in folder `store` that neither sends nor consumes."""
+    """Looks after the running store in folder `store`: a session that neither sends nor consumes.
+
+    Use it in a `with` block, or call `close`. Methods may be called from any thread. The
+    constructor raises StoreClosed when no store runs there or the user may not connect. All methods
+    raise StoreClosed when the store stopped or does not answer within 10 seconds, and
+    IllegalMessage when the store refuses what is asked; its `why` says what is allowed.
+    """
 
     def __init__(self, store: str | os.PathLike[str]) -> None:
         self._link = Connection(store)
 
     @property
     def control(self) -> Control:
-        """The store's control block, read-only, for who watches single words."""
+        """The store's control block in shared memory, read-only: for a program that watches single
+        words (`shm/control.py` lists them) and does not want to ask for each look.
+        """
         return self._link.control
 
     def status(self) -> dict[str, Any]:
-        """Positions (bytes), counts, the processes, and what start-up found: a dict fit for
-        JSON.
+        """The state of the store, as a dictionary that can be written as JSON.
+
+        - `store`: its folder. `state`: STARTING, RUNNING, DRAINING or STOPPED. `flush_disk_type`:
+          SYNC_FLUSH or ASYNC_FLUSH.
+        - Addresses in the commit log, bytes: `wrote` (its end), `committed`, `flushed`,
+          `dispatched` (how far each step has come), `min_offset` (start of the first file), `ready`
+          (end of the last file made ahead). `dispatch_behind_bytes` and `flush_behind_bytes` say
+          how far these two are behind `wrote`.
+        - Counts: `records` (appended), `rejected` (messages refused), `dispatch_count`, `flushes`,
+          `files_removed`, `manual_runs` (left of a `clean`), `sessions`, `topics`.
+        - Times, milliseconds since 1970: `started_ms`, `cleaned_ms`, `store_time_ms`.
+        - `flush_error`: errno of a failed sync, after which the store takes no messages; else 0.
+          `allocate_error`: errno of the last failure to make a file, 0 after a success.
+          `locked_bytes`: memory that is locked for files.
+        - `disk`: `log_used_percent` and `queue_used_percent`, None when the store cannot tell, and
+          `flags`: DISK_FULL, LOGIC_DISK_FULL, or none.
+        - `processes`: for each actor `pid`, `starts` (how often), `started_ms`, `state`.
+        - `start_up`: what the last start found and did, by name.
         """
         control = self._link.control
-        processes = {}
-        for number, name in enumerate(ACTORS):
-            pid, starts, started_ms, state = control.process(number)
-            processes[name] = {
-                "pid": pid,
-                "starts": starts,
-                "started_ms": started_ms,
-                "state": ActorState(state).name,
-            }
         words = {name: control.load(name) for name in _WORDS}
+        sync = self._link.config.level == AckLevel.DURABLE
         return {
             "store": self._link.config.store,
             "state": StoreState(control.load("state")).name,
@@ -123,44 +130,42 @@ class Admin(GroupAdmin):
                 "queue_used_percent": _percent(control.load("queue_disk_used")),
                 "flags": [flag.name for flag in DiskFlag(control.load("disk_flags"))],
             },
-            "flush_disk_type": "SYNC_FLUSH"
-            if self._link.config.level == AckLevel.DURABLE
-            else "ASYNC_FLUSH",
-            "processes": processes,
-            "start_up": self._link.request({"do": "report"})["report"],
+            "flush_disk_type": "SYNC_FLUSH" if sync else "ASYNC_FLUSH",
+            "processes": {name: _process(control, n) for n, name in enumerate(ACTORS)},
+            "start_up": self._link.request(AskReport()).report,
         }
 
     def topics(self) -> list[TopicInfo]:
-        """Every topic, in the order of creation."""
+        """All topics, also the store's own, in the order in which they were made."""
         found: list[TopicInfo] = []
         table = self._link.table
         ends, starts = table.queue_column("max_offset"), table.queue_column("min_offset")
         after = 0
         while after >= 0:
-            page = self._link.request({"do": "topics", "after": after})
-            for topic in page["topics"]:
-                slots = table.topic(topic["index"]).slots[: topic["read_queues"]]
+            page = self._link.request(AskTopics(after))
+            for entry in page.topics:
+                slots = table.topic(entry.index).slots[: entry.read_queues]
                 messages = sum(ends[slot] - starts[slot] for slot in slots if 0 <= slot < len(ends))
-                found.append(_info(topic, messages))
-            after = page["next"]
+                found.append(TopicInfo(*_attributes(entry), messages, entry.order))
+            after = page.next
         return found
 
     def topic(self, topic: str) -> TopicStatus:
         """One topic and its queues. Raises IllegalMessage if there is none of that name."""
-        found = self._link.request({"do": "topic", "topic": topic})["topic"]
+        entry = self._link.request(AskTopic(topic)).topic
         table = self._link.table
         queues = tuple(
             QueueInfo(
                 queue_id,
                 table.queue_word(slot, "min_offset").load(),
                 table.queue_word(slot, "max_offset").load(),
-                queue_id < found["read_queues"],
-                queue_id < found["write_queues"],
+                queue_id < entry.read_queues,
+                queue_id < entry.write_queues,
             )
-            for queue_id, slot in enumerate(table.topic(found["index"]).slots)
+            for queue_id, slot in enumerate(table.topic(entry.index).slots)
         )
         messages = sum(queue.max_offset - queue.min_offset for queue in queues if queue.read)
-        return TopicStatus(**dataclasses.asdict(_info(found, messages)), queues=queues)
+        return TopicStatus(*_attributes(entry), messages, entry.order, queues)
 
     def create_topic(
         self,
@@ -172,15 +177,17 @@ class Admin(GroupAdmin):
         perm: int | None = None,
         order: bool | None = None,
     ) -> None:
-        """Makes a topic with `queues` queues (0: the store's default), durably. Nothing to do if it
-        is there. With any of the other values it is as `update_topic`, where `queues` stands for
-        those of the two numbers that are not given.
+        """Makes a topic with `queues` queues (0: as many as `default_topic_queue_nums` says). The
+        topic is durable when this returns. Nothing happens if it is there already.
 
-        Raises IllegalMessage for a bad name or number, a topic of the store's own, or if the topic
-        has another number of queues.
+        With any other argument this is `update_topic`, and `queues` stands for whichever of
+        `read_queues` and `write_queues` is not given.
+
+        Raises IllegalMessage for a name or number that is not allowed, for a topic of the store's
+        own, and when the topic exists with another number of queues.
         """
         if read_queues is write_queues is perm is order is None:
-            self._link.request({"do": "create", "topic": topic, "queues": queues})
+            self._link.request(Create(topic, queues))
             return
         otherwise = queues or None
         self.update_topic(
@@ -200,41 +207,39 @@ class Admin(GroupAdmin):
         perm: int | None = None,
         order: bool | None = None,
     ) -> None:
-        """Changes a topic, durably, and makes it if there is none: RocketMQ's updateTopic. What is
-        None stays as it is, or is the store's default.
+        """Changes a topic, or makes it if there is none: RocketMQ's updateTopic. An argument that
+        is None stays as it is, or is the store's default. The change is durable when this returns.
 
-        `perm` is 2 (write), 4 (read) or 6. When this returns, what was taken back is: nobody's
-        message is written any more. Fewer queues: the others keep their messages, and are used
-        again when there are more. Producers and consumers learn of other queues when they open the
-        topic next (`Producer.open_topic`).
+        `perm` is 2 (write), 4 (read) or 6 (both). When the permission to write is taken back, no
+        producer's message is written to the topic after this returns. When a topic gets fewer
+        queues, the others keep their messages, and are used again when the topic gets more.
+        Producers and consumers learn of other numbers of queues when they open the topic next
+        (`Producer.open_topic`).
 
-        Raises IllegalMessage for a bad name or number, or a topic of the store's own.
+        Raises IllegalMessage for a name or number that is not allowed, and for a topic of the
+        store's own.
         """
-        changes = {
-            "read_queues": read_queues,
-            "write_queues": write_queues,
-            "perm": perm,
-            "order": order,
-        }
-        self._link.request({"do": "alter", "topic": topic, "changes": changes})
+        self._link.request(Alter(topic, read_queues, write_queues, perm, order))
 
     def delete_topic(self, topic: str) -> bool:
-        """Deletes a topic with its queues, durably: whether there was one (also False when a
-        registry was killed while it was at it, and its successor finished).
+        """Deletes a topic with its queues, durably. Returns whether there was one.
 
-        The messages are never served again, though their records stay in the log until they
-        expire. A new topic of that name begins with queue offset 0. Raises IllegalMessage for a
-        topic of the store's own.
+        When the registry is killed during the deletion, its successor finishes it; then this may
+        return False. The messages are never served again, though their records stay in the commit
+        log until their files expire. A new topic of that name begins with queue offset 0. Raises
+        IllegalMessage for a topic of the store's own.
         """
-        return bool(self._link.request({"do": "delete", "topic": topic})["deleted"])
+        return self._link.request(Delete(topic)).deleted
 
     def clean(self) -> None:
         """Asks the store to remove expired files now, whatever the hour: RocketMQ's
-        executeDeleteFilesManually. The request is good for 20 runs, the first of them at once.
+        executeDeleteFilesManually. The request is good for 20 runs, the first of them at once. This
+        returns before they have begun.
         """
-        self._link.request({"do": "clean"})
+        self._link.request(Clean())
 
     def close(self) -> None:
+        """Ends the session. May be called again."""
         self._link.close()
 
     def __enter__(self) -> Self:
@@ -247,3 +252,22 @@ class Admin(GroupAdmin):
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _percent(word: int) -> int | None:
+    """None: the store cannot tell."""
+    return word if word <= 100 else None
+
+
+def _process(control: Control, number: int) -> dict[str, Any]:
+    pid, starts, started_ms, state = control.process(number)
+    return {
+        "pid": pid,
+        "starts": starts,
+        "started_ms": started_ms,
+        "state": ActorState(state).name,
+    }
+
+
+def _attributes(entry: TopicEntry) -> tuple[str, int, int, int]:
+    return entry.topic, entry.write_queues, entry.read_queues, entry.perm

@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from ...shm.protocol.requests import AskGroup, AskGroups, DeleteGroup, Reset
 from ...store.errors import StoreError
 from ..session import Connection
 
@@ -14,7 +15,9 @@ _RESET_S = 0.005
 
 @dataclass(frozen=True, slots=True)
 class GroupInfo:
-    """A consumer group and how many members it has now."""
+    """A consumer group: its name, and how many members it has now. The progress of a broadcasting
+    member is kept as a group of its own, whose name starts with %BROADCAST%.
+    """
 
     name: str
     members: int
@@ -22,8 +25,11 @@ class GroupInfo:
 
 @dataclass(frozen=True, slots=True)
 class QueueProgress:
-    """Where a group is in a queue: `offset` is its next message, `end` the one that comes next of
-    all, `member` the session that reads it (0: none).
+    """Where a group is in a queue.
+
+    `offset` is the queue offset of the first message that the group has not acknowledged. `end` is
+    the offset that the queue's next message will get; 0 when the queue is gone. `member` is the
+    session that reads the queue, 0 when nobody does.
     """
 
     topic: str
@@ -34,13 +40,17 @@ class QueueProgress:
 
     @property
     def lag(self) -> int:
-        """Messages that are there and not acknowledged."""
+        """Messages that are there and not acknowledged. Messages acknowledged out of order count as
+        not acknowledged.
+        """
         return max(0, self.end - self.offset)
 
 
 @dataclass(frozen=True, slots=True)
 class MemberInfo:
-    """A member of a group: its session, how it reads, and how many queues it has."""
+    """A member of a group: the number of its session, its model ("clustering" or "broadcasting"),
+    the name of its instance ("" when it has none), and how many queues it has.
+    """
 
     session: int
     model: str
@@ -50,7 +60,9 @@ class MemberInfo:
 
 @dataclass(frozen=True, slots=True)
 class GroupState:
-    """A group's progress in every queue, by topic and queue id, and who is in it."""
+    """A group's progress in every queue, in the order of topics and queue ids, and its members in
+    the order in which they joined, at most 200.
+    """
 
     name: str
     queues: list[QueueProgress]
@@ -63,51 +75,49 @@ class GroupState:
 
 
 class GroupAdmin:
-    """The part of `Admin` that looks after groups. Methods raise IllegalMessage when the store
-    refuses, StoreClosed when it is gone.
-    """
+    """The part of `Admin` that looks after groups."""
 
     _link: Connection
 
     def groups(self) -> list[GroupInfo]:
-        """Every group that is known, by name."""
+        """All groups that the store knows, in the order of their names."""
         found: list[GroupInfo] = []
         more = True
         while more:
-            after = found[-1].name if found else ""
-            page = self._link.request({"do": "groups", "after": after})
-            found += [GroupInfo(name, members) for name, members in page["groups"].items()]
-            more = page["more"]
+            page = self._link.request(AskGroups(found[-1].name if found else ""))
+            found += [GroupInfo(name, members) for name, members in page.groups.items()]
+            more = page.more
         return found
 
     def group(self, name: str) -> GroupState:
-        """Progress and members of a group."""
+        """Progress and members of a group. Raises IllegalMessage for an unknown group."""
         queues: list[QueueProgress] = []
         members: list[MemberInfo] = []
         more = True
         while more:
-            page = self._link.request({"do": "group", "group": name, "after": len(queues)})
-            queues += [QueueProgress(*row) for row in page["queues"]]
-            members = [MemberInfo(*row) for row in page["members"]]
-            more = page["more"]
+            page = self._link.request(AskGroup(name, len(queues)))
+            queues += [
+                QueueProgress(q.topic, q.queue_id, q.offset, q.end, q.member) for q in page.queues
+            ]
+            members = [MemberInfo(m.session, m.model, m.instance, m.queues) for m in page.members]
+            more = page.more
         return GroupState(name, queues, members)
 
     def reset_offset(
         self, group: str, topic: str, offsets: Mapping[int, int], *, timeout: float = 60.0
     ) -> None:
-        """Puts a group at other queue offsets (by queue id) of a topic. Members give the queues
-        back first, which takes until their next poll.
+        """Puts a group at other places of a topic: `offsets` is queue id -> queue offset, from the
+        queue's first message to its end. The change is durable when this returns.
+
+        Members of the group give these queues back first, which takes until their next poll. Raises
+        ValueError for no queue, IllegalMessage for a queue or offset that the topic does not have,
+        and StoreError when members keep the queues for `timeout` seconds.
         """
         if not offsets:
             raise ValueError("offsets: name at least one queue")
-        request = {
-            "do": "reset",
-            "group": group,
-            "topic": topic,
-            "offsets": {str(queue): offset for queue, offset in offsets.items()},
-        }
+        request = Reset(group, topic, dict(offsets))
         deadline = time.monotonic() + timeout
-        while self._link.request(request)["wait"]:
+        while self._link.request(request).wait:
             if time.monotonic() > deadline:
                 raise StoreError(
                     f"group {group} has members that do not give back queues of {topic}: do they "
@@ -116,5 +126,7 @@ class GroupAdmin:
             time.sleep(_RESET_S)
 
     def delete_group(self, group: str) -> None:
-        """Forgets a group that has no members: where it is, and how it consumes."""
-        self._link.request({"do": "delete group", "group": group})
+        """Forgets a group: how far it is, and how it consumes. Raises IllegalMessage when the group
+        has members.
+        """
+        self._link.request(DeleteGroup(group))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal, Self, TypeVar
 
 from ...shm._words import MOST_WORDS, wait_any
 from ...shm.control import StoreState
+from ...shm.protocol.requests import Open, Watch
 from ...store.errors import Corrupt, StoreError
 from ...store.reading._columns import Columns
 from ...store.reading.columns import COLUMNS, ColumnName, arrow, mask_of, to_batch
@@ -84,7 +85,7 @@ class Consumer:
     def _open(
         self, topic: str, queues: Iterable[int] | None, offset: Start | Mapping[int, Start]
     ) -> None:
-        slots = self._link.request({"do": "open", "topic": topic, "write": False})["slots"]
+        slots = self._link.request(Open(topic, write=False)).slots
         chosen = list(range(len(slots))) if queues is None else list(queues)
         for queue_id in chosen:
             if not 0 <= queue_id < len(slots):
@@ -101,7 +102,7 @@ class Consumer:
         if len(self._queues) > MOST_WORDS:
             self._words = [self._link.control.word("dispatched")]
         else:
-            self._link.request({"do": "watch", "slots": [queue.slot for queue in self._queues]})
+            self._link.request(Watch([queue.slot for queue in self._queues]))
             self._words = [queue.arrival for queue in self._queues]
 
     def _resolve(self, queue: Cursor, start: str | int) -> int:

@@ -13,6 +13,7 @@ from array import array
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
+from ...shm.protocol.requests import Lease
 from ...store.commitlog.log_reader import LogReader
 from ...store.consumequeue.queue import ENTRY, ENTRY_SIZE
 from ...store.consumequeue.queue_reader import QueueReader
@@ -137,7 +138,7 @@ class StoreView:
         """Tells the store the offset of the oldest commit-log file that is read here; -1: none."""
         self._leased = offset
         with contextlib.suppress(StoreClosed):  # a store that is gone removes no file
-            self.link.request({"do": "lease", "offset": None if offset < 0 else offset})
+            self.link.request(Lease(None if offset < 0 else offset))
 
 
 class Cursor:

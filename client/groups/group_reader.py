@@ -15,10 +15,12 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 
 from ...shm._words import Word, wait_any
 from ...shm.control import StoreState
+from ...shm.protocol.answers import Joined
+from ...shm.protocol.requests import Join
 from ...store.errors import Corrupt
 from ...store.groups.ack_file import Queue
 from ...store.names import retry_topic
@@ -67,9 +69,9 @@ class GroupReader:
         group: str,
         subscribe: Subscription,
         *,
-        model: str,
+        model: Literal["clustering", "broadcasting"],
         instance: str,
-        start: str | int,
+        start: Literal["earliest", "latest"] | int,
         max_reconsume_times: int | None,
         check_crc: bool,
     ) -> None:
@@ -97,20 +99,17 @@ class GroupReader:
             self.close()
             raise
         self.max_reconsume_times: int = (
-            answer["retry_max_times"] if max_reconsume_times is None else max_reconsume_times
+            answer.retry_max_times if max_reconsume_times is None else max_reconsume_times
         )
 
-    def _join(self, model: str, instance: str, start: str | int) -> dict[str, Any]:
-        return self._link.request(
-            {
-                "do": "join",
-                "group": self.group,
-                "model": model,
-                "instance": instance,
-                "filters": self._filters,
-                "start": start_request(start, self._filters, self._link, self._view),
-            }
-        )
+    def _join(
+        self,
+        model: Literal["clustering", "broadcasting"],
+        instance: str,
+        start: Literal["earliest", "latest"] | int,
+    ) -> Joined:
+        where = start_request(start, self._filters, self._link, self._view)
+        return self._link.request(Join(self.group, model, self._filters, where, instance))
 
     # -- the assignment
 

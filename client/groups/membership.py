@@ -8,6 +8,8 @@ from collections.abc import Callable
 
 from ...shm._words import MOST_WORDS, OwnedWord, Word
 from ...shm.mail import close_all
+from ...shm.protocol.answers import Revoke
+from ...shm.protocol.requests import Sync
 from ...store.groups.ack_file import AckWriter, Queue
 from ..consuming.cursors import StoreView
 from ..session import Connection
@@ -67,17 +69,15 @@ class Membership:
     def _sync(self, release: Callable[[list[Queue]], bool]) -> bool:
         released: list[Queue] = []
         while True:
-            request = {"do": "sync", "have": self._ack_file, "released": released}
-            answer, fds = self._link.ask(request)
+            answer, fds = self._link.ask(Sync(self._ack_file, released))
             try:
-                if "revoke" in answer:
-                    revoked = [(topic, queue_id) for topic, queue_id in answer["revoke"]]
-                    if not release(revoked):
+                if isinstance(answer, Revoke):
+                    if not release(answer.revoke):
                         return False
-                    self._give_back(revoked)
-                    released += revoked
+                    self._give_back(answer.revoke)
+                    released += answer.revoke
                 elif fds:
-                    self._take(AckWriter(*fds), answer["number"])
+                    self._take(AckWriter(*fds), answer.number)
                     released = []
                 else:
                     return self._resume_kept()

@@ -5,8 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Mapping
 from functools import partial
-from typing import Any
+from typing import Literal
 
+from ...shm.protocol.requests import Open, Start
 from ...store.consumequeue.time_lookup import first_since
 from ...store.filters.tags import FilterKind, MessageFilter, parse_filter
 from ..consuming.cursors import Cursor, StoreView
@@ -65,30 +66,33 @@ class Selection:
 
 
 def start_request(
-    start: str | int, topics: Iterable[str], link: Connection, view: StoreView
-) -> dict[str, Any]:
+    start: Literal["earliest", "latest"] | int,
+    topics: Iterable[str],
+    link: Connection,
+    view: StoreView,
+) -> Start:
     """`start` of GroupConsumer in the form of a join request. Raises ValueError.
 
     RocketMQ: `ConsumeFromWhere`; a time is turned into queue offsets here, as its clients do.
     """
     if isinstance(start, int) and start >= 0:
         offsets = {topic: _offsets_at(link, view, topic, start) for topic in topics}
-        return {"from": "time", "offsets": offsets}
+        return Start("time", offsets)
     if start not in ("earliest", "latest"):
         raise ValueError(f"start={start!r}: 'earliest', 'latest' or a time in epoch ms from 0 on")
-    return {"from": start}
+    return Start(start)
 
 
-def _offsets_at(link: Connection, view: StoreView, topic: str, time_ms: int) -> dict[str, int]:
-    """Queue id (as JSON has it, a str) -> queue offset of the first message that was stored at
-    `time_ms` (epoch ms) or later.
+def _offsets_at(link: Connection, view: StoreView, topic: str, time_ms: int) -> dict[int, int]:
+    """Queue id -> queue offset of the first message that was stored at `time_ms` (epoch ms) or
+    later.
     """
-    slots = link.request({"do": "open", "topic": topic, "write": False})["slots"]
+    slots = link.request(Open(topic, write=False)).slots
     found = {}
     for queue_id, slot in enumerate(slots):
         cursor = view.cursor(topic, queue_id, slot, 0)
         low, high = cursor.start.load(), cursor.end.load()
-        found[str(queue_id)] = first_since(partial(_stored_ms, cursor), low, high, time_ms)
+        found[queue_id] = first_since(partial(_stored_ms, cursor), low, high, time_ms)
         view.remove(cursor)
     return found
 

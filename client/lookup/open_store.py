@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from ...shm.control import StoreState
+from ...shm.protocol.requests import Lease
 from ...store.disk.files import Folder
 from ...store.disk.paths import COMMIT_LOG, CONSUME_QUEUE, INDEX
 from ...store.errors import IllegalQuery
@@ -145,7 +146,7 @@ class OpenStore:
         if base + size > self._link.control.load("wrote"):
             base = -1  # clean never removes the file that append writes
         if base != self._leased:
-            self._link.request({"do": "lease", "offset": None if base < 0 else base})
+            self._link.request(Lease(None if base < 0 else base))
             self._leased = base
 
     def close(self) -> None:

@@ -23,6 +23,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable
 
+from ...shm.protocol.requests import Open, OpenDelayed, OpenRetry
 from ...store.errors import IllegalMessage, StoreError
 from ...store.names import TIMER_TOPIC, dead_letter_topic, retry_topic
 from ..errors import SendTimeout, StoreClosed
@@ -123,11 +124,10 @@ class SendSession:
             raise self.closed
         if isinstance(topic, Delayed):
             timer = topic.system == TIMER_TOPIC
-            request = {"do": "open_delayed", "topic": topic.topic, "timer": timer}
-            route = Route(topic.system, tuple(self._link.request(request)["delayed"]))
+            answer = self._link.request(OpenDelayed(topic.topic, timer=timer))
+            route = Route(topic.system, answer.delayed)
         elif isinstance(topic, str):
-            answer = self._link.request({"do": "open", "topic": topic, "write": True})
-            route = Route(topic, tuple(answer["slots"]))
+            route = Route(topic, self._link.request(Open(topic, write=True)).slots)
         else:
             raise TypeError(f"topic must be str, not {type(topic).__name__}")
         self.routes[topic] = route
@@ -139,8 +139,7 @@ class SendSession:
         """
         name = dead_letter_topic(group) if dead else retry_topic(group)
         if name not in self.routes:
-            request = {"do": "open_retry", "group": group, "dead": dead}
-            self.routes[name] = Route(name, tuple(self._link.request(request)["slots"]))
+            self.routes[name] = Route(name, self._link.request(OpenRetry(group, dead=dead)).slots)
         return name
 
     def number_keys(self, prefix: str, first: int) -> None:

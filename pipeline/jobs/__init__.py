@@ -1,2 +1,3 @@
 """Bulk jobs on Spark: statistics, audit, rebuilding, export and import, archives
-(docs/spark-jobs.md)."""
+(docs/spark-jobs.md).
+"""

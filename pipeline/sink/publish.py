@@ -32,6 +32,7 @@ from ... import SendFuture
 from ...client.producing._sender import session_of
 from ...client.producing.producer import Producer
 from ...client.session import Connection
+from ...shm.protocol.requests import IsOpen
 from ...store.disk.files import Folder, map_file
 from ...store.disk.paths import COMMIT_LOG, file_name
 from ...store.errors import StoreError
@@ -195,7 +196,7 @@ class Publisher:
     def _await_end_of(self, begun: Begun) -> None:
         """Until all that the predecessor's session had published is appended."""
         deadline = time.monotonic() + self.target.timeout_s
-        while self.link.request({"do": "is open", "session": begun.session})["open"]:
+        while self.link.request(IsOpen(begun.session)).open:
             if time.monotonic() > deadline:
                 raise StoreError(
                     f"sink {self.ledger.name}: the process that began batch {begun.batch} still "

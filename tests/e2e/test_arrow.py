@@ -14,6 +14,7 @@ from support.harness import StoreProcess, eventually
 from silomq import Consumer, Producer, StoreClosed
 from silomq.client.consuming.cursors import StoreView
 from silomq.client.session import Connection
+from silomq.shm.protocol.requests import Open
 from silomq.store.errors import Corrupt
 from silomq.store.reading.columns import COLUMNS, schema
 from silomq.store.record.javahash import tags_code
@@ -125,7 +126,7 @@ def test_it_waits_and_wakes_up(store: StoreProcess) -> None:
 
 def test_a_cursor_passes_over_other_tags(store: StoreProcess, filled: str) -> None:
     link = Connection(store.path)
-    slots = link.request({"do": "open", "topic": filled, "write": False})["slots"]
+    slots = link.request(Open(filled, write=False)).slots
     store_view = StoreView(link)
     codes = frozenset(tags_code(tags) for tags in ("b", "tag €"))
     for queue, tags in ((0, "b"), (1, "tag €")):

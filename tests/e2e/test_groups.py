@@ -19,6 +19,7 @@ from support.harness import PYTHON, StoreProcess, eventually
 from silomq import Admin, Corrupt, GroupConsumer, IllegalMessage, Producer, SessionLost
 from silomq.client.errors import StoreClosed
 from silomq.client.session import Connection
+from silomq.shm.protocol.requests import Join, Start
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -275,19 +276,13 @@ def test_iteration_says_that_the_member_was_put_out(store: StoreProcess, topic: 
 
 def test_joining_may_be_asked_for_twice(store: StoreProcess, topic: str) -> None:
     """As a client does whose registry was killed before it could answer."""
-    request = {
-        "do": "join",
-        "group": "twice",
-        "model": "clustering",
-        "filters": {topic: ("TAG", "*")},
-        "start": {"from": "earliest"},
-    }
+    request = Join("twice", "clustering", {topic: ("TAG", "*")}, Start("earliest"))
     link = Connection(store.path)
     first = link.request(request)
     store.replace("registry")
     again = link.request(request)
     link.close()
-    assert first["retry_max_times"] == again["retry_max_times"] == 16
+    assert first.retry_max_times == again.retry_max_times == 16
 
 
 @pytest.mark.parametrize("auto_ack", [True, False])

@@ -31,6 +31,7 @@ ALLOWED = {
 #: The floors of each package, from the ground up. A room imports from lower floors of its own
 #: package only; "" is what lies in the package's own folder.
 FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
+    "shm": (("",), ("protocol",)),
     "store": (
         ("",),
         ("config", "disk", "record"),

@@ -41,7 +41,9 @@ def sentences(text: str) -> Iterator[str]:
         lines = [line for line in paragraph.split("\n") if not line.startswith("    ")]
         if any(re.match(r"\s*=+  =", line) for line in lines):
             continue
-        cells = [cell for line in lines if line.lstrip().startswith("|") for cell in line.split("|")]
+        cells = [
+            cell for line in lines if line.lstrip().startswith("|") for cell in line.split("|")
+        ]
         rest = "\n".join(line for line in lines if not line.lstrip().startswith("|"))
         for part in (*cells, *_ITEM.split(rest)):
             yield from _END.split(" ".join(part.split()))

@@ -1,0 +1,66 @@
+"""What the registry answers to questions about consumer groups, page by page."""
+
+from __future__ import annotations
+
+from ...shm.protocol.answers import GroupMember, GroupPage, GroupQueue, GroupsPage
+from ...shm.protocol.requests import AskGroup, AskGroups
+from ...store.topics.topic_table import TopicTable
+from .group_configs import GroupConfigs
+from .group_offsets import GroupProgress
+from .members import Members
+from .refusals import illegal
+
+_PAGE = 200
+
+
+class GroupPages:
+    """Reads what the registry knows of groups, and changes nothing."""
+
+    def __init__(
+        self, table: TopicTable, members: Members, progress: GroupProgress, configs: GroupConfigs
+    ) -> None:
+        self._table = table
+        self._members = members
+        self._progress = progress
+        self._configs = configs
+
+    def groups(self, request: AskGroups) -> GroupsPage:
+        """Up to 200 groups behind `after`, in the order of their names, with how many members each
+        has.
+        """
+        counts = dict.fromkeys((*self._configs, *(key[0] for key in self._progress.known)), 0)
+        for member in self._members.values():
+            counts[member.about.group] = counts.get(member.about.group, 0) + 1
+        names = sorted(name for name in counts if name > request.after)
+        page = {name: counts[name] for name in names[:_PAGE]}
+        return GroupsPage(groups=page, more=len(names) > _PAGE)
+
+    def group(self, request: AskGroup) -> GroupPage:
+        """A group's progress in 200 queues from number `after` on, by topic and queue id, and up to
+        200 of its members. Raises Refused for an unknown group.
+        """
+        group, after = request.group, request.after
+        offsets = self._progress.now(group)
+        members = self._members.of(group)
+        if not offsets and not members and group not in self._configs:
+            raise illegal(f"there is no consumer group {group}")
+        owner = {queue: member.session for member in members for queue in member.owned}
+        queues = [
+            GroupQueue(*queue, offsets[queue], self._end(*queue), owner.get(queue, 0))
+            for queue in sorted(offsets)[after : after + _PAGE]
+        ]
+        return GroupPage(
+            queues=queues,
+            members=[
+                GroupMember(m.session, m.about.model, m.about.instance, len(m.owned))
+                for m in members[:_PAGE]
+            ],
+            more=len(offsets) > after + _PAGE,
+        )
+
+    def _end(self, topic: str, queue_id: int) -> int:
+        """The offset that the queue's next message gets; 0 for a queue that is not there."""
+        found = self._table.find(topic)
+        if found is None or queue_id >= len(found.slots):
+            return 0
+        return self._table.queue_word(found.slots[queue_id], "max_offset").load()

@@ -1,0 +1,63 @@
+"""The members of the consumer groups, as the registry keeps them in memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from ...store.groups.ack_file import About, Queue
+from ...store.names import retry_topic
+from .refusals import illegal
+
+CLUSTERING: Final = "clustering"
+BROADCASTING: Final = "broadcasting"
+
+
+@dataclass
+class Member:
+    """A session that reads as part of a group. `index` is the session's entry in the topic table,
+    `number` its ack file's.
+
+    A member has the queues `owned`, and is to have those of `target`. `stale` are owned queues of
+    topics that were deleted. `asked_at` is when (monotonic seconds) queues were first asked back; 0
+    when none are.
+    """
+
+    session: int
+    index: int
+    about: About
+    number: int
+    owned: set[Queue] = field(default_factory=set)
+    target: set[Queue] = field(default_factory=set)
+    stale: set[Queue] = field(default_factory=set)
+    asked_at: float = 0.0
+
+    @property
+    def exclusive(self) -> bool:
+        """Whether no other member of the group may have the same queue."""
+        return self.about.model == CLUSTERING
+
+
+class Members(dict[int, Member]):
+    """All members by their sessions' numbers."""
+
+    def of(self, group: str) -> list[Member]:
+        """The members of a group in the order in which they joined."""
+        found = [member for member in self.values() if member.about.group == group]
+        return sorted(found, key=lambda member: member.session)
+
+    def readers_of(self, topic: str) -> set[str]:
+        """The groups with a member that reads a topic."""
+        return {m.about.group for m in self.values() if topic in m.about.filters}
+
+    def check_alike(self, group: str, model: str, filters: dict[str, tuple[str, str]]) -> None:
+        """Refuses a member that would read otherwise than the group's members do. RocketMQ lets the
+        last one win, and then loses messages between members that differ.
+        """
+        for member in self.of(group):
+            theirs = {t: f for t, f in member.about.filters.items() if t != retry_topic(group)}
+            if member.about.model != model or theirs != filters:
+                raise illegal(
+                    f"group {group} has members that read {theirs} ({member.about.model}), not "
+                    f"{filters} ({model}): stop them first, or use a group of another name"
+                )

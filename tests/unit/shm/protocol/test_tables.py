@@ -1,0 +1,119 @@
+"""The tables of messages in docstrings say what the structs do; every message has a struct."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, get_args
+
+import msgspec
+import pytest
+
+from silomq.shm.protocol import answers, requests, sessions
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+REQUESTS = get_args(requests.AnyRequest)
+ANSWERS = get_args(answers.AnyAnswer)
+
+
+def table(module: ModuleType) -> list[list[str]]:
+    """The rows of the table in a module's docstring, cell by cell."""
+    lines = (module.__doc__ or "").splitlines()
+    borders = [number for number, line in enumerate(lines) if re.fullmatch(r"=+(  +=+)+", line)]
+    assert len(borders) == 3, "a table has a head and three borders"
+    columns = [match.span() for match in re.finditer("=+", lines[borders[0]])]
+    rows = lines[borders[1] + 1 : borders[2]]
+    assert all(len(row) <= columns[-1][1] for row in rows), "a row is wider than the table"
+    return [[row[start:end].strip() for start, end in columns] for row in rows]
+
+
+def tag(struct: Any) -> str:
+    found = struct.__struct_config__.tag
+    assert isinstance(found, str)
+    return found
+
+
+def structs(module: ModuleType, base: type[msgspec.Struct]) -> set[type[msgspec.Struct]]:
+    """The messages that a module defines."""
+    return {
+        value
+        for value in vars(module).values()
+        if isinstance(value, type) and issubclass(value, base) and value is not base
+        if value.__module__ == module.__name__
+    }
+
+
+def answered_with(request: type[requests.Request[Any]]) -> tuple[Any, ...]:
+    answer = requests.answer_of(request)
+    return get_args(answer) or (answer,)
+
+
+def test_the_table_of_requests_names_each_with_its_answers() -> None:
+    said = [(name, answer) for name, _, answer in table(requests)]
+    assert len(dict(said)) == len(said)
+    in_code = {tag(r): ", ".join(tag(answer) for answer in answered_with(r)) for r in REQUESTS}
+    assert dict(said) == in_code
+
+
+def test_every_request_and_answer_can_be_received() -> None:
+    assert structs(requests, requests.Request) == set(REQUESTS)
+    assert structs(answers, answers.Answer) == set(ANSWERS)
+
+
+def test_every_answer_answers_something() -> None:
+    used = {answer for request in REQUESTS for answer in answered_with(request)}
+    assert set(ANSWERS) - used == {answers.Error, answers.RegistryRestarted}
+    text = requests.__doc__ or ""
+    assert all(f"`{tag(kind)}`" in text for kind in (answers.Error, answers.RegistryRestarted))
+
+
+def test_requests_are_frozen_and_refuse_fields_that_nobody_knows() -> None:
+    for request in REQUESTS:
+        config = request.__struct_config__
+        assert config.frozen
+        # A hello of another version must be understood as far as its version.
+        assert config.forbid_unknown_fields == (request is not requests.Hello)
+
+
+def test_the_table_of_session_mail_names_each_message_with_sender_and_receiver() -> None:
+    rows = table(sessions)
+    mail = structs(sessions, sessions.SessionMail)
+    assert sorted(name for name, *_ in rows) == sorted(tag(message) for message in mail)
+    assert {cell for _, *ends, _ in rows for cell in ends} == {"registry", "supervisor", "append"}
+    assert all("supervisor" in (sender, receiver) for _, sender, receiver, _ in rows)
+
+
+def test_a_new_version_is_a_decision() -> None:
+    """The protocol of version 2, message by message. A test that fails here asks whether PROTOCOL
+    must change: it must, once a release speaks the one that is written here.
+    """
+    fields = {tag(struct): " ".join(struct.__struct_encode_fields__) for struct in REQUESTS}
+    assert requests.PROTOCOL == 2
+    assert fields == {
+        "hello": "protocol ring_size id",
+        "open": "topic write id",
+        "open delayed": "topic timer id",
+        "open retry": "group dead id",
+        "create": "topic queues id",
+        "alter": "topic read_queues write_queues perm order id",
+        "delete": "topic id",
+        "topic": "topic id",
+        "topics": "after id",
+        "watch": "slots id",
+        "lease": "offset id",
+        "clean": "id",
+        "report": "id",
+        "is open": "session id",
+        "join": "group model filters start instance id",
+        "sync": "have released id",
+        "groups": "after id",
+        "group": "group after id",
+        "reset": "group topic offsets id",
+        "delete group": "group id",
+    }
+
+
+@pytest.mark.parametrize("struct", [*REQUESTS, *ANSWERS], ids=tag)
+def test_every_message_says_what_it_is(struct: type[msgspec.Struct]) -> None:
+    assert struct.__doc__
