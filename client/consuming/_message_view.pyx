@@ -51,8 +51,9 @@ cdef enum:
     RECORD_FLAG = 16
     BORN_TIMESTAMP = 40
 
-# Why `take` ended: it examined all entries; it found as many messages or bytes as were asked for; an
-# entry points into another file of the log; an entry points to where no record can be.
+# Why `take` ended. ALL: it examined all entries. FULL: it found as many messages or bytes as were
+# asked for. ELSEWHERE: an entry points into another file of the log. BAD_ENTRY: an entry points to
+# where no record can be.
 ALL, FULL, ELSEWHERE, BAD_ENTRY = range(4)
 
 
