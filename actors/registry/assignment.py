@@ -9,8 +9,8 @@ Name = TypeVar("Name")
 
 
 def average(queues: int, members: Sequence[Name]) -> dict[Name, range]:
-    """RocketMQ's AllocateMessageQueueAveragely: each member, in order, a run of queue ids; the
-    first ones one more where it does not divide evenly.
+    """RocketMQ's AllocateMessageQueueAveragely: each member, in order, gets a run of queue ids. If
+    the queues do not divide evenly, the first members get one more each.
     """
     if not members:
         return {}

@@ -24,7 +24,7 @@ class GroupConfigs:
             logger.error("consumer groups", problem=problem)
 
     def get(self, group: str) -> GroupConfig:
-        """How a group consumes; RocketMQ's defaults are noted for one that is new."""
+        """How a group consumes. A new group gets RocketMQ's defaults, which are saved."""
         found = self.known.get(group)
         if found is None:
             found = self.known[group] = GroupConfig(group)
@@ -32,6 +32,7 @@ class GroupConfigs:
         return found
 
     def forget(self, group: str) -> None:
+        """Removes the settings of a group, if it has any."""
         if self.known.pop(group, None) is not None:
             self._save()
 

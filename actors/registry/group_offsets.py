@@ -1,11 +1,16 @@
 """How far the consumer groups are: the registry's memory of it, and the files that keep it.
 
-Three places hold a group's progress, each for another failure. The ack file of a living member is
-written by the member itself with each acknowledgement (`store/groups/ack_file.py`) and survives
-every process. `config/consumerOffset.json`, RocketMQ's, is replaced every few seconds and at the
-end, durably. And this object knows what the queues had that nobody reads now. An ack file whose
-member is gone is *folded* in here, and removed when the JSON file holds what it said; what does not
-fit there (messages acknowledged out of order) keeps its file until another takes it over.
+A group's progress is held in three places, each for another failure:
+
+- The ack file of a living member. The member itself writes it with each acknowledgement
+  (`store/groups/ack_file.py`), and it survives the death of every process.
+- `config/consumerOffset.json`, RocketMQ's file. It is replaced durably every few seconds and at the
+  end. What RocketMQ does not know, the progress of broadcasting members, has a file of its own.
+- `GroupProgress.known`, which also holds the queues that no member reads now.
+
+When a member is gone, its ack file is *folded* into `known`. The ack file is removed once the JSON
+file holds what it said. JSON cannot hold messages that were acknowledged out of order: then the ack
+file stays until the file of another member takes them over.
 """
 
 from __future__ import annotations
@@ -30,9 +35,10 @@ _BROADCAST_FILE = "broadcastOffset.json"
 
 
 def broadcast_key(group: str, instance: str, session: int) -> str:
-    """The name under which a broadcasting member's own progress is kept. One without an instance's
-    name shares it with nobody, now or later: no instance may have a `#` in its name. Its ack file
-    alone keeps it, as long as the member lives.
+    """The name under which a broadcasting member's own progress is kept.
+
+    A member without an instance's name shares its progress with nobody, now or later: no instance
+    may have a `#` in its name. Only the ack file keeps that progress, while the member lives.
     """
     return f"{BROADCAST}{instance}%{group}" if instance else f"{_NAMELESS}{session}%{group}"
 
@@ -62,7 +68,6 @@ class GroupProgress:
         self._only_in: dict[Key, int] = {}  # acknowledged out of order, and nowhere but in a file
         self._resets: dict[Key, int] = {}  # by which file a group was put elsewhere last
         self._number = time.time_ns()
-        self.changed = False
 
     def _load(self, path: str) -> offsets_json.GroupOffsets:
         offsets, problems = offsets_json.load(path)
@@ -71,8 +76,8 @@ class GroupProgress:
         return offsets
 
     def take_over(self, sessions: Iterable[int]) -> list[AckReader]:
-        """What a predecessor, or a dead store, left: folds in the files of members that are gone;
-        the newest file of each of `sessions` is still its member's, and returned.
+        """Takes over what a killed registry or a dead store left. The newest ack file of each of
+        `sessions` still belongs to its member and is returned. All others are folded in.
         """
         saved = dict(self.known)
         alive = set(sessions)
@@ -82,7 +87,7 @@ class GroupProgress:
             try:
                 readers.append(AckReader(self.folder, number))
             except Corrupt as error:
-                # A power cut: what the JSON file says is what is left.
+                # A power cut did this. What the JSON file says is what is left.
                 self.logger.warning("dropped an ack file that was not whole", error=str(error))
                 ack_file.remove(self.folder, number)
         newest = {r.about.session: r.number for r in readers if r.about.session in alive}
@@ -100,11 +105,11 @@ class GroupProgress:
                 self.known[key] = progress
         nameless = {group for group, _, _ in self.known if group.startswith(_NAMELESS)}
         for group in nameless - {reader.about.group for reader in kept}:
-            self.forget(group)  # the store died before its member could leave
+            self.forget(group)  # the store died before this group's only member could leave
         return kept
 
     def _fold(self, reader: AckReader) -> None:
-        """Takes over what a member's file says. A file that was shortened says nothing more."""
+        """Takes over what a member's file says. A file that the member has shortened is ignored."""
         try:
             found = reader.progress()
         except Corrupt as error:
@@ -124,24 +129,23 @@ class GroupProgress:
             self._only_in.pop(key, None)
             if progress.beyond:
                 self._only_in[key] = reader.number
-        self.changed = True
 
     def begin(self, group: str, queue: Queue, offset: int) -> None:
-        """Where a group starts in a queue, if nothing is known of it there."""
+        """Sets where a group starts in a queue, if nothing is known of the group there."""
         if (group, *queue) not in self.known:
             self.known[group, *queue] = Progress(offset)
-            self.changed = True
 
     def knows(self, group: str, queue: Queue) -> bool:
         """Whether the group has begun in the queue."""
         return (group, *queue) in self.known
 
     def has_topic(self, group: str, topic: str) -> bool:
+        """Whether the group has begun in any queue of the topic."""
         return any(g == group and t == topic for g, t, _ in self.known)
 
     def assign(self, about: About, ends: Sequence[int], old: int | None) -> int:
-        """A new ack file for a member in place of its `old` one, which nobody writes to any more:
-        its number. `ends` are the ends of `about.queues`. Raises OSError (ENOSPC).
+        """Makes a new ack file for a member and returns its number. Nobody writes any more to the
+        `old` one. `ends` are the ends of `about.queues`. Raises OSError (ENOSPC).
         """
         if old is not None:
             self.retire(old)
@@ -154,8 +158,10 @@ class GroupProgress:
         return number
 
     def _bounded(self, key: Key, end: int) -> Progress:
-        """A group cannot be behind its queue's `end`: there a power cut has taken messages, or a
-        member has written nonsense. What comes next is not to be passed over.
+        """A group's progress in a queue, at most the queue's `end`.
+
+        Progress behind the end means that a power cut has taken messages away, or that a member has
+        written nonsense. The group must not skip the messages that come next.
         """
         known = self.known.get(key, Progress(0))
         if known.offset > end:
@@ -173,15 +179,16 @@ class GroupProgress:
         return self._number
 
     def retire(self, number: int) -> None:
-        """Nobody writes to this file any more: its member is gone, or has another."""
+        """Folds in a file that nobody writes to any more: its member is gone, or has another."""
         reader = self.living.pop(number, None)
         if reader is not None:
             self._fold(reader)
             self.gone.append(number)
 
     def reset(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
-        """Puts a group elsewhere in queues that no member has. In a file at once, like an
-        acknowledgement: it is the newest that names these queues. Raises OSError.
+        """Puts a group elsewhere in queues that no member has. The change is in an ack file when
+        this returns, as an acknowledgement is: the newest file that names these queues counts.
+        Raises OSError.
         """
         self._reset(group, topic, offsets)
         self.save()
@@ -195,11 +202,10 @@ class GroupProgress:
             self._only_in.pop(key, None)
             self._resets[key] = number
         self.gone.append(number)
-        self.changed = True
 
     def forget_topic(self, topic: str) -> None:
-        """A topic is deleted: one of the same name begins with queue offset 0, whatever members
-        that have its queues still write down. Raises OSError.
+        """A topic is deleted. All groups begin at queue offset 0 in a new topic of that name, even
+        if members that have its old queues still acknowledge messages. Raises OSError.
         """
         queues: dict[str, dict[int, int]] = {}
         for group, name, queue_id in self.known:
@@ -210,16 +216,15 @@ class GroupProgress:
         if queues:
             self.save()
 
-    def forget(self, group: str, topic: str | None = None) -> None:
-        """A group, or what it knew of a topic, is deleted."""
-        for key in [k for k in self.known if k[0] == group and topic in (None, k[1])]:
+    def forget(self, group: str) -> None:
+        """Forgets a group's progress in all topics."""
+        for key in [k for k in self.known if k[0] == group]:
             del self.known[key]
             self._only_in.pop(key, None)
             self._resets.pop(key, None)
-        self.changed = True
 
     def now(self, group: str) -> dict[Queue, int]:
-        """Where the group is in each queue it has to do with."""
+        """Where the group is in each queue that it has begun to read."""
         found = {(t, q): p.offset for (g, t, q), p in self.known.items() if g == group}
         for reader in self.living.values():
             if reader.about.group == group:
@@ -227,7 +232,7 @@ class GroupProgress:
         return found
 
     def _offsets_of(self, reader: AckReader) -> dict[Queue, int]:
-        """Where a living member is; but a reset that it has not heard of counts."""
+        """Where a living member is, without queues whose reset the member has not heard of."""
         group, queues = reader.about.group, reader.about.queues
         try:
             offsets = reader.offsets()
@@ -240,8 +245,8 @@ class GroupProgress:
         }
 
     def save(self) -> None:
-        """Replaces the JSON files if anything moved; then removes ack files that they make
-        superfluous. Raises OSError.
+        """Replaces the JSON files whose content has changed, then removes the ack files that are no
+        longer needed. Raises OSError.
         """
         fresh: list[dict[tuple[str, str], dict[int, int]]] = [{}, {}]
         offsets = {key: progress.offset for key, progress in self.known.items()}
@@ -260,7 +265,6 @@ class GroupProgress:
                 file.update(table)
                 file.data_version = file.data_version.next(now_ms)
                 offsets_json.save(path, file)
-        self.changed = False
         oldest = min(self.living, default=self._number)
         kept = {*self._only_in.values(), *(n for n in self._resets.values() if n > oldest)}
         for number in [n for n in self.gone if n not in kept]:
