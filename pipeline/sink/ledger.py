@@ -27,8 +27,9 @@ from typing import Final, Self
 
 import msgspec
 
-from ...store.disk.files import Folder, replace_file
+from ...store.disk.files import Folder
 from ...store.disk.paths import OURS
+from ...store.disk.replacing import replace_file
 from ...store.errors import StoreError
 
 SINKS: Final = "sinks"

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from ...shm._memory import Mapping
 from ..disk import files as disk
 from ..disk.paths import StoreFolders, file_bases, file_name
+from ..disk.sparse import data_span
 from ..errors import StoreError
 
 _NEW = "allocating-"
@@ -104,7 +105,7 @@ class CommitLog:
         behind the last), the file's size twice for nowhere.
         """
         with self.folders.commit_log.file(file_name(base)) as fd:
-            return disk.data_span(fd, position)
+            return data_span(fd, position)
 
     def sync(self, base: int) -> None:
         """Fdatasync of one file."""

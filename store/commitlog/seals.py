@@ -18,6 +18,7 @@ import crc32c
 from ..disk import files as disk
 from ..disk.files import Folder
 from ..disk.paths import StoreFolders, file_name
+from ..disk.replacing import replace_file
 from ..errors import Corrupt
 from . import _scan as kernel
 from .log import CommitLog
@@ -85,7 +86,7 @@ class Seals:
     def write(self, base: int, seal: Seal) -> None:
         """Stores a seal, whole or not at all. Raises OSError."""
         text = json.dumps(asdict(seal)) + "\n"
-        disk.replace_file(self.folder, file_name(base) + _SUFFIX, text.encode())
+        replace_file(self.folder, file_name(base) + _SUFFIX, text.encode())
 
     def remove(self, base: int) -> None:
         with contextlib.suppress(FileNotFoundError):

@@ -4,9 +4,12 @@
 
 from __future__ import annotations
 
-import os
+from typing import TYPE_CHECKING
 
-from .fastjson import LoadReport, atomic_write, dumps, int_keys, load_file, loads
+from .fastjson import LoadReport, dumps, int_keys, load_file, loads, save_file
+
+if TYPE_CHECKING:
+    import os
 
 FILE_NAME = "delayOffset.json"
 
@@ -15,7 +18,7 @@ def load(path: str | os.PathLike[str]) -> tuple[dict[int, int], LoadReport]:
     """Level (from 1 on) -> queue offset of the next message; empty without a file. A file that is
     not readable falls back to its `.bak`, which the report says. Raises Corrupt if neither is.
     """
-    found, report = load_file(os.fspath(path), parse)
+    found, report = load_file(path, parse)
     return found or {}, report
 
 
@@ -38,5 +41,4 @@ def save(path: str | os.PathLike[str], offsets: list[int], now_ms: int, counter:
     """Replaces the file durably; `offsets` are those of level 1, 2, ... Raises OSError."""
     version = {"counter": counter, "stateVersion": 0, "timestamp": now_ms}
     table = {level + 1: offset for level, offset in enumerate(offsets)}
-    text = dumps({"dataVersion": version, "offsetTable": table})
-    atomic_write(os.fspath(path), text.encode())
+    save_file(path, dumps({"dataVersion": version, "offsetTable": table}))

@@ -5,21 +5,21 @@ RocketMQ writes them with fastjson, indented by tabs, `"key":value` without a sp
 reads that and plain JSON; `dumps` writes it as RocketMQ 4.4.0 does (later versions leave out the
 line breaks between entries with integer keys; each reads the other's).
 
-`atomic_write` and `load_file` keep the last good state whatever happens: a file is replaced as a
-whole, the one before stays as `X.bak`, and falling back to that is told, never silent. RocketMQ
+`save_file` and `load_file` keep the last good state whatever happens: a file is replaced as a
+whole, the one before stays as `X.bak`, and a load says when it fell back to that. RocketMQ
 (`ConfigManager`, `MixAll`) has a moment without main file; here there is always one.
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import re
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, TypeAlias, TypeVar
 
+from ..disk.files import Folder
+from ..disk.replacing import replace_file
 from ..errors import Corrupt, StoreError
 
 if TYPE_CHECKING:
@@ -40,47 +40,12 @@ _SHORT_ESCAPES: Final = {
 }  # fmt: skip
 
 
-class FileCalls(Protocol):
-    """The calls that touch the disk here; the module `os` has them, tests pass others."""
-
-    @property
-    def open(self) -> Callable[[str, int, int], int]:
-        """`os.open(path, flags, mode)`."""
-
-    @property
-    def write(self) -> Callable[[int, bytes], int]:
-        """`os.write(fd, data)`; may write less."""
-
-    @property
-    def fsync(self) -> Callable[[int], None]:
-        """`os.fsync(fd)`."""
-
-    @property
-    def close(self) -> Callable[[int], None]:
-        """`os.close(fd)`."""
-
-    @property
-    def link(self) -> Callable[[str, str], None]:
-        """`os.link(old, new)`."""
-
-    @property
-    def rename(self) -> Callable[[str, str], None]:
-        """`os.rename(old, new)`."""
-
-    @property
-    def unlink(self) -> Callable[[str], None]:
-        """`os.unlink(path)`."""
-
-
-OS_CALLS: Final[FileCalls] = os
-
-
 @dataclass(frozen=True, slots=True)
 class LoadReport:
     """Where a loaded state came from.
 
     `problem` says why it is not the main file, or what of it was left out; it belongs into the log.
-    After "backup" the next `atomic_write` of the file should be called with `keep_backup=False`, or
+    After "backup" the next `save_file` of the file should be called with `keep_backup=False`, or
     the bad main file would replace the good backup.
     """
 
@@ -142,48 +107,25 @@ def number(bean: Mapping[Any, Any], key: str, default: int, limit: int = 2**63 -
     return value
 
 
-def atomic_write(
-    path: str, data: bytes, *, keep_backup: bool = True, calls: FileCalls = OS_CALLS
-) -> None:
-    """Replace `path` by `data` so that a crash at any moment leaves the old or the new file, whole.
-
-    Writes and syncs `path.tmp`, makes the present file `path.bak` (`keep_backup`), renames, and
-    syncs the folder. After an OSError the file is whole too; it may be the new one, not yet
-    durable, if the sync of the folder failed.
+def save_file(path: str | os.PathLike[str], text: str, *, keep_backup: bool = True) -> None:
+    """Makes `text` the whole of the file at `path`, durably; the file of before becomes `X.bak`
+    (`keep_backup`). See `replace_file`. Raises OSError.
     """
-    tmp, bak = f"{path}.tmp", f"{path}.bak"
-    fd = calls.open(
-        tmp, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644
-    )
-    try:
-        rest = data
-        while rest:
-            rest = rest[calls.write(fd, rest) :]
-        calls.fsync(fd)
-    finally:
-        calls.close(fd)
-    if keep_backup:
-        _keep_as(path, bak, calls)
-    calls.rename(tmp, path)
-    sync_folder(str(Path(path).parent), calls)
+    place, name = os.path.split(os.fspath(path))
+    with Folder.open(place or ".") as folder:
+        replace_file(folder, name, text.encode(), keep_backup=keep_backup)
 
 
-def sync_folder(folder: str, calls: FileCalls = OS_CALLS) -> None:
-    """Make renames in `folder` durable."""
-    fd = calls.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, 0)
-    try:
-        calls.fsync(fd)
-    finally:
-        calls.close(fd)
-
-
-def load_file(path: str, parse: Callable[[str], T]) -> tuple[T | None, LoadReport]:
+def load_file(
+    path: str | os.PathLike[str], parse: Callable[[str], T]
+) -> tuple[T | None, LoadReport]:
     """The state that `path` or its backup holds, and which of them it was.
 
     `parse` gets the text and raises ValueError or StoreError if it cannot be right. No file at all,
     or only an empty one, is (None, "none"). Raises Corrupt if there is something, but nothing
     readable: starting with an empty state would then lose what the user still can repair.
     """
+    path = os.fspath(path)
     value, problem = _read(path, parse)
     if value is not None:
         return value, LoadReport(path, "main")
@@ -208,8 +150,10 @@ _EMPTY: Final = "is empty"
 
 
 def _read(path: str, parse: Callable[[str], T]) -> tuple[T | None, str]:
+    place, name = os.path.split(path)
     try:
-        data = Path(path).read_bytes()
+        with Folder.open(place or ".") as folder:
+            data = folder.read(name)
     except FileNotFoundError:
         return None, _MISSING
     if not data.strip(b" \t\r\n\0"):
@@ -219,27 +163,6 @@ def _read(path: str, parse: Callable[[str], T]) -> tuple[T | None, str]:
         return parse(data.decode()), ""
     except (ValueError, StoreError) as e:
         return None, f"is unreadable ({e})"
-
-
-def _keep_as(path: str, bak: str, calls: FileCalls) -> None:
-    # A second link and a rename over the old backup: at every moment there is a backup, and a
-    # main file.
-    link = f"{bak}.tmp"
-    for attempt in range(2):
-        try:
-            calls.link(path, link)
-            break
-        except FileNotFoundError:
-            return
-        except FileExistsError:
-            # Left by a crash before the rename below.
-            if attempt:
-                raise
-            calls.unlink(link)
-    calls.rename(link, bak)
-    # Renaming one link of a file over another does nothing: so it is when a crash came right here.
-    with contextlib.suppress(FileNotFoundError):
-        calls.unlink(link)
 
 
 def _unmark(pairs: list[tuple[str, Any]]) -> dict[Any, Any]:

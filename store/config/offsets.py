@@ -12,27 +12,16 @@ gives; see `fastjson.load_file`. After that the next `save` leaves the good back
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import IllegalMessage
 from ..names import validate_group, validate_topic
-from .fastjson import (
-    OS_CALLS,
-    FileCalls,
-    LoadReport,
-    atomic_write,
-    dumps,
-    int_keys,
-    load_file,
-    loads,
-    number,
-    typed,
-)
+from .fastjson import LoadReport, dumps, int_keys, load_file, loads, number, save_file, typed
 from .topics import DataVersion
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Mapping
 
 OFFSETS_FILE: Final = "consumerOffset.json"
@@ -102,18 +91,15 @@ def load(path: str | os.PathLike[str]) -> tuple[GroupOffsets, list[str]]:
 
     Raises Corrupt if files exist and none is readable.
     """
-    loaded, report = load_file(os.fspath(path), parse)
+    loaded, report = load_file(path, parse)
     offsets, problems = loaded or (GroupOffsets(), [])
     offsets.main_is_good = report.source != "backup"
     return offsets, _told(report, problems)
 
 
-def save(
-    path: str | os.PathLike[str], offsets: GroupOffsets, *, calls: FileCalls = OS_CALLS
-) -> None:
-    """Replace `path` durably; the old file becomes its `.bak`, unless it was bad."""
-    data = render(offsets).encode()
-    atomic_write(os.fspath(path), data, keep_backup=offsets.main_is_good, calls=calls)
+def save(path: str | os.PathLike[str], offsets: GroupOffsets) -> None:
+    """Replaces `path` durably; the old file becomes its `.bak`, unless it was bad."""
+    save_file(path, render(offsets), keep_backup=offsets.main_is_good)
     offsets.main_is_good = True
 
 
@@ -122,18 +108,15 @@ def load_groups(path: str | os.PathLike[str]) -> tuple[SubscriptionGroups, list[
 
     Raises Corrupt if files exist and none is readable.
     """
-    loaded, report = load_file(os.fspath(path), parse_groups)
+    loaded, report = load_file(path, parse_groups)
     groups, problems = loaded or (SubscriptionGroups(), [])
     groups.main_is_good = report.source != "backup"
     return groups, _told(report, problems)
 
 
-def save_groups(
-    path: str | os.PathLike[str], groups: SubscriptionGroups, *, calls: FileCalls = OS_CALLS
-) -> None:
-    """Replace `path` durably; the old file becomes its `.bak`, unless it was bad."""
-    data = render_groups(groups).encode()
-    atomic_write(os.fspath(path), data, keep_backup=groups.main_is_good, calls=calls)
+def save_groups(path: str | os.PathLike[str], groups: SubscriptionGroups) -> None:
+    """Replaces `path` durably; the old file becomes its `.bak`, unless it was bad."""
+    save_file(path, render_groups(groups), keep_backup=groups.main_is_good)
     groups.main_is_good = True
 
 

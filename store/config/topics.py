@@ -8,25 +8,15 @@ keys in alphabetical order, absent keys at their defaults (4.x has no `attribute
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import IllegalMessage
 from ..names import validate_topic
-from .fastjson import (
-    OS_CALLS,
-    FileCalls,
-    LoadReport,
-    atomic_write,
-    dumps,
-    load_file,
-    loads,
-    number,
-    typed,
-)
+from .fastjson import LoadReport, dumps, load_file, loads, number, save_file, typed
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Mapping
 
 FILE_NAME: Final = "topics.json"
@@ -127,7 +117,7 @@ def load(path: str | os.PathLike[str]) -> tuple[TopicTable, LoadReport]:
     keeps its own and its cluster's name there, which may hold dots. Raises Corrupt if files exist
     and none is readable.
     """
-    loaded, report = load_file(os.fspath(path), parse)
+    loaded, report = load_file(path, parse)
     if loaded is None:
         return TopicTable(), report
     table, skipped = loaded
@@ -137,15 +127,9 @@ def load(path: str | os.PathLike[str]) -> tuple[TopicTable, LoadReport]:
     return table, report
 
 
-def save(
-    path: str | os.PathLike[str],
-    table: TopicTable,
-    *,
-    keep_backup: bool = True,
-    calls: FileCalls = OS_CALLS,
-) -> None:
-    """Replace `path` durably; the old file becomes its `.bak` (see `fastjson.LoadReport`)."""
-    atomic_write(os.fspath(path), render(table).encode(), keep_backup=keep_backup, calls=calls)
+def save(path: str | os.PathLike[str], table: TopicTable, *, keep_backup: bool = True) -> None:
+    """Replaces `path` durably; the old file becomes its `.bak` (see `fastjson.LoadReport`)."""
+    save_file(path, render(table), keep_backup=keep_backup)
 
 
 def render(table: TopicTable) -> str:

@@ -1,7 +1,9 @@
 """Every call that touches the disk: the one seam where tests inject faults and record writes.
 
 Files are opened below a folder's descriptor and never through a symbolic link, so that no name from
-a client or a foreign program leads out of the store.
+a client or a foreign program leads out of the store. New files have FILE_MODE, new folders
+DIR_MODE. tests/tidy/test_disk_seam.py finds calls of the operating system that go round this
+package.
 """
 
 from __future__ import annotations
@@ -10,8 +12,9 @@ import contextlib
 import ctypes
 import errno
 import os
+import stat
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from ...shm._memory import Mapping
 from ..errors import StoreError
@@ -23,7 +26,6 @@ DIR_MODE = 0o750
 FILE_MODE = 0o640
 WARM_STEP = 16 * 1024 * 1024
 PAGE = 4096
-_STEP = 1 << 20
 PIECE = 64 << 10
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _LIBC.sync_file_range.argtypes = (ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint)
@@ -41,6 +43,27 @@ def _recorder_asked_for() -> Recorder | None:
 
 
 _recorder = _recorder_asked_for()
+
+
+class About(NamedTuple):
+    """What the file system knows of a name: bytes, time of the last write (epoch ms), and whether
+    it is a folder. A symbolic link is none.
+    """
+
+    size: int
+    modified_ms: int
+    is_folder: bool
+
+
+class Space(NamedTuple):
+    """Blocks of a file system: all of them, those that are free, those that a user may still take;
+    and the bytes of one.
+    """
+
+    blocks: int
+    free: int
+    available: int
+    block_size: int
 
 
 class Folder:
@@ -72,17 +95,39 @@ class Folder:
         return Folder(f"{self.path}/{name}", os.open(name, flags, dir_fd=self.fd))
 
     @contextlib.contextmanager
-    def file(self, name: str, *, write: bool = False, create: bool = False) -> Iterator[int]:
-        """The descriptor of a file, closed afterwards."""
+    def parent(self, path: str, *, create: bool = False) -> Iterator[tuple[Folder, str]]:
+        """The folder in which the last name of a path below this one lies, and that name. With
+        `create` the folders on the way are made. Raises as `folder`.
+        """
+        *folders, name = path.split("/")
+        with contextlib.ExitStack() as opened:
+            found = self
+            for each in folders:
+                found = opened.enter_context(found.folder(each, create=create))
+            yield found, name
+
+    def open_file(self, name: str, *, write: bool = False, create: bool = False) -> int:
+        """The descriptor of a file, which the caller closes."""
         flags = (os.O_RDWR if write else os.O_RDONLY) | (os.O_CREAT if create else 0)
         new = _recorder is not None and create and name not in self.names()
         fd = os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, FILE_MODE, dir_fd=self.fd)
+        if _recorder and new:
+            _recorder.created(self.fd, name, fd)
+        return fd
+
+    @contextlib.contextmanager
+    def file(self, name: str, *, write: bool = False, create: bool = False) -> Iterator[int]:
+        """The descriptor of a file, closed afterwards."""
+        fd = self.open_file(name, write=write, create=create)
         try:
-            if _recorder and new:
-                _recorder.created(self.fd, name, fd)
             yield fd
         finally:
             os.close(fd)
+
+    def read(self, name: str) -> bytes:
+        """All of a small file."""
+        with self.file(name) as fd:
+            return read_at(fd, size_of(fd), 0)
 
     def names(self) -> list[str]:
         """All names in it. `fd` itself has one place in the folder for all processes that inherited
@@ -94,8 +139,21 @@ class Folder:
         finally:
             os.close(own)
 
+    def about(self, name: str) -> About:
+        """Size, time and kind of what has this name. Raises FileNotFoundError."""
+        found = os.stat(name, dir_fd=self.fd, follow_symlinks=False)
+        return About(found.st_size, found.st_mtime_ns // 1_000_000, stat.S_ISDIR(found.st_mode))
+
     def size(self, name: str) -> int:
-        return os.stat(name, dir_fd=self.fd, follow_symlinks=False).st_size
+        return self.about(name).size
+
+    def has(self, name: str) -> bool:
+        """Whether there is anything of this name; a link that leads nowhere is something."""
+        try:
+            self.about(name)
+        except FileNotFoundError:
+            return False
+        return True
 
     def unlink(self, name: str) -> None:
         os.unlink(name, dir_fd=self.fd)
@@ -108,7 +166,24 @@ class Folder:
         if _recorder:
             _recorder.entry("unlink", self.fd, name)
 
+    def remove_tree(self, name: str) -> None:
+        """Removes a folder with all in it. OSError as rmdir and unlink."""
+        with self.folder(name) as inner:
+            for each in inner.names():
+                if inner.about(each).is_folder:
+                    inner.remove_tree(each)
+                else:
+                    inner.unlink(each)
+        self.remove_folder(name)
+
+    def link(self, name: str, to_name: str) -> None:
+        """Gives a file a second name here. Raises FileExistsError where that name is taken."""
+        os.link(name, to_name, src_dir_fd=self.fd, dst_dir_fd=self.fd, follow_symlinks=False)
+        if _recorder:
+            _recorder.linked(self.fd, name, to_name)
+
     def rename(self, name: str, to: Folder, to_name: str) -> None:
+        """Gives a file or folder another name, also in another folder; a file of that name goes."""
         os.rename(name, to_name, src_dir_fd=self.fd, dst_dir_fd=to.fd)
         if _recorder:
             _recorder.renamed(self.fd, name, to.fd, to_name)
@@ -119,6 +194,21 @@ class Folder:
         if _recorder:
             _recorder.folder_synced(self.fd)
 
+    def share(self, gid: int, mode: int, name: str = "") -> None:
+        """Gives this folder, or the file `name` in it, to a group (-1: the one it has) with a mode
+        of its own.
+        """
+        if name:
+            os.chown(name, -1, gid, dir_fd=self.fd)
+            os.chmod(name, mode, dir_fd=self.fd)
+        else:
+            os.fchown(self.fd, -1, gid)
+            os.fchmod(self.fd, mode)
+
+    def is_writable(self) -> bool:
+        """Whether this process may make files in it."""
+        return os.access(".", os.W_OK, dir_fd=self.fd, effective_ids=True)
+
     def close(self) -> None:
         os.close(self.fd)
 
@@ -127,6 +217,16 @@ class Folder:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def is_folder(path: str | os.PathLike[str]) -> bool:
+    """Whether there is a folder at a path, which is the operator's and may hold links."""
+    return os.path.isdir(path)
+
+
+def exists(path: str | os.PathLike[str]) -> bool:
+    """Whether there is anything at a path; a link that leads nowhere is something."""
+    return os.path.lexists(path)
 
 
 def allocate(fd: int, offset: int, length: int) -> None:
@@ -199,83 +299,16 @@ def set_modified(fd: int, time_ms: int) -> None:
     os.utime(fd, ns=(time_ms * 1_000_000, time_ms * 1_000_000))
 
 
-def replace_file(folder: Folder, name: str, data: bytes) -> None:
-    """Makes `data` the whole of a small file, durably: after a crash it is the old or the new
-    one.
-    """
-    temporary = f"{name}.tmp"
-    with folder.file(temporary, write=True, create=True) as fd:
-        set_size(fd, 0)
-        write_at(fd, data, 0)
-        sync_data(fd)
-    folder.rename(temporary, folder, name)
-    folder.sync()
-
-
-def _written(fd: int, position: int) -> Iterator[tuple[int, int]]:
-    """The ranges of a file at or behind `position` that are no holes: (first, behind the last)."""
-    size = size_of(fd)
-    while position < size:
-        try:
-            position = os.lseek(fd, position, os.SEEK_DATA)
-        except OSError as error:
-            if error.errno == errno.ENXIO:  # no data any more
-                return
-            raise
-        hole = os.lseek(fd, position, os.SEEK_HOLE)
-        yield position, hole
-        position = hole
-
-
-def data_behind(fd: int, position: int) -> Iterator[tuple[int, bytes]]:
-    """The pages with other bytes than zeros, from `position` on: (position, bytes). Holes are not
-    read.
-    """
-    for first, hole in _written(fd, position):
-        at = first
-        while at < hole:
-            stop = min(hole, at - at % _STEP + _STEP)
-            data = os.pread(fd, stop - at, at)
-            if data.count(0) != len(data):
-                yield from _pages(at, data)
-            at = stop
-
-
-def data_span(fd: int, position: int) -> tuple[int, int]:
-    """From the first to behind the last byte at or behind `position` that was ever written; (end,
-    end) of the file without any. To look elsewhere would only make pages of zeros.
-    """
-    ranges = list(_written(fd, position))
-    size = size_of(fd)
-    return (ranges[0][0], ranges[-1][1]) if ranges else (size, size)
-
-
-def _pages(position: int, data: bytes) -> Iterator[tuple[int, bytes]]:
-    at = 0
-    while at < len(data):
-        stop = min(len(data), at + PAGE - (position + at) % PAGE)
-        if any(data[at:stop]):
-            yield position + at, data[at:stop]
-        at = stop
-
-
-def clear_behind(fd: int, position: int) -> int:
-    """Makes all bytes from `position` on zeros, durably; how many bytes lay in pages that had
-    others.
-    """
-    cleared = 0
-    for at, data in data_behind(fd, position):
-        write_at(fd, bytes(len(data)), at)
-        cleared += len(data)
-    if cleared:
-        sync_data(fd)
-    return cleared
+def space_of(folder: Folder) -> Space:
+    """Space of the folder's file system."""
+    found = os.fstatvfs(folder.fd)
+    return Space(found.f_blocks, found.f_bfree, found.f_bavail, found.f_frsize)
 
 
 def free_bytes(folder: Folder) -> int:
     """Space that an ordinary user may still take on the folder's file system, bytes."""
-    found = os.fstatvfs(folder.fd)
-    return found.f_bavail * found.f_frsize
+    found = space_of(folder)
+    return found.available * found.block_size
 
 
 def shape_for_sync(mapping: Mapping) -> None:

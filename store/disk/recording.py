@@ -29,7 +29,7 @@ class Event(msgspec.Struct, array_like=True):
 
     `pages` maps page numbers to digests of their bytes (b"": zeros), `contents` digests to bytes.
     `size` is that of the file, bytes (-1: the same). `began` is where `events` ended when the pages
-    were read: who has written behind it knows better. `to` is the target of a rename, `said` what a
+    were read: who has written behind it knows better. `to` is the target of a rename, or the second name of a link; `said` what a
     test notes.
     """
 
@@ -69,6 +69,9 @@ class Recorder:
 
     def renamed(self, folder: int, name: str, to: int, to_name: str) -> None:
         self.note(Event("rename", f"{_path(folder)}/{name}", to=f"{_path(to)}/{to_name}"))
+
+    def linked(self, folder: int, name: str, to_name: str) -> None:
+        self.note(Event("link", f"{_path(folder)}/{name}", to=f"{_path(folder)}/{to_name}"))
 
     def created(self, folder: int, name: str, fd: int) -> None:
         self.note(Event("create", f"{_path(folder)}/{name}", os.fstat(fd).st_ino))

@@ -38,6 +38,7 @@ import time
 from ...shm._memory import Mapping
 from ..disk import files as disk
 from ..disk.files import Folder
+from ..disk.sparse import clear_behind
 from ..errors import StoreError
 
 HEADER = struct.Struct(">qqqqii")
@@ -135,7 +136,7 @@ class IndexFiles:
         written. The slots may still lead there.
         """
         with self.folder.file(str(name), write=True) as fd:
-            return disk.clear_behind(fd, self.entry_at(count))
+            return clear_behind(fd, self.entry_at(count))
 
     def remove_after(self, name: int) -> list[int]:
         """Removes the files that are newer than `name`: which."""

@@ -19,6 +19,8 @@ from ..consumequeue.queue import ENTRY_SIZE, QueueFiles
 from ..disk import files as disk
 from ..disk.files import Folder
 from ..disk.paths import file_bases, file_name
+from ..disk.replacing import replace_file
+from ..disk.sparse import clear_behind
 from . import durable_progress
 
 BOOT = "boot"
@@ -44,7 +46,7 @@ def note_boot(ours: Folder) -> None:
     """Says durably that the store runs in this boot of the machine, and has not stopped cleanly.
     For the end of a start-up: the tails are gone, nothing is appended yet.
     """
-    disk.replace_file(ours, BOOT, _BOOT_ID.read_bytes())
+    replace_file(ours, BOOT, _BOOT_ID.read_bytes())
     # `abort` says that too, but RocketMQ never syncs it, and its absence would prove nothing.
     found = durable_progress.read(ours)
     if found and found["clean"]:
@@ -70,6 +72,6 @@ def cut_queues(queues: QueueFiles, ends: Iterable[tuple[str, int, int]]) -> int:
                 with folder.file(file_name(base), write=True) as fd:
                     if disk.size_of(fd) < queues.file_size:
                         disk.set_size(fd, queues.file_size)
-                    cut += disk.clear_behind(fd, max(0, position))
+                    cut += clear_behind(fd, max(0, position))
             folder.sync()
     return cut

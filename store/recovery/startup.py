@@ -23,6 +23,7 @@ from ..config import topics as topics_json
 from ..consumequeue.queue import ENTRY_SIZE, QueueFiles, count_entries
 from ..disk import files as disk
 from ..disk.paths import ABORT, LAYOUT_FILE, LAYOUT_VERSION, TOPICS, StoreFolders, file_bases
+from ..disk.replacing import replace_file
 from ..dispatch.dispatcher import Dispatching
 from ..errors import StoreError
 from ..index.file import IndexFiles
@@ -91,7 +92,7 @@ def check_layout(folders: StoreFolders) -> None:
         with folders.ours.file(LAYOUT_FILE) as fd:
             text = disk.read_at(fd, 32, 0).decode("ascii", "replace").strip()
     except FileNotFoundError:
-        disk.replace_file(folders.ours, LAYOUT_FILE, f"{LAYOUT_VERSION}\n".encode())
+        replace_file(folders.ours, LAYOUT_FILE, f"{LAYOUT_VERSION}\n".encode())
         return
     if not text.isdigit() or int(text) > LAYOUT_VERSION:
         raise StoreError(

@@ -22,9 +22,9 @@ import msgspec
 
 from ..config import topics as topics_json
 from ..consumequeue.queue import QueueFiles, entries_below, last_entry
-from ..disk import files as disk
 from ..disk.files import Folder
 from ..disk.paths import TOPICS, StoreFolders
+from ..disk.replacing import replace_file
 from ..errors import StoreError
 
 FILE_NAME: Final = "deleted"
@@ -71,7 +71,7 @@ class Deletions:
     def write(self) -> None:
         """Replaces the file, durably. Raises OSError."""
         data = msgspec.json.encode(_File(self.topics, self.entries))
-        disk.replace_file(self.folder, FILE_NAME, data)
+        replace_file(self.folder, FILE_NAME, data)
 
     def below(self, topic: str) -> int:
         """The log offset below which records of that name belong to nobody."""

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 FOLDER = 0  # an entry that is no file: there is no such inode
 SECTOR = 512
-#: Files that do not come through the module that records.
-STRANGERS = ("lock", "config/topics.json", "config/topics.json.bak")
 _ZERO = bytes(PAGE)
 
 
@@ -112,7 +110,7 @@ class Disk:
         if event.what == self.drop:
             # What was written stays written; it is only not durable.
             event.what = "seen" if event.pages else "nothing"
-        path = event.path.removeprefix(self.root).lstrip("/")
+        path, to = (name.removeprefix(self.root).lstrip("/") for name in (event.path, event.to))
         match event.what:
             case "said":
                 self.said.append(event.said)
@@ -121,11 +119,11 @@ class Disk:
             case "create":
                 self._make(at, path, event)
             case "unlink":
-                gone = self.entries.pop(path, None)
-                self.inodes = {inode: n for inode, n in self.inodes.items() if n != gone}
+                self._unlink(path)
+            case "link":
+                self.entries[to] = self.entries[path]
             case "rename":
-                to = event.to.removeprefix(self.root).lstrip("/")
-                self.entries[to] = self.entries.pop(path)
+                self._rename(path, to)
             case "sync_folder":
                 self._folder_synced(path)
             case "sync_all_begins":
@@ -134,6 +132,17 @@ class Disk:
                 self.durable = dict(self.begun)
             case _:
                 self._file(at, path, event)
+
+    def _unlink(self, path: str) -> None:
+        gone = self.entries.pop(path, None)
+        if gone not in self.entries.values():
+            self.inodes = {inode: n for inode, n in self.inodes.items() if n != gone}
+
+    def _rename(self, path: str, to: str) -> None:
+        if self.entries.get(to) == self.entries[path]:  # two names of one file: both stay
+            return
+        self._unlink(to)
+        self.entries[to] = self.entries.pop(path)
 
     def _folder_synced(self, folder: str) -> None:
         for table in (self.entries, self.durable):
@@ -152,22 +161,15 @@ class Disk:
 
     def _file(self, at: int, path: str, event: Event) -> None:
         number = self.inodes.get(event.inode)
-        file = self._stranger(at, path, event) if number is None else self.files[number]
-        if file is None:
+        if number is None:  # it was looked at before its creation was noted
             return
+        file = self.files[number]
         if event.what in ("sync", "sync_range"):
             file.sync(at, event)
         else:
             file.see(event)
         size = file.sizes[-1] if event.size < 0 else event.size
         file.grow(size, durable=event.what in ("sync", "sync_range"))
-
-    def _stranger(self, at: int, path: str, event: Event) -> File | None:
-        """JSON files are replaced by a rename of a synced file: each of their states is whole."""
-        if event.what != "seen" or path not in STRANGERS:
-            return None
-        event.what, event.began = "sync", at
-        return self._make(at, path, event)
 
     # -- images
 

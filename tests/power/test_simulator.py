@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import random
 from typing import TYPE_CHECKING
 
 import pytest
 from power.simulator import Disk, events
 
+from silomq.store.disk import files
 from silomq.store.disk.recording import PAGE, Recorder
+from silomq.store.disk.replacing import replace_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -48,3 +51,25 @@ def test_a_look_that_began_before_a_sync_takes_nothing_from_it(
     assert [disk.contents[digest] for digest in file.pages[0]] == [NEW, OLD], "it may be there"
     os.close(fd)
     os.close(folder)
+
+
+def test_a_cut_while_a_file_is_replaced_leaves_the_old_or_the_new_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recording, root = tmp_path / "recording", tmp_path / "store"
+    with monkeypatch.context() as patch, files.Folder.open(root, create=True) as folder:
+        patch.setattr(files, "_recorder", Recorder(str(recording)))
+        replace_file(folder, "x", b"1", keep_backup=True)
+        replace_file(folder, "x", b"2", keep_backup=True)
+        steps = len(list(events(recording)))
+        replace_file(folder, "x", b"3", keep_backup=True)
+        replaced = len(list(events(recording)))
+        replace_file(folder, "x", b"4", keep_backup=True)
+    seen = set()
+    for cut in range(steps, replaced + 1):
+        for number in range(60):
+            image = tmp_path / f"{cut}-{number}"
+            image.mkdir()
+            Disk.at(root, recording, cut).image(random.Random(number), image)
+            seen.add(((image / "x").read_bytes(), (image / "x.bak").read_bytes()))
+    assert seen == {(b"2", b"1"), (b"2", b"2"), (b"3", b"2"), (b"3", b"1")}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import stat
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from silomq.store.config import topics
-from silomq.store.config.fastjson import Json, atomic_write, dumps, int_keys, load_file, loads
+from silomq.store.config.fastjson import Json, dumps, int_keys, load_file, loads, save_file
 from silomq.store.config.topics import DataVersion, TopicConfig, TopicTable
+from silomq.store.disk import files as disk
 from silomq.store.errors import Corrupt, IllegalMessage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
 KEYS = st.text(max_size=6) | st.integers(-(2**63), 2**63 - 1)
@@ -73,18 +74,22 @@ class CrashError(Exception):
 
 
 class CrashingCalls:
-    """`os`, but the process dies before its nth call."""
+    """`os`, but the process dies before its nth call that changes the disk."""
+
+    STEPS = ("open", "ftruncate", "pwrite", "fdatasync", "fsync", "link", "rename", "unlink")
 
     def __init__(self, calls_left: int) -> None:
         self.calls_left = calls_left
 
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        def call(*args: object) -> object:
-            if self.calls_left == 0 and name != "close":
+    def __getattr__(self, name: str) -> Any:
+        if name not in self.STEPS:
+            return getattr(os, name)
+
+        def call(*args: object, **named: object) -> object:
+            if self.calls_left == 0:
                 raise CrashError
-            self.calls_left -= name != "close"
-            function: Callable[..., object] = getattr(os, name)
-            return function(*args)
+            self.calls_left -= 1
+            return getattr(os, name)(*args, **named)
 
         return call
 
@@ -95,47 +100,57 @@ def identity(text: str) -> str:
     return text
 
 
-@pytest.mark.parametrize("calls_left", range(10))
+#: What replacing a file with a backup takes: the folder and the new file opened, made empty,
+#: written and synced; a left link removed, the backup linked and renamed, its link removed; the
+#: new file renamed, the folder synced.
+STEPS_OF_A_SAVE = 11
+
+
+@pytest.mark.parametrize("calls_left", range(STEPS_OF_A_SAVE + 1))
 def test_a_crash_at_any_step_leaves_the_old_or_the_new_file(
-    tmp_path: Path, calls_left: int
+    tmp_path: Path, calls_left: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "x.json"
-    atomic_write(str(path), b"1")
-    atomic_write(str(path), b"2")
-    try:
-        atomic_write(str(path), b"3", calls=CrashingCalls(calls_left))
-        assert calls_left == 9
-    except CrashError:
-        pass
-    value, report = load_file(str(path), identity)
+    save_file(path, "1")
+    save_file(path, "2")
+    with monkeypatch.context() as patch:
+        patch.setattr(disk, "os", CrashingCalls(calls_left))
+        try:
+            save_file(path, "3")
+            assert calls_left == STEPS_OF_A_SAVE
+        except CrashError:
+            assert calls_left < STEPS_OF_A_SAVE
+    value, report = load_file(path, identity)
     assert (report.source, report.problem) == ("main", None)
     assert value in ("2", "3")
     assert (tmp_path / "x.json.bak").read_text() in ("1", "2")
     # And the next write works, whatever was left lying about.
-    atomic_write(str(path), b"4")
+    save_file(path, "4")
     assert path.read_text() == "4"
     assert (tmp_path / "x.json.bak").read_text() == value
     assert sorted(p.name for p in tmp_path.iterdir()) == ["x.json", "x.json.bak"]
+    assert {stat.S_IMODE(p.stat().st_mode) for p in tmp_path.iterdir()} == {disk.FILE_MODE}
 
 
-def test_short_writes_and_full_disks(tmp_path: Path) -> None:
+def test_short_writes_and_full_disks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Slow(CrashingCalls):
-        def write(self, fd: int, data: bytes) -> int:
-            if data.endswith(b"full"):
+        def pwrite(self, fd: int, data: memoryview, offset: int) -> int:
+            if bytes(data).endswith(b"full"):
                 raise OSError(errno.ENOSPC, "disk full")
-            return os.write(fd, data[:1])
+            return os.pwrite(fd, data[:1], offset)
 
-    path = str(tmp_path / "x")
-    atomic_write(path, b"hello", calls=Slow(99))
+    path = tmp_path / "x"
+    monkeypatch.setattr(disk, "os", Slow(99))
+    save_file(path, "hello")
     with pytest.raises(OSError, match="disk full"):
-        atomic_write(path, b"full", calls=Slow(99))
+        save_file(path, "full")
     assert load_file(path, identity)[0] == "hello"
 
 
 def test_a_link_in_the_place_of_the_new_file_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "x.tmp").symlink_to(tmp_path / "victim")
     with pytest.raises(OSError, match="symbolic links"):
-        atomic_write(str(tmp_path / "x"), b"1")
+        save_file(tmp_path / "x", "1")
     assert not (tmp_path / "victim").exists()
 
 
@@ -164,9 +179,9 @@ def test_where_a_state_is_loaded_from(
             file.write_text(text)
     if source is None:
         with pytest.raises(Corrupt, match="repair one of them"):
-            load_file(str(path), identity)
+            load_file(path, identity)
         return
-    loaded, report = load_file(str(path), identity)
+    loaded, report = load_file(path, identity)
     assert (loaded, report.source) == (value, source)
     assert (report.problem is None) == (source == "main" or (main is None and backup is None))
 

@@ -12,6 +12,7 @@ from unit.store.recovery.test_startup import FILE_SIZE, check, made, start
 
 from silomq.store.commitlog import _scan
 from silomq.store.disk import files as disk
+from silomq.store.disk import sparse
 from silomq.store.disk.paths import StoreFolders, file_name
 from silomq.store.errors import Corrupt
 from silomq.store.record.format import encode_record
@@ -113,11 +114,11 @@ def test_data_behind_is_what_is_not_zero(tmp_path: Path) -> None:
                 disk.write_at(fd, b"\1", at)
         for start_at in (0, 1, 4095, 70_000, size - 1, size):
             found = bytearray(size)
-            for at, part in disk.data_behind(fd, start_at):
+            for at, part in sparse.data_behind(fd, start_at):
                 assert at >= start_at
                 found[at : at + len(part)] = part
             assert found[start_at:] == data[start_at:]
-        disk.clear_behind(fd, 1 << 20)
+        sparse.clear_behind(fd, 1 << 20)
         assert disk.read_at(fd, size, 0) == bytes(data[: 1 << 20]).ljust(size, b"\0")
 
 
