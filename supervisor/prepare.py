@@ -44,12 +44,7 @@ def take_lock(folders: StoreFolders) -> int:
     """Locks the first byte of `lock`, as RocketMQ does; the descriptor must stay open. Raises
     AlreadyRunning.
     """
-    fd = os.open(
-        LOCK,
-        os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW,
-        disk.FILE_MODE,
-        dir_fd=folders.root.fd,
-    )
+    fd = folders.root.open_file(LOCK, write=True, create=True)
     with contextlib.ExitStack() as undo:
         undo.callback(os.close, fd)
         try:
@@ -70,15 +65,14 @@ def share_with_group(folders: StoreFolders, group: str) -> None:
     """Lets the group read: what is made in the folders from now on belongs to it."""
     gid = grp.getgrnam(group).gr_gid
     for folder in (folders.root, folders.commit_log, folders.consume_queue, folders.index):
-        os.fchown(folder.fd, -1, gid)
-        os.fchmod(folder.fd, 0o2750)
+        folder.share(gid, 0o2750)
 
 
 def open_folders(path: os.PathLike[str] | str) -> StoreFolders:
     """Opens or makes the store's folders. Raises StoreError that says which path and why."""
     try:
         folders = StoreFolders(path, create=True)
-        if not os.access(".", os.W_OK, dir_fd=folders.root.fd, effective_ids=True):
+        if not folders.root.is_writable():
             folders.close()
             raise PermissionError(errno.EACCES, "the folder is not writable", os.fspath(path))
     except OSError as error:
@@ -151,9 +145,8 @@ def listen(folders: StoreFolders, group: str) -> socket.socket:
             socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK)
         )
         listener.bind(path)
-        if group:
-            os.chown(path, -1, grp.getgrnam(group).gr_gid)
-        os.chmod(path, 0o660)
+        gid = grp.getgrnam(group).gr_gid if group else -1
+        folders.root.share(gid, 0o660, SOCKET)
         listener.listen(128)
         undo.pop_all()
     return listener

@@ -6,8 +6,8 @@ by the store's own start-up, which is left nothing but the log to read.
 
 from __future__ import annotations
 
+import itertools
 import os
-import shutil
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -24,9 +24,11 @@ from ..store.disk.paths import (
     INDEX,
     OURS,
     PROGRESS,
+    RECOVERY,
     StoreFolders,
     file_name,
 )
+from ..store.disk.replacing import copy_file
 from ..store.errors import Corrupt
 from ..store.recovery.checkpoint import CHECKPOINT
 from ..store.recovery.startup import bring_back, check_layout
@@ -39,7 +41,6 @@ from .rocketmq.logs import LogView
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-RECOVERY: Final = "recovery"
 _BLOCK: Final = 1 << 20
 
 
@@ -92,7 +93,7 @@ def _damaged(files: StoreFiles, base: int, offset: int, why: str) -> str:
 def _rebuild_steps(files: StoreFiles) -> list[Step]:
     # The progress goes first: a repair that is cut short leaves a store that builds itself anew.
     names = (f"{OURS}/{PROGRESS}", CONSUME_QUEUE, INDEX)
-    steps = [Step("move", name) for name in names if os.path.lexists(f"{files.path}/{name}")]
+    steps = [Step("move", name) for name in names if disk.exists(f"{files.path}/{name}")]
     return [*steps, Step("rebuild")]
 
 
@@ -114,7 +115,7 @@ def plan_truncate(files: StoreFiles, offset: int) -> list[Step]:
         )
     path = f"{COMMIT_LOG}/{file_name(base)}"
     steps = _rebuild_steps(files)
-    if os.path.lexists(f"{files.path}/{CHECKPOINT}"):
+    if disk.exists(f"{files.path}/{CHECKPOINT}"):
         # Its times may be those of records that go.
         steps.insert(0, Step("move", CHECKPOINT))
     cut = [Step("move", f"{COMMIT_LOG}/{file_name(later)}") for later in bases if later > base]
@@ -136,59 +137,46 @@ def apply(
     """Does the steps; the caller holds the store's lock. Returns the folder below `recovery/` that
     holds what went. Raises OSError, StoreError; what was done until then stays done, and kept.
     """
-    stamp = time.strftime("%Y%m%d-%H%M%S", time.localtime())
-    kept = f"{path}/{RECOVERY}/{stamp}"
-    number = 1
-    while os.path.lexists(kept):
-        number += 1
-        kept = f"{path}/{RECOVERY}/{stamp}-{number}"
-    os.makedirs(kept, disk.DIR_MODE)
-    for step in steps:
-        if on_step:
-            on_step(step)
-        if step.kind == "rebuild":
-            _rebuild(path, settings)
-        elif step.kind == "zero":
-            _zero(f"{path}/{step.name}", step.position)
-        else:
-            target = f"{kept}/{step.name}"
-            os.makedirs(os.path.dirname(target), disk.DIR_MODE, exist_ok=True)
+    with Folder.open(path) as root, root.folder(RECOVERY, create=True) as recovery:
+        kept = _new_name(recovery, time.strftime("%Y%m%d-%H%M%S", time.localtime()))
+        with recovery.folder(kept, create=True) as into:
+            for step in steps:
+                if on_step:
+                    on_step(step)
+                if step.kind == "rebuild":
+                    _rebuild(path, settings)
+                elif step.kind == "zero":
+                    _zero(root, step)
+                else:
+                    _keep(root, into, step)
+    return f"{path}/{RECOVERY}/{kept}"
+
+
+def _new_name(folder: Folder, name: str) -> str:
+    """A name that is not taken in the folder: `name`, or that with a number."""
+    numbered = (f"{name}-{number}" for number in itertools.count(2))
+    return next(each for each in itertools.chain([name], numbered) if not folder.has(each))
+
+
+def _zero(root: Folder, step: Step) -> None:
+    """Overwrites a file's bytes from the step's position on with zeros."""
+    with root.parent(step.name) as (folder, name), folder.file(name, write=True) as fd:
+        size = disk.size_of(fd)
+        for at in range(step.position, size, _BLOCK):
+            disk.write_at(fd, bytes(min(_BLOCK, size - at)), at)
+        disk.sync_data(fd)
+
+
+def _keep(root: Folder, into: Folder, step: Step) -> None:
+    """Moves or copies what a step names into the folder that keeps it, durably."""
+    with root.parent(step.name) as (source, name):
+        with into.parent(step.name, create=True) as (target, _):
             if step.kind == "copy":
-                shutil.copy2(f"{path}/{step.name}", target)
-                _sync(target)
+                copy_file(source, name, target, name)
             else:
-                os.rename(f"{path}/{step.name}", target)
-            _sync_folder(os.path.dirname(target))
-            _sync_folder(os.path.dirname(f"{path}/{step.name}"))
-    return kept
-
-
-def _zero(path: str, position: int) -> None:
-    parent = Folder.open(os.path.dirname(path))
-    try:
-        with parent.file(os.path.basename(path), write=True) as fd:
-            size = os.fstat(fd).st_size
-            for at in range(position, size, _BLOCK):
-                disk.write_at(fd, bytes(min(_BLOCK, size - at)), at)
-            disk.sync_data(fd)
-    finally:
-        parent.close()
-
-
-def _sync(path: str) -> None:
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-
-
-def _sync_folder(path: str) -> None:
-    folder = Folder.open(path)
-    try:
-        folder.sync()
-    finally:
-        folder.close()
+                source.rename(name, target, name)
+            target.sync()
+        source.sync()
 
 
 def _rebuild(path: str, settings: Settings) -> None:

@@ -66,11 +66,13 @@ def repair(
 
 def lock_store(store: Path) -> int:
     """The store's lock, so that nobody starts it meanwhile."""
+    from ...store.disk.files import Folder
     from ...store.disk.paths import StoreFolders
     from ...supervisor.prepare import AlreadyRunning, take_lock
 
-    if not os.access(store, os.W_OK, effective_ids=True):
-        raise Failure(Exit.USAGE, f"{store} is not writable: run as a user who may")
+    with Folder.open(store) as folder:
+        if not folder.is_writable():
+            raise Failure(Exit.USAGE, f"{store} is not writable: run as a user who may")
     folders = StoreFolders(store, create=True)
     try:
         return take_lock(folders)

@@ -100,12 +100,13 @@ def job(what: str, master: str, conf: tuple[str, ...]) -> Iterator[SparkSession]
 
 def real_paths(stores: tuple[str, ...]) -> list[str]:
     """The stores' folders as the source calls them. Raises BadInput for what is none."""
+    from ...store.disk.files import is_folder
     from ...store.disk.paths import COMMIT_LOG
     from ...tools.raw.files import BadInput
 
     found = [os.path.realpath(store) for store in stores]
     for path in found:
-        if not os.path.isdir(f"{path}/{COMMIT_LOG}"):
+        if not is_folder(f"{path}/{COMMIT_LOG}"):
             raise BadInput(f"{path} is no store: it has no folder {COMMIT_LOG}")
     return found
 

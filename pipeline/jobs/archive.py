@@ -160,19 +160,17 @@ def restore(
         if int(entry["name"]) + size > first and (end is None or int(entry["name"]) < end)
     ]
     log = f"{path}/{COMMIT_LOG}"
-    there = sorted(os.listdir(log)) if os.path.isdir(log) else []
-    taken = [entry["name"] for entry in wanted if entry["name"] in there]
+    taken = [entry["name"] for entry in wanted if disk.exists(f"{log}/{entry['name']}")]
     if taken:
         raise BadInput(f"{log}/{taken[0]} is there already: restore into another folder")
-    os.makedirs(log, disk.DIR_MODE, exist_ok=True)
-    rest = [entry for entry in manifest["config"] if not os.path.lexists(f"{path}/{entry['name']}")]
+    Folder.open(log, create=True).close()
+    rest = [entry for entry in manifest["config"] if not disk.exists(f"{path}/{entry['name']}")]
     named = [{**entry, "name": f"{COMMIT_LOG}/{entry['name']}"} for entry in wanted]
     run(spark, [*named, *rest], functools.partial(_copy_back, url, path), "name string, size long")
     with Folder.open(path) as folder:
         disk.sync_file_system(folder)
-    half = f"{path}/{_HALF}"
-    if os.path.isdir(half):
-        os.rmdir(half)
+        if folder.has(_HALF):
+            folder.remove_folder(_HALF)
     names = tuple(entry["name"] for entry in wanted)
     return Outcome(names, (), sum(entry["size"] for entry in wanted), manifest)
 
@@ -226,17 +224,21 @@ def _config(place: Place, name: str, data: bytes) -> dict[str, Any]:
 def _copy_back(url: str, path: str, entry: dict[str, Any]) -> Sequence[dict[str, Any]]:
     """Copies one file into the store, where it gets its name when it is whole and right."""
     name = str(entry["name"])
-    half = f"{path}/{_HALF}/{name.replace('/', '-')}"
-    os.makedirs(os.path.dirname(half), disk.DIR_MODE, exist_ok=True)
-    os.makedirs(os.path.dirname(f"{path}/{name}"), disk.DIR_MODE, exist_ok=True)
-    with open(half, "wb") as out:
-        crc = Place(url).checksum(name, out.write)
-        size = out.tell()
-    if f"{crc:08x}" != entry["crc32c"]:
-        os.unlink(half)
-        why = f"its CRC-32C is {crc:08x}, the manifest says {entry['crc32c']}"
-        raise Corrupt(f"{url}/{name}", 0, why)
-    os.rename(half, f"{path}/{name}")
+    with (
+        Folder.open(path, create=True) as root,
+        root.folder(_HALF, create=True) as halves,
+        root.parent(name, create=True) as (folder, last),
+    ):
+        half = name.replace("/", "-")
+        with halves.file(half, write=True, create=True) as fd:
+            disk.set_size(fd, 0)
+            crc = Place(url).checksum(name, lambda piece: disk.append(fd, piece))
+            size = disk.size_of(fd)
+        if f"{crc:08x}" != entry["crc32c"]:
+            halves.unlink(half)
+            why = f"its CRC-32C is {crc:08x}, the manifest says {entry['crc32c']}"
+            raise Corrupt(f"{url}/{name}", 0, why)
+        halves.rename(half, folder, last)
     return [{"name": name, "size": size}]
 
 

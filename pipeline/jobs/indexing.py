@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final, Self
 
 import numpy as np
@@ -16,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...store.disk import files as disk
+from ...store.disk.files import Folder
 from ...store.index.file import ENTRY_SIZE, HEADER, HEADER_SIZE, SLOT_SIZE
 from ...store.record.format import TRANSACTION_ROLLBACK
 from .hashing import index_hashes, java_hashes
@@ -90,7 +90,6 @@ class IndexFileWriter:
     """
 
     def __init__(self, path: str, before: int, slots: int, most: int) -> None:
-        Path(path).parent.mkdir(disk.DIR_MODE, parents=True, exist_ok=True)
         self.path = path
         self.slots = slots
         self.most = most
@@ -98,9 +97,10 @@ class IndexFileWriter:
         self._next = 1
         self._before = before
         self._first = self._last = (0, 0)
-        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-        self._fd = os.open(path, flags, disk.FILE_MODE)
-        os.ftruncate(self._fd, HEADER_SIZE + SLOT_SIZE * slots + ENTRY_SIZE * most)
+        place, name = os.path.split(path)
+        with Folder.open(place, create=True) as folder:
+            self._fd = folder.open_file(name, write=True, create=True)
+        disk.set_size(self._fd, HEADER_SIZE + SLOT_SIZE * slots + ENTRY_SIZE * most)
 
     def __enter__(self) -> Self:
         return self

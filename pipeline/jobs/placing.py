@@ -10,7 +10,6 @@ import itertools
 import os
 from collections import OrderedDict
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
@@ -18,6 +17,7 @@ import pyarrow.compute as pc
 
 from ...store.consumequeue.queue import BLANK_ENTRY, ENTRY_SIZE
 from ...store.disk import files as disk
+from ...store.disk.files import Folder
 from ...store.disk.paths import CONSUME_QUEUE, file_name
 from ...store.names import SCHEDULE_TOPIC, validate_topic
 from ...store.record.format import TRANSACTION_PREPARED, TRANSACTION_ROLLBACK, decode_record
@@ -35,7 +35,6 @@ COLUMNS: Final = (
 )  # fmt: skip
 _TRANSACTION: Final = 0xC
 _OPEN_FILES: Final = 256
-_FLAGS: Final = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 assert ENTRY.itemsize == ENTRY_SIZE
 
 
@@ -99,8 +98,8 @@ class QueueWriter:
     """
 
     def __init__(self, folder: str, file_size: int) -> None:
-        self.folder = folder
         self.file_size = file_size
+        self._folder = Folder.open(folder)
         self._open: OrderedDict[tuple[str, int, int], int] = OrderedDict()
 
     def __enter__(self) -> Self:
@@ -109,6 +108,7 @@ class QueueWriter:
     def __exit__(self, *_: object) -> None:
         while self._open:
             os.close(self._open.popitem()[1])
+        self._folder.close()
 
     def write(self, run: Run) -> None:
         """Writes the entries at their places; neighbours go in one call."""
@@ -136,10 +136,10 @@ class QueueWriter:
         fd = self._open.pop(key, None)
         if fd is None:
             validate_topic(topic)  # it becomes a folder, and came out of a record
-            path = Path(self.folder, CONSUME_QUEUE, topic, str(queue_id), file_name(base))
-            path.parent.mkdir(disk.DIR_MODE, parents=True, exist_ok=True)
-            fd = os.open(path, _FLAGS, disk.FILE_MODE)
-            os.ftruncate(fd, self.file_size)
+            path = f"{CONSUME_QUEUE}/{topic}/{queue_id}/{file_name(base)}"
+            with self._folder.parent(path, create=True) as (parent, name):
+                fd = parent.open_file(name, write=True, create=True)
+            disk.set_size(fd, self.file_size)
             if len(self._open) >= _OPEN_FILES:
                 os.close(self._open.popitem(last=False)[1])
         self._open[key] = fd

@@ -8,9 +8,9 @@ must be the same for all of them: the master's own, or one that all machines sha
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
-import shutil
 import time
 from bisect import bisect_right
 from dataclasses import dataclass
@@ -96,13 +96,7 @@ def rebuild(
     """
     path = os.fspath(store)
     plan = _plan(path, os.fspath(target or f"{path}/{_NEW}"), settings)
-    if target is None and os.path.lexists(plan.target):
-        shutil.rmtree(plan.target)  # an earlier one was cut short
-    os.makedirs(plan.target, disk.DIR_MODE, exist_ok=True)
-    for name in (CONSUME_QUEUE, INDEX):
-        if os.path.lexists(f"{plan.target}/{name}"):
-            raise BadInput(f"{plan.target}/{name} is there already: give another folder")
-        os.mkdir(f"{plan.target}/{name}", disk.DIR_MODE)
+    _make_target(plan, fresh=target is None)
     bases = [file.base for file in StoreFiles(path, settings).log if file.base < plan.end]
     placed = run(spark, bases, functools.partial(_place, plan), _PLACED)
     queues = _queues(placed)
@@ -115,7 +109,7 @@ def rebuild(
     _sync(plan.target)
     return Rebuilt(
         path=path if target is None else plan.target,
-        kept=_swap(path, settings, plan.target) if target is None else None,
+        kept=_swap(path, settings) if target is None else None,
         log_files=len(bases),
         queues=len(queues),
         entries=sum(entries for _, _, entries in queues.values()),
@@ -129,6 +123,24 @@ def rebuild(
     )
 
 
+def _make_target(plan: _Plan, *, fresh: bool) -> None:
+    """Makes the folders to build in. With `fresh` what an earlier rebuild that was cut short left
+    there goes. Raises BadInput where something is there already.
+    """
+    if fresh:
+        with (
+            contextlib.suppress(FileNotFoundError),
+            Folder.open(plan.store) as root,
+            root.parent(_NEW) as (parent, name),
+        ):
+            parent.remove_tree(name)
+    with Folder.open(plan.target, create=True) as folder:
+        for name in (CONSUME_QUEUE, INDEX):
+            if folder.has(name):
+                raise BadInput(f"{plan.target}/{name} is there already: give another folder")
+            folder.folder(name, create=True).close()
+
+
 def _plan(path: str, target: str, settings: Settings) -> _Plan:
     files = StoreFiles(path, settings)
     log = LogView(files)
@@ -140,7 +152,7 @@ def _plan(path: str, target: str, settings: Settings) -> _Plan:
 
 def deleted(path: str) -> dict[str, int]:
     """By name of a deleted topic: the log address below which its records are nobody's."""
-    if not os.path.isdir(f"{path}/{OURS}"):
+    if not disk.is_folder(f"{path}/{OURS}"):
         return {}
     with Folder.open(f"{path}/{OURS}") as folder:
         return {name: found.below for name, found in Deletions.read(folder).topics.items()}
@@ -269,16 +281,18 @@ def _sync(path: str) -> None:
         disk.sync_file_system(folder)
 
 
-def _swap(path: str, settings: Settings, new: str) -> str:
+def _swap(path: str, settings: Settings) -> str:
     """Puts what was built in the place of what was there: the folder that holds that now.
 
     The progress goes first: a store that is found in between builds itself anew.
     """
     names = (f"{OURS}/{PROGRESS}", CONSUME_QUEUE, INDEX)
-    steps = [Step("move", name) for name in names if os.path.lexists(f"{path}/{name}")]
+    steps = [Step("move", name) for name in names if disk.exists(f"{path}/{name}")]
     kept = apply(path, settings, steps)
-    for name in (CONSUME_QUEUE, INDEX):
-        os.rename(f"{new}/{name}", f"{path}/{name}")
-    os.rmdir(new)
+    with Folder.open(path) as root, root.parent(_NEW) as (parent, new):
+        with parent.folder(new) as built:
+            for name in (CONSUME_QUEUE, INDEX):
+                built.rename(name, root, name)
+        parent.remove_folder(new)
     _sync(path)
     return kept

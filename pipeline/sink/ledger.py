@@ -20,14 +20,13 @@ import contextlib
 import fcntl
 import os
 import re
-import shutil
 import time
 from pathlib import Path
 from typing import Final, Self
 
 import msgspec
 
-from ...store.disk.files import Folder
+from ...store.disk.files import Folder, exists
 from ...store.disk.paths import OURS
 from ...store.disk.replacing import replace_file
 from ...store.errors import StoreError
@@ -78,7 +77,7 @@ def make_staging(sinks: Path, name: str) -> None:
     """
     folder = staging_of(sinks, name)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        Folder.open(folder, create=True).close()
     except OSError as error:
         why = f"the sink cannot make {folder} ({error.strerror}): "
         raise OSError(
@@ -106,8 +105,7 @@ class Ledger:
 
     def __enter__(self) -> Self:
         self._folder = Folder.open(self.sinks, create=True)
-        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-        self._lock = os.open(f"{self.name}.lock", flags, 0o640, dir_fd=self._folder.fd)
+        self._lock = self._folder.open_file(f"{self.name}.lock", write=True, create=True)
         try:
             self._acquire()
             self.state = load(self.sinks, self.name)
@@ -148,37 +146,47 @@ class Ledger:
 
 def is_known(sinks: Path, name: str) -> bool:
     """Whether a sink has begun a batch, ever."""
-    return (sinks / f"{name}.json").exists()
+    return exists(sinks / f"{name}.json")
 
 
 def forget(sinks: Path, name: str) -> None:
     """Removes all of a sink that will not be used again. Tasks that do not know it yet can put down
     nothing any more.
     """
-    folder = staging_of(sinks, name)
-    gone = folder.with_name(f"{name}.gone")
-    with contextlib.suppress(FileNotFoundError):
-        folder.rename(gone)
-        shutil.rmtree(gone)
-    for end in ("json", "lock"):
-        (sinks / f"{name}.{end}").unlink(missing_ok=True)
+    gone = f"{name}.gone"
+    with contextlib.suppress(FileNotFoundError), Folder.open(sinks / STAGED) as staged:
+        staged.rename(name, staged, gone)
+        staged.remove_tree(gone)
+    with contextlib.suppress(FileNotFoundError), Folder.open(sinks) as folder:
+        for end in ("json", "lock"):
+            with contextlib.suppress(FileNotFoundError):
+                folder.unlink(f"{name}.{end}")
 
 
 def discard(sinks: Path, name: str, last: int) -> None:
     """Removes the staged files of batches up to `last`, except those of one that is begun."""
     kept = begun_files(sinks, name)
-    for path in staged_of(sinks, name, last):
-        if path.name not in kept:
-            path.unlink(missing_ok=True)
+    gone = [path.name for path in staged_of(sinks, name, last) if path.name not in kept]
+    if gone:
+        with Folder.open(staging_of(sinks, name)) as folder:
+            for file in gone:
+                with contextlib.suppress(FileNotFoundError):
+                    folder.unlink(file)
 
 
 def staged_of(sinks: Path, name: str, last: int) -> list[Path]:
     """The staged files of batches up to `last` of a sink."""
+    place = staging_of(sinks, name)
+    try:
+        with Folder.open(place) as folder:
+            names = folder.names()
+    except FileNotFoundError:
+        return []
     found = []
-    for path in staging_of(sinks, name).glob("*.arrow"):
-        batch = path.name.split(".")[0]
-        if batch.isdigit() and int(batch) <= last:
-            found.append(path)
+    for file in names:
+        batch = file.split(".")[0]
+        if file.endswith(".arrow") and batch.isdigit() and int(batch) <= last:
+            found.append(place / file)
     return found
 
 
@@ -192,7 +200,8 @@ def load(sinks: Path, name: str) -> State:
     """What the ledger says. Raises StoreError if it is none."""
     path = sinks / f"{name}.json"
     try:
-        return msgspec.json.decode(path.read_bytes(), type=State)
+        with Folder.open(sinks) as folder:
+            return msgspec.json.decode(folder.read(path.name), type=State)
     except FileNotFoundError:
         return State()
     except msgspec.DecodeError as error:

@@ -28,6 +28,7 @@ has its checkpoint's id.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -46,6 +47,8 @@ from pyspark.sql.datasource import (
 )
 
 from ...client.session import Connection
+from ...store.disk import files as disk
+from ...store.disk.files import Folder
 from ..worker import settle
 from . import ledger
 from .publish import Target, publish
@@ -94,20 +97,23 @@ class Sink:
         partition = context.partitionId()
         rows = Rows(self.limits, self.topic, f"partition {partition}")
         file = f"{batch}.{partition}.{context.attemptNumber()}.{uuid.uuid4().hex}.arrow"
-        path = ledger.staging_of(self.target.sinks, name) / file
-        try:
-            with path.open("xb") as out:
-                with pa.ipc.new_file(out, SCHEMA) as writer:
-                    for part in rows.staged(batches):
-                        writer.write_batch(part)
-                out.flush()
-                os.fsync(out.fileno())
-        except BaseException:
-            path.unlink(missing_ok=True)
-            raise
-        if not rows.count:
-            path.unlink()
-            return Staged(name, partition, None, {})
+        with Folder.open(ledger.staging_of(self.target.sinks, name)) as folder:
+            try:
+                with folder.file(file, write=True, create=True) as fd:
+                    with (
+                        os.fdopen(fd, "wb", closefd=False) as out,
+                        pa.ipc.new_file(out, SCHEMA) as writer,
+                    ):
+                        for part in rows.staged(batches):
+                            writer.write_batch(part)
+                    disk.sync_data(fd)
+            except BaseException:
+                with contextlib.suppress(FileNotFoundError):
+                    folder.unlink(file)
+                raise
+            if not rows.count:
+                folder.unlink(file)
+                return Staged(name, partition, None, {})
         return Staged(name, partition, file, rows.topics)
 
     def publish(self, name: str, batch: int, messages: Sequence[WriterCommitMessage | None]) -> int:

@@ -13,6 +13,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from ...store.disk.files import is_folder
 from ...store.names import SCHEDULE_TOPIC, TIMER_TOPIC
 from .snapshot import DataLoss, NotAStore
 
@@ -102,8 +103,8 @@ class Options:
         found: dict[str, None] = {}
         for pattern in self.patterns:
             folders = [pattern]
-            if glob.has_magic(pattern) and not os.path.isdir(pattern):
-                folders = sorted(filter(os.path.isdir, glob.glob(pattern)))
+            if glob.has_magic(pattern) and not is_folder(pattern):
+                folders = sorted(filter(is_folder, glob.glob(pattern)))
                 if not folders:
                     raise NotAStore(f"no folder fits {pattern}")
             found.update((os.path.realpath(folder), None) for folder in folders)

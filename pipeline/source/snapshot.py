@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
 from ...client.errors import StoreClosed
@@ -80,14 +79,14 @@ class Watch:
 
     def take(self) -> Snapshot:
         """The store as it is now. Raises NotAStore, OSError."""
-        if not Path(self.path, COMMIT_LOG).is_dir():
+        if not disk.is_folder(f"{self.path}/{COMMIT_LOG}"):
             raise NotAStore(
                 f"{self.path} is no store: there is no folder {COMMIT_LOG} in it; give the folder "
                 f"that holds {COMMIT_LOG} and {CONSUME_QUEUE}"
             )
         if self._link is not None and not self._link.is_alive():
             self.close()
-        if self._link is None and Path(self.path, SOCKET).exists():
+        if self._link is None and disk.exists(f"{self.path}/{SOCKET}"):
             try:
                 self._link = Connection(self.path)
             except StoreClosed:
@@ -143,7 +142,7 @@ def of_running(link: Connection) -> Snapshot:
 
 def of_files(path: str) -> Snapshot:
     """A store that does not run, by its files."""
-    clean = not os.path.lexists(Path(path, ABORT))
+    clean = not disk.exists(f"{path}/{ABORT}")
     with Folder.open(path) as root:
         with root.folder(COMMIT_LOG) as log:
             bases = file_bases(log)
@@ -157,7 +156,7 @@ def of_files(path: str) -> Snapshot:
         least = files[0] if files else end
         queue_size = 0
         queues: dict[Queue, tuple[int, int]] = {}
-        if Path(path, CONSUME_QUEUE).is_dir():
+        if disk.is_folder(f"{path}/{CONSUME_QUEUE}"):
             with root.folder(CONSUME_QUEUE) as folder:
                 queue_size, queues = _queues(folder, least, end)
     return Snapshot(
@@ -174,7 +173,7 @@ def of_files(path: str) -> Snapshot:
 
 
 def _deleted(path: str) -> dict[str, int]:
-    if not Path(path, OURS).is_dir():  # RocketMQ's own
+    if not disk.is_folder(f"{path}/{OURS}"):  # RocketMQ's own
         return {}
     with Folder.open(path) as root, root.folder(OURS) as ours:
         topics = Deletions.read(ours).topics

@@ -294,6 +294,11 @@ def write_at(fd: int, data: bytes | memoryview, offset: int) -> None:
         offset += done
 
 
+def append(fd: int, data: bytes | memoryview) -> None:
+    """Writes all of `data` behind a file's last byte, or raises OSError."""
+    write_at(fd, data, size_of(fd))
+
+
 def set_modified(fd: int, time_ms: int) -> None:
     """Gives a file a time of modification, epoch ms."""
     os.utime(fd, ns=(time_ms * 1_000_000, time_ms * 1_000_000))

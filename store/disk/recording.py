@@ -29,8 +29,8 @@ class Event(msgspec.Struct, array_like=True):
 
     `pages` maps page numbers to digests of their bytes (b"": zeros), `contents` digests to bytes.
     `size` is that of the file, bytes (-1: the same). `began` is where `events` ended when the pages
-    were read: who has written behind it knows better. `to` is the target of a rename, or the second name of a link; `said` what a
-    test notes.
+    were read: who has written behind it knows better. `to` is the target of a rename, or the second
+    name of a link; `said` what a test notes.
     """
 
     what: str

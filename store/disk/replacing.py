@@ -1,4 +1,4 @@
-"""Files as a whole: replacing one so that a crash leaves the old or the new one, and copying one."""
+"""Whole files: replacing one, so that a crash leaves the old or the new one, and copying one."""
 
 from __future__ import annotations
 

@@ -7,7 +7,6 @@ again.
 
 from __future__ import annotations
 
-import os
 import struct
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -191,9 +190,9 @@ class ServedQueue:
         found = []
         for base in file_bases(folder):
             if base < end:
-                about = os.stat(file_name(base), dir_fd=folder.fd, follow_symlinks=False)
                 wrote = min(end - base, self.file_size)
-                found.append(QueueFile(base, wrote, about.st_mtime_ns // 1_000_000))
+                modified_ms = folder.about(file_name(base)).modified_ms
+                found.append(QueueFile(base, wrote, modified_ms))
         return found
 
     def patiently(self, read: Callable[[], T]) -> T:

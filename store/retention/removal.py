@@ -7,7 +7,6 @@ then the queue files and index files that point to nothing but removed records.
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
@@ -23,17 +22,16 @@ from .rules import UNKNOWN, LogFileAge, index_files_to_go, queue_file_may_go, us
 def disk_use(folder: Folder) -> int:
     """Use of the folder's disk, %; UNKNOWN when it cannot be read."""
     try:
-        found = os.fstatvfs(folder.fd)
+        found = disk.space_of(folder)
     except OSError:
         return UNKNOWN
-    return used_percent(found.f_blocks, found.f_bfree, found.f_bavail)
+    return used_percent(found.blocks, found.free, found.available)
 
 
 def log_ages(folder: Folder) -> Iterator[LogFileAge]:
     """The commit-log files in `folder`, oldest first; each is looked at when it is asked for."""
     for base in file_bases(folder):
-        found = os.stat(file_name(base), dir_fd=folder.fd, follow_symlinks=False)
-        yield LogFileAge(base, found.st_mtime_ns // 1_000_000)
+        yield LogFileAge(base, folder.about(file_name(base)).modified_ms)
 
 
 def remove(folder: Folder, base: int) -> None:

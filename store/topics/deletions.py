@@ -54,8 +54,7 @@ class Deletions:
         sense.
         """
         try:
-            with folder.file(FILE_NAME) as fd:
-                data = disk.read_at(fd, disk.size_of(fd), 0)
+            data = folder.read(FILE_NAME)
         except FileNotFoundError:
             return cls(folder)
         try:

@@ -34,8 +34,8 @@ FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
     "shm": (("",), ("protocol",)),
     "store": (
         ("",),
-        ("config", "disk", "record"),
-        ("consumequeue", "filters", "groups"),
+        ("disk", "record"),
+        ("config", "consumequeue", "filters", "groups"),
         ("topics",),
         ("commitlog", "delay"),
         ("index", "reading"),

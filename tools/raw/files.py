@@ -77,10 +77,10 @@ class StoreFiles:
             + index.ENTRY_SIZE * settings.max_index_num
         )
         self._views: OrderedDict[str, memoryview] = OrderedDict()
-        if not os.path.isdir(self.path):
-            what = "is not a folder" if os.path.exists(self.path) else "does not exist"
+        if not disk.is_folder(self.path):
+            what = "is not a folder" if disk.exists(self.path) else "does not exist"
             raise BadInput(f"{self.path} {what}: give the folder of a store")
-        if not os.path.isdir(f"{self.path}/{COMMIT_LOG}"):
+        if not disk.is_folder(f"{self.path}/{COMMIT_LOG}"):
             self._names("")  # says so if the folder cannot even be read
             raise BadInput(
                 f"{self.path} has no folder {COMMIT_LOG}: it is not a store; give the folder that "
@@ -92,7 +92,7 @@ class StoreFiles:
     @property
     def clean(self) -> bool:
         """Whether the store was stopped: no `abort` is there."""
-        return not os.path.lexists(f"{self.path}/{ABORT}")
+        return not disk.exists(f"{self.path}/{ABORT}")
 
     def log_path(self, base: int) -> str:
         """Path of a commit-log file."""
@@ -138,14 +138,9 @@ class StoreFiles:
         if view is None:
             folder, _, name = path.rpartition("/")
             try:
-                parent = Folder.open(folder)
-                try:
-                    with parent.file(name) as fd:
-                        view = memoryview(
-                            disk.map_file(fd, 0, parent.size(name), writable=False)
-                        ).toreadonly()
-                finally:
-                    parent.close()
+                with Folder.open(folder) as parent, parent.file(name) as fd:
+                    mapping = disk.map_file(fd, 0, disk.size_of(fd), writable=False)
+                view = memoryview(mapping).toreadonly()
             except OSError as error:
                 raise _unreadable(path, error) from error
             while len(self._views) >= _MAPPED:
@@ -168,7 +163,8 @@ class StoreFiles:
     def small_file(self, name: str) -> bytes | None:
         """The bytes of a file below the store's folder; None without it."""
         try:
-            return Path(f"{self.path}/{name}").read_bytes()
+            with Folder.open(self.path) as root, root.parent(name) as (folder, last):
+                return folder.read(last)
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -185,16 +181,27 @@ class StoreFiles:
     def _names(self, folder: str) -> list[str]:
         path = f"{self.path}/{folder}" if folder else self.path
         try:
-            return sorted(os.listdir(path))
+            with Folder.open(path) as opened:
+                return opened.names()
         except FileNotFoundError:
             return []
         except OSError as error:
             raise _unreadable(path, error) from error
 
+    def _about(self, folder: str, name: str) -> disk.About:
+        path = f"{self.path}/{folder}"
+        try:
+            with Folder.open(path) as opened:
+                return opened.about(name)
+        except OSError as error:
+            raise _unreadable(f"{path}/{name}", error) from error
+
     def _must_be_folder(self, name: str) -> None:
-        path = f"{self.path}/{name}"
-        if not os.path.isdir(path) or os.path.islink(path):
-            raise BadInput(f"{path} is not a folder: it is none of the store's; move it away")
+        with Folder.open(self.path) as root, root.parent(name) as (folder, last):
+            if not folder.about(last).is_folder:
+                raise BadInput(
+                    f"{self.path}/{name} is not a folder: it is none of the store's; move it away"
+                )
 
     def _mapped(self, folder: str, size: int, digits: int = 20) -> list[MappedName]:
         """The files of `folder`, every one of `size` bytes but for an empty last one, which a
@@ -204,22 +211,19 @@ class StoreFiles:
         names = self._names(folder)
         for name in names:
             path = f"{self.path}/{folder}/{name}"
-            try:
-                about = os.lstat(path)
-            except OSError as error:
-                raise _unreadable(path, error) from error
-            if os.path.isdir(path):
+            if disk.is_folder(path):
                 continue
+            about = self._about(folder, name)
             if len(name) != digits or not (name.isascii() and name.isdigit()):
                 raise BadInput(
                     f"{path} is none of the store's files (their names are {digits} digits): "
                     "move it away"
                 )
-            if about.st_size != size:
-                if about.st_size == 0 and name == names[-1]:
+            if about.size != size:
+                if about.size == 0 and name == names[-1]:
                     continue
-                raise self._wrong_size(folder, path, about.st_size, size)
-            found.append(MappedName(int(name), size, about.st_mtime_ns // 1_000_000))
+                raise self._wrong_size(folder, path, about.size, size)
+            found.append(MappedName(int(name), size, about.modified_ms))
         return found
 
     def _wrong_size(self, folder: str, path: str, has: int, wanted: int) -> BadInput:

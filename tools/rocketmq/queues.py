@@ -7,12 +7,12 @@ kept beside the files.
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ...store.consumequeue.queue import BLANK_ENTRY, ENTRY, ENTRY_SIZE
 from ...store.consumequeue.time_lookup import BEFORE_LOG, QueueFile, rocketmq_offset
+from ...store.disk.files import is_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,7 +59,7 @@ class QueueView:
         self.min_position = 0
         self.max_physic = -1
         self.files: list[_File] = []
-        if os.path.isdir(files.queue_path(topic, queue_id)):
+        if is_folder(files.queue_path(topic, queue_id)):
             self.files = [
                 _File(f.base, f.size, f.mtime_ms, files.queue_path(topic, queue_id, f.base))
                 for f in files.queue_files(topic, queue_id)

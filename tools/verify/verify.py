@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ...store.config.fastjson import loads
-from ...store.disk.files import Folder
+from ...store.disk.files import Folder, is_folder
 from ...store.disk.paths import OURS, PROGRESS, StoreFolders
 from ...store.recovery import durable_progress
 from ...store.recovery.checkpoint import CHECKPOINT, CHECKPOINT_SIZE, Checkpoint
@@ -109,7 +109,7 @@ def check_rest(files: StoreFiles, checkpoint: Checkpoint, found: Result, report:
 
 def _check_seals(files: StoreFiles) -> list[Finding]:
     """Only our own stores have seals, and all of the folders."""
-    if not os.path.isdir(f"{files.path}/{OURS}"):
+    if not is_folder(f"{files.path}/{OURS}"):
         return []
     try:
         folders = StoreFolders(files.path)
@@ -155,7 +155,7 @@ def gather(files: StoreFiles, checkpoint: Checkpoint, report: Report) -> Facts:
 
 
 def _deleted_below(files: StoreFiles) -> dict[str, int]:
-    if not os.path.isdir(f"{files.path}/{OURS}"):
+    if not is_folder(f"{files.path}/{OURS}"):
         return {}
     with Folder.open(f"{files.path}/{OURS}") as folder:
         found = Deletions.read(folder)

@@ -1,0 +1,207 @@
+"""Files are touched through `store/disk`, where tests inject faults and record writes.
+
+What counts as touching a file is written down below as names of calls. They are looked for in every
+module of the package; a module that has a reason to go round `store/disk` is listed with the calls
+it makes and that reason.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING, Final
+
+import pytest
+from tidy.sources import ROOT, sources
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+#: Functions of `os` and `os.path` that make, change, find or look at files.
+OS_CALLS: Final = _words("""
+    access chmod chown copy_file_range fchmod fchown fdatasync fstatvfs fsync ftruncate fwalk lchmod
+    lchown link listdir lstat makedirs mkdir mkfifo mknod open posix_fadvise posix_fallocate pread
+    preadv pwrite pwritev readlink remove removedirs rename renames replace rmdir scandir sendfile
+    stat statvfs symlink sync truncate unlink utime walk
+""")
+PATH_CALLS: Final = _words("""
+    exists getatime getctime getmtime getsize isdir isfile islink ismount lexists samefile
+""")
+#: Modules all of whose functions do.
+MODULES: Final = ("shutil", "tempfile", "glob", "mmap")
+#: Methods of `pathlib.Path` that do and that nothing else has here.
+PATH_METHODS: Final = _words("""
+    exists glob hardlink_to is_dir is_file is_symlink iterdir lchmod lstat mkdir read_bytes
+    read_text rglob rmdir samefile stat symlink_to touch write_bytes write_text
+""")
+#: Words by which `open` of a Path or of Python is called, and nothing else of that name.
+OPEN_WORDS: Final = frozenset({"mode", "buffering", "encoding", "errors", "newline"})
+_MODE: Final = re.compile(r"[rwxab+t]{1,4}")
+
+_COMPILED: Final = re.compile(
+    r"(?<![\w.])(?:openat|creat|fopen|mmap|pread|pwrite|fsync|unlink|ftruncate)\("
+    rf"|\bos\.(?:{'|'.join(sorted(OS_CALLS))})\("
+)
+
+SEAM: Final = "store/disk/"
+_MEMORY: Final = "shared memory, in which there are no files of a store"
+_SPARK: Final = "Spark's and Java's own files, in temporary folders and the user's cache"
+_KERNEL: Final = "what the kernel tells below /proc"
+_USER: Final = "a file or folder that the user named, which is no store's"
+#: Who goes round `store/disk`: by which calls, and why.
+EXCEPTIONS: Final[dict[str, tuple[frozenset[str], str]]] = {
+    path: (_words(calls), why)
+    for path, calls, why in (
+        ("actors/append.py", "Mapping", _MEMORY),
+        ("actors/schedule/schedule.py", "Mapping", _MEMORY),
+        ("cli/demo/demo.py", ".rglob .is_file .stat", "shows what the demo's store takes on disk"),
+        ("cli/demo/flights.py", ".open", "the data that the demo sends"),
+        ("cli/demo/processes.py", ".mkdir .open .read_text", "logs of the demo's processes"),
+        ("cli/demo/spark.py", ".write_text", _USER),
+        ("cli/main.py", "os.open", "/dev/null in the place of a closed output"),
+        ("cli/running/serve.py", ".read_bytes", "a template within the package"),
+        ("cli/spark/spark.py", ".write_text", _USER),
+        ("client/groups/membership.py", "mmap.mmap", _MEMORY),
+        ("client/session.py", "Mapping os.open .is_dir", "memory; the socket, by its folder"),
+        ("conf/settings.py", ".open", _USER),
+        ("pipeline/sink/sink.py", ".read_text", "the checkpoint of a Spark query"),
+        ("pipeline/source/options.py", "glob.has_magic glob.glob", "the user names stores so"),
+        ("pipeline/spark/class_archive.py", ".glob .stat", _SPARK),
+        (
+            "pipeline/spark/classes.py",
+            ".exists .glob .mkdir .replace .stat .unlink tempfile.TemporaryDirectory",
+            _SPARK,
+        ),
+        ("pipeline/spark/java.py", ".mkdir .read_text .write_text os.access shutil.which", _SPARK),
+        (
+            "pipeline/spark/session.py",
+            """.glob .is_dir .mkdir .write_text os.open shutil.rmtree tempfile.gettempdir
+            tempfile.mkdtemp""",
+            _SPARK,
+        ),
+        ("shm/pool.py", "Mapping", _MEMORY),
+        ("shm/ring.py", "Mapping os.ftruncate", _MEMORY),
+        (
+            "shm/segments.py",
+            ".is_dir Mapping os.chmod os.fchmod os.listdir os.posix_fallocate os.stat",
+            _MEMORY,
+        ),
+        ("store/consumequeue/queue.py", ".read_text", _KERNEL),
+        ("store/recovery/pool_recovery.py", "Mapping", _MEMORY),
+        ("store/recovery/power_cut.py", ".read_bytes", _KERNEL),
+        ("supervisor/main.py", "open", _KERNEL),
+        ("supervisor/prepare.py", "Mapping", _MEMORY),
+        ("tools/repair.py", "Mapping os.ftruncate", _MEMORY),
+    )
+}
+
+
+def touches(tree: ast.Module) -> set[str]:
+    """The calls in a module that touch files, by name."""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module in {"os", "os.path", *MODULES}:
+            found |= {f"from {node.module} import {alias.name}" for alias in node.names}
+        elif isinstance(node, ast.Call) and (name := _touching(node)):
+            found.add(name)
+    return found
+
+
+def _touching(call: ast.Call) -> str | None:
+    """What a call is named, if it touches files."""
+    name = ast.unparse(call.func)
+    module, _, function = name.rpartition(".")
+    if (
+        (module == "os" and function in OS_CALLS)
+        or (module == "os.path" and function in PATH_CALLS)
+        or module in MODULES
+        or name in {"open", "io.open", "Mapping"}
+    ):
+        return name
+    if module in {"", "os", "os.path", "disk"}:
+        return None
+    words = {word.arg for word in call.keywords}
+    if (
+        function in PATH_METHODS
+        # Folder.unlink takes a name, Path.unlink none.
+        or (function == "unlink" and not call.args)
+        # Folder.rename takes three arguments, str.replace two, dataclasses.replace words.
+        or (function in {"rename", "replace"} and len(call.args) == 1 and not words)
+        or (function == "open" and _opens_a_path(call, words))
+    ):
+        return f".{function}"
+    return None
+
+
+def _opens_a_path(call: ast.Call, words: set[str | None]) -> bool:
+    """Whether a call of a method `open` gives a mode, as Path.open takes it, or nothing at all."""
+    if not call.args:
+        return not words or bool(words & OPEN_WORDS)
+    first = call.args[0]
+    mode = isinstance(first, ast.Constant) and isinstance(first.value, str)
+    return mode and bool(_MODE.fullmatch(first.value))
+
+
+def test_what_counts_as_touching_a_file() -> None:
+    touching = """
+os.open(path, flags)
+os.path.lexists(path)
+shutil.rmtree(path)
+open(path)
+Mapping(fd, 0, 1, False)
+path.open()
+path.open("rb")
+path.open(encoding="utf-8")
+path.read_bytes()
+(path / name).unlink(missing_ok=True)
+path.rename(other)
+path.replace(other)
+sorted(path.glob("*"))
+from os import rename
+"""
+    other = """
+os.close(fd)
+os.path.join(path, name)
+Folder.open(path)
+disk.exists(path)
+log.open(base, writable=True)
+folder.unlink(name)
+folder.rename(name, other, name)
+text.replace("a", "b")
+dataclasses.replace(table, topics={})
+names: Mapping[str, int] = {}
+"""
+    for line in touching.strip().splitlines():
+        assert touches(ast.parse(line)), line
+    for line in other.strip().splitlines():
+        assert not touches(ast.parse(line)), line
+
+
+@pytest.mark.parametrize("path", sources(".py"), ids=str)
+def test_files_are_touched_through_the_seam(path: Path) -> None:
+    name = str(path)
+    if name.startswith((SEAM, "bench/")):  # the benchmarks measure the disk itself
+        return
+    allowed, _ = EXCEPTIONS.get(name, (frozenset(), ""))
+    found = touches(ast.parse((ROOT / path).read_text(encoding="utf-8")))
+    assert found == allowed, "not through store/disk, or listed and not made"
+
+
+def test_every_exception_is_a_module_of_the_package() -> None:
+    assert set(EXCEPTIONS) <= {str(path) for path in sources(".py")}
+
+
+@pytest.mark.parametrize("path", sources(".pyx", ".pxd", ".h"), ids=str)
+def test_compiled_code_touches_no_files(path: Path) -> None:
+    """But for the module that maps memory, the benchmark's, and the file by which a test says once
+    that a fault is to happen.
+    """
+    if str(path) in {"shm/_memory.pyx", "bench/_limits.pyx", "shm/words.h"}:
+        return
+    text = (ROOT / path).read_text(encoding="utf-8")
+    assert not _COMPILED.findall(text)
