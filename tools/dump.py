@@ -6,12 +6,12 @@ sense. Nothing is written.
 
 from __future__ import annotations
 
-import struct
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from ..store.consumequeue.queue import BLANK_ENTRY, ENTRY, ENTRY_SIZE
 from ..store.errors import Corrupt
+from ..store.index.file import HEADER
 from ..store.record.format import decode_record
 from ..store.recovery.checkpoint import CHECKPOINT
 from .raw.files import BadInput
@@ -88,7 +88,7 @@ def dump_record(files: StoreFiles, offset: int) -> Piece:
         bases = [file.base for file in files.log]
         has = f"{bases[0]} to {bases[-1] + files.log_size}" if bases else "nothing"
         raise BadInput(f"{files.path}: the commit log holds no offset {offset}; it holds {has}")
-    view, path = files.view(files.log_path(base)), files.log_path(base)
+    view, path = files.log_view(base), files.log_path(base)
     try:
         record = decode_record(view, offset - base, path=path, base=base, check_crc=False)
     except Corrupt as error:
@@ -168,7 +168,7 @@ def dump_index(
     """
     for name in files.index_files():
         file = IndexFileView(files, name)
-        head = struct.unpack_from(">ii", files.view(files.index_path(name)), 32)
+        slot_count, index_count = HEADER.unpack_from(files.view(files.index_path(name)))[4:]
         piece: Piece = {
             "kind": "index",
             "file": f"{name:017d}",
@@ -176,10 +176,10 @@ def dump_index(
             "endTimestamp": file.end_ms,
             "beginPhyOffset": file.begin_offset,
             "endPhyOffset": file.end_offset,
-            "hashSlotCount": head[0],
-            "indexCount": head[1],
+            "hashSlotCount": slot_count,
+            "indexCount": index_count,
         }
-        if not 0 <= head[1] <= file.capacity:
+        if not 0 <= index_count <= file.capacity:
             piece["wrong"] = f"it holds at most {file.capacity} entries"
         yield piece
         first = max(1, offset or 1)

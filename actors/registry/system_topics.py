@@ -20,7 +20,7 @@ from ...shm.protocol.requests import (
     TopicRequest,
 )
 from ...store.config.topics import TopicConfig
-from ...store.delay.delays import LEVELS
+from ...store.delay.levels import MAX_DELAY_LEVEL
 from ...store.names import (
     SCHEDULE_TOPIC,
     TIMER_TOPIC,
@@ -34,7 +34,7 @@ from ..actor import World
 from .topics import Topics
 
 # The topics in which messages wait for their time, and how many queues they have.
-_DELAYED = {SCHEDULE_TOPIC: LEVELS, TIMER_TOPIC: 1}
+_DELAYED = {SCHEDULE_TOPIC: MAX_DELAY_LEVEL, TIMER_TOPIC: 1}
 
 
 class SystemTopics(Topics):

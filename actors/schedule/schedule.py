@@ -24,9 +24,9 @@ from ...shm.ringwriter import RingWriter
 from ...store.commitlog.log_reader import LogReader
 from ...store.consumequeue.queue import QueueFiles
 from ...store.delay import delays
+from ...store.delay.levels import DELAY_LEVELS_MS, MAX_DELAY_LEVEL
 from ...store.delay.timers import Timers, Waiting
 from ...store.delay.waiting_queue import DelayedQueue
-from ...store.dispatch.dispatcher import DELAY_LEVELS
 from ...store.errors import Corrupt, IllegalMessage, StoreError
 from ...store.names import SCHEDULE_TOPIC, TIMER_TOPIC
 from ...store.record.format import Record, decode_record
@@ -133,7 +133,7 @@ class Schedule(Actor):
         if not self.levels and (topic := table.find(SCHEDULE_TOPIC)) is not None:
             self.levels = [
                 DelayedQueue(self.queues, table, self.control, SCHEDULE_TOPIC, queue_id, slot)
-                for queue_id, slot in enumerate(topic.slots[: delays.LEVELS])
+                for queue_id, slot in enumerate(topic.slots[:MAX_DELAY_LEVEL])
             ]
         if self.timer_queue is None and (topic := table.find(TIMER_TOPIC)) is not None:
             self.timer_queue = DelayedQueue(
@@ -195,7 +195,7 @@ class Schedule(Actor):
             if entry is None:
                 return float("inf")
             offset, size, due = entry
-            if due > now + DELAY_LEVELS[level] + _CLOCK_SLACK_MS:
+            if due > now + DELAY_LEVELS_MS[level] + _CLOCK_SLACK_MS:
                 due = now
             if due > now:
                 return due

@@ -12,7 +12,8 @@ from ...shm.control import Control
 from ...store.commitlog.log import disk_full
 from ...store.config import delay_offsets
 from ...store.delay._delivered import delivered
-from ...store.delay.delays import LEVELS, Progress, ProgressFile, identity
+from ...store.delay.delays import Progress, ProgressFile, identity
+from ...store.delay.levels import MAX_DELAY_LEVEL
 from ...store.delay.timers import Timers
 from ...store.delay.waiting_queue import DelayedQueue
 from ...store.disk import files as disk
@@ -72,7 +73,7 @@ class State:
         if report.problem:
             self.logger.warning("delayOffset.json", problem=report.problem)
         if not levels:
-            found.next = [0] * LEVELS
+            found.next = [0] * MAX_DELAY_LEVEL
         for level, queue in enumerate(levels):
             # RocketMQ may have had the store since, and have come further.
             least = max(found.next[level], offsets.get(level + 1, 0))

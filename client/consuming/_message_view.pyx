@@ -26,8 +26,11 @@ cdef extern from "store/record/record.h" nogil:
         const uint8_t *bytes
         uint32_t total, flags, time_at, body_at, body_length
         uint32_t topic_at, topic_length, properties_at, properties_length
-    int RECORD_OK, RECORD_QUEUE_ID, RECORD_PHYSICAL_OFFSET, RECORD_BORN_HOST
-    int FLAG_BORN_V6, FLAG_STORE_V6
+    int RECORD_OK, RECORD_QUEUE_ID, RECORD_FLAG, RECORD_PHYSICAL_OFFSET
+    int RECORD_BORN_TIMESTAMP, RECORD_BORN_HOST, FLAG_BORN_V6, FLAG_STORE_V6
+    uint32_t silo_host_size(uint32_t is_v6)
+    const uint8_t *silo_store_host(const silo_record *m)
+    uint32_t silo_reconsume_times(const silo_record *m)
     int silo_parse_record(const uint8_t *r, uint64_t left, silo_record *out)
 
 cdef extern from "store/record/properties.h" nogil:
@@ -44,17 +47,13 @@ cdef extern from "store/consumequeue/entries.h" nogil:
         int64_t number, next
         const int32_t *codes
         int64_t code_count, base, end, limit, max_bytes, at, size
-    int ENTRY_FOUND, ENTRY_SIZE
+    int ENTRY_FOUND, ENTRY_ALL, ENTRY_FULL, ENTRY_ELSEWHERE, ENTRY_BAD, ENTRY_SIZE
     int silo_next_entry(silo_walk *w)
-
-cdef enum:
-    RECORD_FLAG = 16
-    BORN_TIMESTAMP = 40
 
 # Why `take` ended. ALL: it examined all entries. FULL: it found as many messages or bytes as were
 # asked for. ELSEWHERE: an entry points into another file of the log. BAD_ENTRY: an entry points to
 # where no record can be.
-ALL, FULL, ELSEWHERE, BAD_ENTRY = range(4)
+ALL, FULL, ELSEWHERE, BAD_ENTRY = ENTRY_ALL, ENTRY_FULL, ENTRY_ELSEWHERE, ENTRY_BAD
 
 
 @cython.final
@@ -122,9 +121,6 @@ cdef class MessageView:
             )
         self.m = m
         return 0
-
-    cdef object host(self, uint32_t at, bint wide):
-        return Host.unpack(PyBytes_FromStringAndSize(<char *>self.at + at, 20 if wide else 8))
 
     cdef str find(self, int which):
         cdef silo_properties p
@@ -236,8 +232,7 @@ cdef class MessageView:
         32 digits with an IPv4 host, 56 with IPv6. Derived, not stored.
         """
         self.parse()
-        cdef bytes host = PyBytes_FromStringAndSize(
-            <char *>self.at + self.m.time_at + 8, self.m.body_at - 24 - self.m.time_at)
+        cdef bytes host = store_host_of(&self.m)
         cdef bytes offset = PyBytes_FromStringAndSize(<char *>self.at + RECORD_PHYSICAL_OFFSET, 8)
         return (host + offset).hex().upper()
 
@@ -273,7 +268,7 @@ cdef class MessageView:
     def born_timestamp(self):
         """int: when the producer made the message, epoch ms by its own clock (`bornTimestamp`)."""
         self.parse()
-        return <int64_t>silo_be64(self.at + BORN_TIMESTAMP)
+        return <int64_t>silo_be64(self.at + RECORD_BORN_TIMESTAMP)
 
     @property
     def born_host(self):
@@ -281,7 +276,8 @@ cdef class MessageView:
         is ADDRESS:PORT or [IPV6]:PORT.
         """
         self.parse()
-        return self.host(RECORD_BORN_HOST, self.m.flags & FLAG_BORN_V6)
+        return Host.unpack(PyBytes_FromStringAndSize(
+            <char *>self.at + RECORD_BORN_HOST, silo_host_size(self.m.flags & FLAG_BORN_V6)))
 
     @property
     def store_timestamp(self):
@@ -295,7 +291,7 @@ cdef class MessageView:
     def store_host(self):
         """Host: address and port of the store (`storeHost`); IPv6 if `sys_flag` & 0x20."""
         self.parse()
-        return self.host(self.m.time_at + 8, self.m.flags & FLAG_STORE_V6)
+        return Host.unpack(store_host_of(&self.m))
 
     @property
     def reconsume_times(self):
@@ -303,7 +299,7 @@ cdef class MessageView:
         a message as its producer sent it.
         """
         self.parse()
-        return <int32_t>silo_be32(self.at + self.m.body_at - 16)
+        return <int32_t>silo_reconsume_times(&self.m)
 
     @property
     def size(self):
@@ -321,6 +317,11 @@ cdef class MessageView:
             )
         except Corrupt as error:
             return f"MessageView(@{self.queue_offset}, {error})"
+
+
+cdef bytes store_host_of(const silo_record *m):
+    return PyBytes_FromStringAndSize(
+        <const char *>silo_store_host(m), silo_host_size(m.flags & FLAG_STORE_V6))
 
 
 def take(Memory log, const unsigned char[::1] entries not None, int64_t first, int64_t limit,

@@ -4,6 +4,7 @@ that grows from try to try, and after the last try to the group's dead letters.
 
 from __future__ import annotations
 
+from ...store.delay.levels import MAX_DELAY_LEVEL
 from ...store.names import SCHEDULE_TOPIC, validate_group
 from ...store.record.format import encode_record
 from ...store.record.ids import Host
@@ -19,7 +20,7 @@ from ...store.record.properties import (
 )
 from ..consuming.message_view import MessageView
 from ..producing._sender import send_encoded, session_of
-from ..producing.message_properties import MAX_DELAY_LEVEL, Delayed
+from ..producing.message_properties import Delayed
 from ..producing.producer import Producer
 from ..producing.send_result import SendResult
 

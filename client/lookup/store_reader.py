@@ -14,6 +14,7 @@ from ...store.errors import Corrupt, IllegalQuery, MessageNotFound
 from ...store.index import key_lookup
 from ...store.reading import get_message
 from ...store.reading.running_store import ServedQueue
+from ...store.record.fields import head_of
 from ...store.record.format import MIN_RECORD_BYTES
 from ...store.record.ids import decode_offset_message_id
 from ...store.status import GetMessageStatus
@@ -275,7 +276,7 @@ class StoreReader:
         record = self._log.record_at(at)
         if record is None:
             return None
-        return MessageView(record, int.from_bytes(record[20:28], "big"))
+        return MessageView(record, head_of(record).queue_offset)
 
     # -- offsets and times
 

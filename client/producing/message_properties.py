@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from ...store.delay.levels import MAX_DELAY_LEVEL
 from ...store.errors import IllegalMessage
 from ...store.names import SCHEDULE_TOPIC, TIMER_TOPIC
 from ...store.record.properties import encode_properties
@@ -32,7 +33,6 @@ RESERVED = frozenset(
 )
 # RocketMQ's timer wheel, which delivers at a time of the message's own.
 TIMERS = frozenset(("TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS", "TIMER_OUT_MS"))
-MAX_DELAY_LEVEL = 18
 # RocketMQ's timerMaxDelaySec and timerPrecisionMs.
 MAX_DELAY_MS = 3 * 24 * 3_600_000
 _PRECISION_MS = 1000

@@ -197,7 +197,7 @@ def _copy(store: str, url: str, settings: Settings, name: str) -> list[dict[str,
     """Copies one file and reads it back: its line of the manifest."""
     files, place = StoreFiles(store, settings), Place(url)
     base = int(name)
-    view = files.view(files.log_path(base))
+    view = files.log_view(base)
     crc = place.write(f"{COMMIT_LOG}/{name}", view)
     found = Seal(len(view), f"{crc:08x}", *_bounds(view, base))
     sealed = _seal(files, name)

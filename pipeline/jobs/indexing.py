@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from ...store.disk import files as disk
 from ...store.disk.files import Folder
-from ...store.index.file import ENTRY_SIZE, HEADER, HEADER_SIZE, SLOT_SIZE
+from ...store.index.file import ENTRY_FIELDS, ENTRY_SIZE, HEADER, HEADER_SIZE, SLOT_SIZE
 from ...store.record.format import TRANSACTION_ROLLBACK
 from .hashing import index_hashes, java_hashes
 
@@ -24,10 +24,7 @@ from .hashing import index_hashes, java_hashes
 COLUMNS: Final = (
     "topic", "physical_offset", "store_timestamp", "keys", "message_id", "sys_flag",
 )  # fmt: skip
-#: As the entry's layout in store/index/file.py.
-ENTRY: Final = np.dtype(
-    [("key_hash", ">i4"), ("phy_offset", ">i8"), ("time_diff", ">i4"), ("prev_index", ">i4")]
-)
+ENTRY: Final = np.dtype(list(ENTRY_FIELDS))
 _TRANSACTION: Final = 0xC
 _INT_MAX: Final = 0x7FFFFFFF
 assert ENTRY.itemsize == ENTRY_SIZE

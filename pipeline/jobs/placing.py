@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import numpy as np
 import pyarrow.compute as pc
 
-from ...store.consumequeue.queue import BLANK_ENTRY, ENTRY_SIZE
+from ...store.consumequeue.queue import BLANK_ENTRY, ENTRY_FIELDS, ENTRY_SIZE
 from ...store.disk import files as disk
 from ...store.disk.files import Folder
 from ...store.disk.paths import CONSUME_QUEUE, file_name
@@ -27,8 +27,7 @@ from .hashing import java_hashes
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-#: As the entry's layout in store/consumequeue/queue.py.
-ENTRY: Final = np.dtype([("offset", ">i8"), ("size", ">i4"), ("tags_code", ">i8")])
+ENTRY: Final = np.dtype(list(ENTRY_FIELDS))
 #: What of a record an entry is made of.
 COLUMNS: Final = (
     "topic", "queue_id", "queue_offset", "physical_offset", "tags", "size", "sys_flag",

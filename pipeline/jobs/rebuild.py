@@ -164,7 +164,7 @@ def _queue_size(plan: _Plan) -> int:
 
 def _batches(plan: _Plan, files: StoreFiles, base: int, columns: Sequence[str]) -> Iterator[Any]:
     """The records of a log file as batches. Raises BadInput at damage."""
-    view = files.view(files.log_path(base))
+    view = files.log_view(base)
     scan = LogScan(
         view, base, stop=min(plan.end, base + len(view)), columns=columns, check_crc=True
     )
@@ -178,7 +178,7 @@ def _batches(plan: _Plan, files: StoreFiles, base: int, columns: Sequence[str]) 
 def _place(plan: _Plan, base: int) -> list[dict[str, Any]]:
     """Writes the queue entries of one log file: a row for each queue, and one with the keys."""
     files = StoreFiles(plan.store, plan.settings)
-    view = files.view(files.log_path(base))
+    view = files.log_view(base)
     indexed = plan.settings.message_index_enable
     names = (*placing.COLUMNS, *(set(indexing.COLUMNS) - set(placing.COLUMNS) if indexed else ()))
     rows: list[dict[str, Any]] = []

@@ -26,7 +26,8 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ...client.producing.message_properties import MAX_DELAY_LEVEL, MAX_DELAY_MS, encode_extra
+from ...client.producing.message_properties import MAX_DELAY_MS, encode_extra
+from ...store.delay.levels import MAX_DELAY_LEVEL
 from ...store.errors import IllegalMessage
 from ...store.names import UNSENDABLE_TOPICS, validate_topic
 from ...store.record.properties import CRC_PAIR_BYTES, MAX_PROPERTIES_BYTES

@@ -8,32 +8,28 @@ place it lies at.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from ...store.commitlog import _scan as kernel
+from ...store.commitlog.log_reader import LogReader
 from ...store.consumequeue.queue import ENTRY, ENTRY_SIZE
 from ...store.consumequeue.queue_reader import QueueReader
-from ...store.disk import files as disk
 from ...store.disk.files import Folder
-from ...store.disk.paths import COMMIT_LOG, CONSUME_QUEUE, file_name
+from ...store.disk.paths import COMMIT_LOG, CONSUME_QUEUE
 from ...store.errors import Corrupt, CorruptRange
-from ...store.reading._columns import DAMAGED, Columns
+from ...store.reading._columns import BAD_ENTRY, DAMAGED, ELSEWHERE, TAKEN_FULL, Columns
 from ...store.reading.columns import LogScan, mask_of, to_batch
+from ...store.record.fields import head_of
 from .record_filter import Kept
 from .snapshot import DataLoss, first_true
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ...shm._memory import Mapping
-
 #: About as many rows, and bytes of the log, as a batch has: what fits into a core's cache.
 ROWS: Final = 16384
 BYTES: Final = 8 << 20
-_FILES_OPEN: Final = 8
-_ALL, _FULL, _ELSEWHERE, _BAD = range(4)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,15 +111,14 @@ def read(part: Part, rules: Rules, work: Work | None = None) -> Iterator[Any | D
 
 
 def _read_log(part: LogPart, rules: Rules, work: Work) -> Iterator[Any | Damage]:
-    files = LogFiles(part.store, part.log_size)
-    try:
-        memory = files.open(part.base)
-    except FileNotFoundError:
-        _lose(rules, f"{files.path(part.base)} was removed after the query had been planned")
-        work.lost += 1
-        return
-    finally:
-        files.close()
+    with Folder.open(f"{part.store}/{COMMIT_LOG}") as folder:
+        log = LogReader(folder, part.log_size)
+        try:
+            memory = memoryview(log.file(part.base))
+        except FileNotFoundError:
+            _lose(rules, f"{log.path(part.base)} was removed after the query had been planned")
+            work.lost += 1
+            return
     start = part.start
     if start > part.base:
         start = part.base + boundary(memory, part.base, part.start - part.base)
@@ -147,16 +142,16 @@ def _read_log(part: LogPart, rules: Rules, work: Work) -> Iterator[Any | Damage]
             if kept.num_rows:
                 yield kept
             for begin, end in scan.damage[reported:]:
-                yield _damage(files.path(part.base), begin, end)
+                yield _damage(log.path(part.base), begin, end)
             reported = len(scan.damage)
     except CorruptRange as error:
         raise Corrupt(
-            files.path(part.base),
+            log.path(part.base),
             error.start,
             f"no whole record up to offset {error.end}; set onCorrupt to skip or row to pass over",
         ) from error
     for begin, end in scan.damage[reported:]:
-        yield _damage(files.path(part.base), begin, end)
+        yield _damage(log.path(part.base), begin, end)
     work.damaged += len(scan.damage)
     work.touched += max(0, scan.position - start)
 
@@ -185,7 +180,7 @@ def boundary(memory: memoryview, base: int, at: int) -> int:
         if position >= at:
             break
         # What sticks out behind `at`, or is damaged.
-        size = int.from_bytes(memory[position : position + 4], "big")
+        size = head_of(memory, position).total_size
         behind = kernel.scan(memory[: position + size], position, base, False)[0]  # noqa: FBT003
         if behind <= position:
             behind = kernel.find_record(memory, position + 1, base, -(1 << 63))[0]
@@ -193,41 +188,6 @@ def boundary(memory: memoryview, base: int, at: int) -> int:
                 return max(at, position)
         position = behind
     return min(position, len(memory))
-
-
-class LogFiles:
-    """Commit-log files of the store in folder `store`, the last few kept mapped."""
-
-    def __init__(self, store: str, log_size: int) -> None:
-        self.log_size = log_size
-        self._folder = Folder.open(f"{store}/{COMMIT_LOG}")
-        self._files: OrderedDict[int, Mapping] = OrderedDict()
-
-    def path(self, base: int) -> str:
-        """The file at `base`, for errors."""
-        return f"{self._folder.path}/{file_name(base)}"
-
-    def open(self, base: int) -> memoryview:
-        """The file at `base`. Raises FileNotFoundError, and Corrupt when it is too short."""
-        mapping = self._files.get(base)
-        if mapping is None:
-            with self._folder.file(file_name(base)) as fd:
-                size = disk.size_of(fd)
-                if size != self.log_size:
-                    raise Corrupt(
-                        self.path(base),
-                        base + size,
-                        f"the file has {size} of {self.log_size} bytes",
-                    )
-                mapping = disk.map_file(fd, 0, size, writable=False)
-            if len(self._files) >= _FILES_OPEN:
-                self._files.popitem(last=False)
-            self._files[base] = mapping
-        return memoryview(mapping)
-
-    def close(self) -> None:
-        """Closes the folder; what is mapped stays."""
-        self._folder.close()
 
 
 class _QueueRead:
@@ -241,19 +201,18 @@ class _QueueRead:
         self._filled = Columns(self._mask)
         self._memory: memoryview | None = None
         self._base = 0
-        self._log = LogFiles(part.store, part.log_size)
+        self._log: LogReader
 
     def batches(self) -> Iterator[Any | Damage]:
-        try:
-            with (
-                Folder.open(self._part.store) as root,
-                root.folder(CONSUME_QUEUE) as queues,
-            ):
-                for piece in self._part.slices:
-                    yield from self._slice(queues, piece)
+        with (
+            Folder.open(self._part.store) as root,
+            root.folder(CONSUME_QUEUE) as queues,
+            root.folder(COMMIT_LOG) as log,
+        ):
+            self._log = LogReader(log, self._part.log_size)
+            for piece in self._part.slices:
+                yield from self._slice(queues, piece)
             yield from self._flush()
-        finally:
-            self._log.close()
 
     def _flush(self) -> Iterator[Any]:
         if self._filled.rows:
@@ -297,11 +256,11 @@ class _QueueRead:
             )
             done += examined
             self._work.touched += examined * ENTRY_SIZE
-            if why == _FULL:
+            if why == TAKEN_FULL:
                 yield from self._flush()
-            elif why == _ELSEWHERE:
+            elif why == ELSEWHERE:
                 done = self._open(view, done, piece, first)
-            elif why in (_BAD, DAMAGED):
+            elif why in (BAD_ENTRY, DAMAGED):
                 yield from self._flush()
                 yield self._passed(view, done, piece, first)
                 done += 1
@@ -311,7 +270,7 @@ class _QueueRead:
         at = ENTRY.unpack_from(view, done * ENTRY_SIZE)[0]
         base = at - at % self._part.log_size
         try:
-            self._memory = self._log.open(base)
+            self._memory = memoryview(self._log.file(base))
         except FileNotFoundError:
             behind = base + self._part.log_size
 
@@ -326,7 +285,7 @@ class _QueueRead:
 
     def _passed(self, view: memoryview, done: int, piece: Slice, first: int) -> Damage:
         at, size, _ = ENTRY.unpack_from(view, done * ENTRY_SIZE)
-        path = self._log.path(max(0, at - at % self._part.log_size))
+        path = self._log.path(at - at % self._part.log_size)
         why = (
             f"the {size} bytes here, to which queue offset {first + done} of queue "
             f"{piece.queue_id} of {piece.topic} leads, are no whole record"

@@ -13,11 +13,11 @@ import contextlib
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from ...store.consumequeue.queue import BLANK_SIZE, ENTRY, ENTRY_SIZE
+from ...store.consumequeue.queue import BLANK_SIZE, read_entry
 from ...store.disk import files as disk
 from ...store.disk.files import Folder
 from ...store.disk.paths import COMMIT_LOG, CONSUME_QUEUE, file_name
-from ...store.record.format import LAYOUT, MAGIC_V1, MAGIC_V2, SYS_BORN_V6
+from ...store.record.fields import HEAD_BYTES, head_of, store_time_of
 from .options import LATEST
 from .part_reader import LogPart, Part, QueuePart, Slice
 from .record_filter import Kept
@@ -33,10 +33,6 @@ LEAST: Final = -(1 << 63)
 MOST: Final = (1 << 63) - 1
 #: Messages of queues that one task reads, at most: about half a gigabyte of 512 bytes each.
 PARTITION_ROWS: Final = 1 << 20
-_HEAD: Final = LAYOUT["storeTimestamp"][0] + 12 + 8
-_MAGIC_AT: Final = LAYOUT["magic"][0]
-_SYS_FLAG_AT: Final = LAYOUT["sysFlag"][0]
-_TIME_AT: Final = LAYOUT["storeTimestamp"][0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,18 +218,11 @@ class _Look:
 
     def _entry(self, topic: str, queue_id: int, offset: int) -> tuple[int, int, int] | None:
         assert self._queues is not None
-        position = offset * ENTRY_SIZE
-        at = position % self._found.queue_size
         try:
-            with (
-                self._queues.folder(topic) as parent,
-                parent.folder(str(queue_id)) as folder,
-                folder.file(file_name(position - at)) as fd,
-            ):
-                place, size, code = ENTRY.unpack(disk.read_at(fd, ENTRY_SIZE, at))
+            with self._queues.folder(topic) as parent, parent.folder(str(queue_id)) as folder:
+                return read_entry(folder, self._found.queue_size, offset)
         except FileNotFoundError:
             return None
-        return place, size, code
 
     def times(self, topic: str, queue_id: int) -> Callable[[int], int]:
         """Store time (ms) of the message at a queue offset; LEAST when it is gone."""
@@ -250,15 +239,12 @@ class _Look:
         position = at % self._found.log_size
         try:
             with self._log.file(file_name(at - position)) as fd:
-                head = disk.read_at(fd, min(_HEAD, self._found.log_size - position), position)
+                head = disk.read_at(fd, min(HEAD_BYTES, self._found.log_size - position), position)
         except FileNotFoundError:
             return LEAST
-        magic = int.from_bytes(head[_MAGIC_AT : _MAGIC_AT + 4], "big")
-        if magic not in (MAGIC_V1, MAGIC_V2) or len(head) < _HEAD:
+        if len(head) < HEAD_BYTES or not head_of(head).is_record:
             return LEAST
-        flags = int.from_bytes(head[_SYS_FLAG_AT : _SYS_FLAG_AT + 4], "big")
-        place = _TIME_AT + (12 if flags & SYS_BORN_V6 else 0)
-        return int.from_bytes(head[place : place + 8], "big", signed=True)
+        return store_time_of(head)
 
 
 # -- the log

@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING, Final, Self
 from ...client.errors import StoreClosed
 from ...client.session import Connection
 from ...store.commitlog import _scan as kernel
-from ...store.consumequeue.queue import BLANK_SIZE, ENTRY, ENTRY_SIZE, QueueFiles, count_entries
+from ...store.commitlog.log_reader import map_log_file
+from ...store.consumequeue.queue import (
+    BLANK_SIZE,
+    ENTRY_SIZE,
+    QueueFiles,
+    count_entries,
+    read_entry,
+)
 from ...store.disk import files as disk
 from ...store.disk.files import Folder
 from ...store.disk.paths import (
@@ -195,14 +202,13 @@ def _log_end(log: Folder, bases: list[int], size: int, *, check_crc: bool) -> in
     none, and for who reads them to say so.
     """
     for base in reversed(bases):
-        with log.file(file_name(base)) as fd:
-            view = memoryview(disk.map_file(fd, 0, size, writable=False))
-            position, _, _, why = kernel.scan(view, 0, base, check_crc)
-            while why not in (kernel.FULL, kernel.END_OF_FILE):
-                found, _ = kernel.find_record(view, position + 1, base, _ANY_TIME)
-                if found < 0:
-                    break
-                position, _, _, why = kernel.scan(view, found, base, check_crc)
+        view = memoryview(map_log_file(log, base, size))
+        position, _, _, why = kernel.scan(view, 0, base, check_crc)
+        while why not in (kernel.FULL, kernel.END_OF_FILE):
+            found, _ = kernel.find_record(view, position + 1, base, _ANY_TIME)
+            if found < 0:
+                break
+            position, _, _, why = kernel.scan(view, found, base, check_crc)
         if position:
             return base + position
     return bases[0]
@@ -219,25 +225,13 @@ def _queues(root: Folder, least: int, end: int) -> tuple[int, dict[Queue, tuple[
         size = size or folder.size(file_name(bases[0]))
         high = count_entries(folder, bases, size, end)
         low = bases[0] // ENTRY_SIZE
-        with_entry = _entry_reader(folder, size)
 
-        def is_there(offset: int, read: Callable[[int], tuple[int, int]] = with_entry) -> bool:
-            at, length = read(offset)
+        def is_there(offset: int, queue: Folder = folder, size: int = size) -> bool:
+            at, length, _ = read_entry(queue, size, offset)
             return at >= least and length != BLANK_SIZE
 
         found[topic, queue_id] = (first_true(is_there, low, high), high)
     return size, found
-
-
-def _entry_reader(folder: Folder, size: int) -> Callable[[int], tuple[int, int]]:
-    def read(offset: int) -> tuple[int, int]:
-        position = offset * ENTRY_SIZE
-        at = position % size
-        with folder.file(file_name(position - at)) as fd:
-            place, length, _ = ENTRY.unpack(disk.read_at(fd, ENTRY_SIZE, at))
-        return place, length
-
-    return read
 
 
 def first_true(test: Callable[[int], bool], low: int, high: int) -> int:

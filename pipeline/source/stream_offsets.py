@@ -10,7 +10,7 @@ import contextlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ...store.consumequeue.queue import ENTRY_SIZE
+from ...store.consumequeue.queue import ENTRY_FIELDS, ENTRY_SIZE
 from ...store.consumequeue.queue_reader import QueueReader
 from ...store.disk.files import Folder
 from ...store.disk.paths import CONSUME_QUEUE
@@ -184,7 +184,7 @@ def _fitting(one: Waiting, budget: int, found: Snapshot) -> tuple[int, int]:
     """
     import numpy as np
 
-    entry = np.dtype([("at", ">i8"), ("size", ">i4"), ("code", ">i8")])
+    entry = np.dtype(list(ENTRY_FIELDS))
     end, used = one.first, 0
     topic, queue_id = one.queue
     with contextlib.ExitStack() as opened:

@@ -39,10 +39,12 @@ cdef extern from "store/record/record.h" nogil:
         uint32_t body_at, body_length, topic_at, topic_length, properties_at, properties_length
     int RECORD_OK, RECORD_LONG
     int RECORD_BODY_CRC, RECORD_QUEUE_ID, RECORD_QUEUE_OFFSET, RECORD_PHYSICAL_OFFSET
-    int RECORD_FIXED, END_OF_FILE_SIZE, CRC_PROPERTY_SIZE
+    int RECORD_FIXED, END_OF_FILE_SIZE, CRC_PROPERTY_SIZE, HOST_V6_SIZE
     int FLAG_TRANSACTION, FLAG_BORN_V6, FLAG_STORE_V6
-    uint32_t RECORD_MAGIC_END
+    void silo_put_end_of_file(uint8_t *p, uint32_t left)
     int silo_parse_record(const uint8_t *r, uint64_t left, silo_record *out)
+    const uint8_t *silo_store_host(const silo_record *m)
+    uint32_t silo_born_port(const silo_record *m)
     bint silo_is_queued(const silo_record *m)
 
 cdef extern from "store/record/properties.h" nogil:

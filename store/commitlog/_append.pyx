@@ -298,9 +298,9 @@ cdef class Appender:
             if parsed == RECORD_LONG:
                 return PROPERTIES_SIZE_EXCEEDED
             if (parsed != RECORD_OK or m.body_length > self.max_body or m.flags & ~ALLOWED_FLAGS
-                    or (m.flags & FLAG_STORE_V6 != 0) != (self.store_host_length == 20)):
+                    or (m.flags & FLAG_STORE_V6 != 0) != (self.store_host_length == HOST_V6_SIZE)):
                 return MESSAGE_ILLEGAL
-            if (silo_be32(r + m.time_at - 4) > MAX_PORT
+            if (silo_born_port(&m) > MAX_PORT
                     or not silo_is_utf8(r + m.properties_at, m.properties_length)):
                 return MESSAGE_ILLEGAL
             crc = silo_crc32c(crc, r, m.body_at)
@@ -353,7 +353,7 @@ cdef class Appender:
         cdef uint32_t crc
         cdef int i
         silo_put64(r + m.time_at, self.now_ms)
-        memcpy(r + m.time_at + 8, self.store_host, self.store_host_length)
+        memcpy(<uint8_t *>silo_store_host(m), self.store_host, self.store_host_length)
         if self.append_crc:
             crc = silo_crc32(0, r, m.total - CRC_PROPERTY_SIZE) & 0x7FFFFFFF
             for i in range(10):
@@ -392,8 +392,7 @@ cdef class Appender:
         cdef uint64_t left
         if self.file != NULL and self.cursor < self.file_base + self.file_size:
             left = self.file_base + self.file_size - self.cursor
-            silo_put32(self.file + (self.cursor - self.file_base), <uint32_t>left)
-            silo_put32(self.file + (self.cursor - self.file_base) + 4, RECORD_MAGIC_END)
+            silo_put_end_of_file(self.file + (self.cursor - self.file_base), <uint32_t>left)
             SILO_FAULT("append:blank")
             self.cursor += left
             self.publish()

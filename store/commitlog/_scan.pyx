@@ -16,6 +16,8 @@ cdef extern from "store/record/record.h" nogil:
     ctypedef struct silo_record:
         uint32_t total, body_at, body_length, time_at
     int RECORD_OK, RECORD_END_OF_FILE, RECORD_NONE, RECORD_BODY_CRC, RECORD_PHYSICAL_OFFSET
+    int RECORD_TOTAL_SIZE, RECORD_MAGIC, END_OF_FILE_SIZE
+    uint32_t RECORD_MAGIC_V1
     int silo_parse_record(const uint8_t *r, uint64_t left, silo_record *out)
     int silo_is_torn(const silo_record *m, uint64_t position)
 
@@ -43,7 +45,7 @@ def scan(const unsigned char[::1] memory not None, uint64_t position, uint64_t b
             r = &memory[position]
             found = silo_parse_record(r, size - position, &m)
             if found == RECORD_END_OF_FILE:
-                why = 0 if silo_be32(r) == size - position else 2
+                why = 0 if silo_be32(r + RECORD_TOTAL_SIZE) == size - position else 2
                 if why == 0:
                     position = size
                 break
@@ -79,14 +81,15 @@ def find_record(const unsigned char[::1] memory not None, uint64_t position, uin
     cdef silo_record m
     cdef bint found = False
     with nogil:
-        while position + 8 <= size:
-            r = <const uint8_t *>memchr(p + position + 4, 0xDA, size - position - 4)
+        while position + END_OF_FILE_SIZE <= size:
+            r = p + position + RECORD_MAGIC
+            r = <const uint8_t *>memchr(r, RECORD_MAGIC_V1 >> 24, p + size - r)
             if r == NULL:
                 break
-            r -= 4
+            r -= RECORD_MAGIC
             position = r - p
             # Both magics begin so.
-            if r[5] == 0xA3 and silo_parse_record(
+            if r[RECORD_MAGIC + 1] == (RECORD_MAGIC_V1 >> 16 & 0xFF) and silo_parse_record(
                     r, size - position, &m) == RECORD_OK and (
                     silo_be64(r + RECORD_PHYSICAL_OFFSET) == base + position) and (
                     silo_be32(r + RECORD_BODY_CRC) == (

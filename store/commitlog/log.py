@@ -1,4 +1,6 @@
-"""The commit log's files: making them, mapping them, and finding the one that holds an offset."""
+"""The commit log's files for the store's own processes, which make, write and remove them. Who only
+reads records has a `LogReader`.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +13,7 @@ from ..disk import files as disk
 from ..disk.paths import StoreFolders, file_bases, file_name
 from ..disk.sparse import data_span
 from ..errors import StoreError
+from .log_reader import map_log_file
 
 _NEW = "allocating-"
 
@@ -45,15 +48,14 @@ class CommitLog:
     def open(self, base: int, *, writable: bool = False) -> LogFile:
         """Maps a whole file. Raises FileNotFoundError; StoreError for a file of another size."""
         folder = self.folders.commit_log
-        with folder.file(file_name(base), write=writable) as fd:
-            size = folder.size(file_name(base))
-            if size != self.file_size:
-                raise StoreError(
-                    f"{folder.path}/{file_name(base)} has {size} bytes, the setting "
-                    f"mapped_file_size_commit_log says {self.file_size}: set it to the size the "
-                    "store was made with"
-                )
-            return LogFile(base, disk.map_file(fd, 0, size, writable=writable))
+        size = folder.size(file_name(base))
+        if size != self.file_size:
+            raise StoreError(
+                f"{folder.path}/{file_name(base)} has {size} bytes, the setting "
+                f"mapped_file_size_commit_log says {self.file_size}: set it to the size the "
+                "store was made with"
+            )
+        return LogFile(base, map_log_file(folder, base, size, writable=writable))
 
     def create(self, base: int) -> None:
         """Makes a file with its space really allocated; it gets its name last, so a half-made one

@@ -16,8 +16,23 @@ from ..errors import Corrupt
 _LOG_FILES = 8
 
 
+def map_log_file(folder: Folder, base: int, file_size: int, *, writable: bool = False) -> Mapping:
+    """Maps the whole log file that begins at offset `base`. Raises FileNotFoundError when it is
+    gone, Corrupt when it is not `file_size` bytes long: what lies behind a file's end is no memory.
+    """
+    name = file_name(base)
+    with folder.file(name, write=writable) as fd:
+        size = disk.size_of(fd)
+        if size != file_size:
+            why = f"the file has {size} of {file_size} bytes"
+            raise Corrupt(f"{folder.path}/{name}", base + size, why)
+        return disk.map_file(fd, 0, size, writable=writable)
+
+
 class LogReader:
-    """The commit log below `folder`, files of `file_size` bytes, the last few kept mapped."""
+    """The commit log below `folder`, files of `file_size` bytes, the last few kept mapped. The
+    folder is the caller's, and must be open when a file is mapped.
+    """
 
     def __init__(self, folder: Folder, file_size: int) -> None:
         self._folder = folder
@@ -29,11 +44,10 @@ class LogReader:
         return f"{self._folder.path}/{file_name(max(0, base))}"
 
     def file(self, base: int) -> Mapping:
-        """The file that begins at offset `base`. Raises FileNotFoundError when it is gone."""
+        """The file that begins at offset `base`. Raises as `map_log_file`."""
         mapping = self._files.get(base)
         if mapping is None:
-            with self._folder.file(file_name(base)) as fd:
-                mapping = disk.map_file(fd, 0, self.file_size, writable=False)
+            mapping = map_log_file(self._folder, base, self.file_size)
             if len(self._files) >= _LOG_FILES:
                 self._files.popitem(last=False)
             self._files[base] = mapping

@@ -5,7 +5,17 @@
 
 #include "shm/words.h"
 
-enum { ENTRY_SIZE = 20 };
+enum { ENTRY_SIZE = 20, ENTRY_AT_OFFSET = 0, ENTRY_AT_SIZE = 8, ENTRY_AT_TAGS_CODE = 12 };
+
+static inline uint32_t silo_entry_size(const uint8_t *entry) {
+    return silo_be32(entry + ENTRY_AT_SIZE);
+}
+
+static inline void silo_put_entry(uint8_t *entry, uint64_t offset, uint32_t size, uint64_t code) {
+    silo_put64(entry + ENTRY_AT_OFFSET, offset);
+    silo_put32(entry + ENTRY_AT_SIZE, size);
+    silo_put64(entry + ENTRY_AT_TAGS_CODE, code);
+}
 
 /* What silo_next_entry says: a record; all entries were looked at; as many records or bytes as were
  * asked for; an entry leads to another file of the log; one leads to where no record can be. */
@@ -40,8 +50,10 @@ static inline int silo_next_entry(silo_walk *w) {
     if (w->taken >= w->limit) return ENTRY_FULL;
     for (; w->next < w->number; w->next++) {
         const uint8_t *entry = w->entries + w->next * ENTRY_SIZE;
-        if (w->codes && !silo_has_code(w, (int32_t)silo_be32(entry + 16))) continue;
-        int64_t at = (int64_t)silo_be64(entry), size = (int32_t)silo_be32(entry + 8);
+        int32_t code = (int32_t)silo_be64(entry + ENTRY_AT_TAGS_CODE); /* its low half */
+        if (w->codes && !silo_has_code(w, code)) continue;
+        int64_t at = (int64_t)silo_be64(entry + ENTRY_AT_OFFSET);
+        int64_t size = (int32_t)silo_entry_size(entry);
         if (w->taken && size > w->max_bytes - w->bytes) return ENTRY_FULL;
         if (at < 0) return ENTRY_BAD;
         if (at < w->base || at >= w->end) return ENTRY_ELSEWHERE;

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 ENTRY = struct.Struct(">qiq")
 ENTRY_SIZE = 20
+#: Names and types of an entry's fields, as numpy takes them.
+ENTRY_FIELDS = (("offset", ">i8"), ("size", ">i4"), ("tags_code", ">i8"))
 LAYOUTS = {"entry": {"offset": (0, 8), "size": (8, 4), "tags_code": (12, 8)}}
 WINDOW_UNIT = 20480
 WINDOW_GROWTH = 16
@@ -87,6 +89,17 @@ def count_entries(queue: Folder, bases: list[int], file_size: int, limit: int) -
     return 0
 
 
+def read_entry(queue: Folder, file_size: int, queue_offset: int) -> tuple[int, int, int]:
+    """One entry of a queue, read from its file: (offset, size, tags code). Raises FileNotFoundError
+    when the file is gone.
+    """
+    position = queue_offset * ENTRY_SIZE
+    at = position % file_size
+    with queue.file(file_name(position - at)) as fd:
+        offset, size, tags_code = ENTRY.unpack(disk.read_at(fd, ENTRY_SIZE, at))
+    return offset, size, tags_code
+
+
 def last_entry(queue: Folder, file_size: int) -> tuple[int, int] | None:
     """(offset, size) of the record of the newest entry; None when the queue has none, or only blank
     ones.
@@ -94,10 +107,7 @@ def last_entry(queue: Folder, file_size: int) -> tuple[int, int] | None:
     count = entries_below(queue, file_size, 1 << 62)
     if count == 0:
         return None
-    position = (count - 1) * ENTRY_SIZE
-    base = position - position % file_size
-    with queue.file(file_name(base)) as fd:
-        offset, size, _ = ENTRY.unpack(disk.read_at(fd, ENTRY_SIZE, position - base))
+    offset, size, _ = read_entry(queue, file_size, count - 1)
     return None if size == BLANK_SIZE else (offset, size)
 
 
@@ -184,14 +194,8 @@ class QueueFiles:
 
     def entry(self, topic: str, queue_id: int, queue_offset: int) -> tuple[int, int, int]:
         """One entry, read from its file: (offset, size, tags code). Raises FileNotFoundError."""
-        at = queue_offset * ENTRY_SIZE % self.file_size
-        folder = self.folder(topic, queue_id)
-        try:
-            with folder.file(file_name(queue_offset * ENTRY_SIZE - at)) as fd:
-                offset, size, tags_code = ENTRY.unpack(disk.read_at(fd, ENTRY_SIZE, at))
-                return offset, size, tags_code
-        finally:
-            folder.close()
+        with self.folder(topic, queue_id) as folder:
+            return read_entry(folder, self.file_size, queue_offset)
 
     def set_modified(self, topic: str, queue_id: int, queue_offset: int, time_ms: int) -> None:
         """Dates the file that holds an entry."""

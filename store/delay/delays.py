@@ -36,13 +36,13 @@ from ..names import SCHEDULE_TOPIC, TIMER_TOPIC, TRANS_HALF_TOPIC
 from ..record.format import LAYOUT, Record, encode_record
 from ..record.ids import Host
 from ..record.properties import CRC32, DELAY, REAL_QID, REAL_TOPIC, UNIQ_KEY
+from .levels import MAX_DELAY_LEVEL
 
-LEVELS = 18
 FILE = "schedule"
 MAGIC = int.from_bytes(b"SILODLY1", "little")
 SLOT_SIZE = 512
 SIZE = 4096
-_SLOT = struct.Struct(f"<{4 + LEVELS}Q")
+_SLOT = struct.Struct(f"<{4 + MAX_DELAY_LEVEL}Q")
 _CRC = struct.Struct("<Q")
 LAYOUTS = {
     "slot": {
@@ -50,7 +50,7 @@ LAYOUTS = {
         "generation": (8, 8),
         "scan_from": (16, 8),
         "timer_next": (24, 8),
-        "next": (32, 8 * LEVELS),
+        "next": (32, 8 * MAX_DELAY_LEVEL),
         "crc": (_SLOT.size, 8),
     }
 }
@@ -67,7 +67,7 @@ class Progress:
 
     scan_from: int = 0
     timer_next: int = 0
-    next: list[int] = field(default_factory=lambda: [0] * LEVELS)
+    next: list[int] = field(default_factory=lambda: [0] * MAX_DELAY_LEVEL)
 
     def copy(self) -> Progress:
         return Progress(self.scan_from, self.timer_next, list(self.next))

@@ -55,6 +55,10 @@ cdef extern from "shm/layout.h" nogil:
         uint64_t dispatched, dispatch_count, index_name, index_count, index_slots
         uint64_t begin_time, end_time, begin_offset, end_offset
 
+cdef extern from "store/consumequeue/entries.h" nogil:
+    int ENTRY_SIZE
+    void silo_put_entry(uint8_t *entry, uint64_t offset, uint32_t size, uint64_t code)
+
 cdef extern from "store/index/index.h" nogil:
     int INDEX_HEADER
     void silo_index_header(uint8_t *index, const silo_progress *s)
@@ -80,7 +84,6 @@ cdef enum:
     R_BAD_RECORD = 6
 
 cdef enum:
-    ENTRY_SIZE = 20
     GROUP = 32          # records looked at together, so that their cache misses overlap
     RECORD_KEYS = 16400     # more keys than 32,767 bytes of properties can hold
     DELAY_LEVELS = 64

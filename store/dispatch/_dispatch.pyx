@@ -312,9 +312,7 @@ cdef class Dispatcher:
                     self.need_offset = one.queue_offset
                     return R_NEED_WINDOW
                 entry = window.base + ENTRY_SIZE * (one.queue_offset - window.first)
-                silo_put64(entry, one.offset)
-                silo_put32(entry + 8, one.size)
-                silo_put64(entry + 12, one.tags_code)
+                silo_put_entry(entry, one.offset, one.size, <uint64_t>one.tags_code)
                 SILO_FAULT("reput:queue")
             if self.put_keys(one) != R_CAUGHT_UP:
                 return R_INDEX_FULL

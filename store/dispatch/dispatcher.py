@@ -15,17 +15,11 @@ from ...shm._memory import Mapping
 from ...shm.control import CONTROL, Control
 from ..commitlog.log import CommitLog, LogFile
 from ..consumequeue.queue import ENTRY_SIZE, WINDOW_GROWTH, WINDOW_UNIT, QueueFiles, window_limit
+from ..delay.levels import DELAY_LEVELS_MS
 from ..errors import Corrupt, StoreError
 from ..index.file import IndexFiles
 from ..topics.topic_table import TopicTable
 from . import _dispatch as kernel
-
-# RocketMQ's messageDelayLevel, ms.
-DELAY_LEVELS = [
-    *(1000 * s for s in (1, 5, 10, 30)),
-    *(60_000 * m for m in (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 20, 30)),
-    *(3_600_000 * h for h in (1, 2)),
-]
 
 
 class Dispatching:
@@ -59,7 +53,7 @@ class Dispatching:
         self.unknown_queue = unknown_queue
         progress = control.progress()
         self.kernel = kernel.Dispatcher(
-            control.memory, table.memory, table.max_queues, DELAY_LEVELS, progress
+            control.memory, table.memory, table.max_queues, list(DELAY_LEVELS_MS), progress
         )
         control.own("dispatched").store(progress["dispatched"])
         control.own("dispatch_count").store(progress["dispatch_count"])
@@ -170,7 +164,7 @@ class Dispatching:
         (`getMappedFileByTime`), and what is written through a mapping leaves a file the time at
         which its last page was *first* written: before that of the page's other messages.
         """
-        from ..record.format import SYS_BORN_V6
+        from ..record.fields import HEAD_BYTES, store_time_of
 
         try:
             offset, _, _ = self.queues.entry(topic, queue_id, last)
@@ -178,9 +172,7 @@ class Dispatching:
         except FileNotFoundError:
             return  # the queue, or the log, begins behind it
         at = offset - file.base
-        head = bytes(memoryview(file.mapping)[at : at + 76])
-        place = 68 if int.from_bytes(head[36:40], "big") & SYS_BORN_V6 else 56
-        stored_ms = int.from_bytes(head[place : place + 8], "big")
+        stored_ms = store_time_of(bytes(memoryview(file.mapping)[at : at + HEAD_BYTES]))
         # Whatever a damaged record says, a file was not modified in the future.
         self.queues.set_modified(topic, queue_id, last, min(stored_ms, time.time_ns() // 10**6))
 

@@ -42,9 +42,17 @@ from ..disk.sparse import clear_behind
 from ..errors import StoreError
 
 HEADER = struct.Struct(">qqqqii")
+ENTRY = struct.Struct(">iqii")
 HEADER_SIZE = 40
 SLOT_SIZE = 4
 ENTRY_SIZE = 20
+#: Names and types of an entry's fields, as numpy takes them.
+ENTRY_FIELDS = (
+    ("key_hash", ">i4"),
+    ("phy_offset", ">i8"),
+    ("time_diff", ">i4"),
+    ("prev_index", ">i4"),
+)
 LAYOUTS = {
     "header": {
         "begin_timestamp": (0, 8),
@@ -62,6 +70,7 @@ LAYOUTS = {
     },
 }
 assert HEADER.size == HEADER_SIZE
+assert ENTRY.size == ENTRY_SIZE
 
 
 class IndexFiles:

@@ -6,22 +6,38 @@
 #include "shm/layout.h"
 #include "shm/words.h"
 
-enum { INDEX_HEADER = 40, INDEX_ENTRY = 20 };
+enum {
+    INDEX_HEADER = 40,
+    INDEX_SLOT = 4,
+    INDEX_ENTRY = 20,
+
+    INDEX_BEGIN_TIMESTAMP = 0,
+    INDEX_END_TIMESTAMP = 8,
+    INDEX_BEGIN_PHY_OFFSET = 16,
+    INDEX_END_PHY_OFFSET = 24,
+    INDEX_HASH_SLOT_COUNT = 32,
+    INDEX_INDEX_COUNT = 36,
+
+    INDEX_KEY_HASH = 0,
+    INDEX_PHY_OFFSET = 4,
+    INDEX_TIME_DIFF = 12,
+    INDEX_PREV_INDEX = 16,
+};
 
 static inline uint8_t *silo_index_slot(uint8_t *index, uint64_t slots, uint32_t key_hash) {
-    return index + INDEX_HEADER + 4 * (key_hash % slots);
+    return index + INDEX_HEADER + INDEX_SLOT * (key_hash % slots);
 }
 static inline uint8_t *silo_index_entry(uint8_t *index, uint64_t slots, uint64_t number) {
-    return index + INDEX_HEADER + 4 * slots + INDEX_ENTRY * number;
+    return index + INDEX_HEADER + INDEX_SLOT * slots + INDEX_ENTRY * number;
 }
 
 static inline void silo_index_header(uint8_t *index, const silo_progress *s) {
-    silo_put64(index, s->begin_time);
-    silo_put64(index + 8, s->end_time);
-    silo_put64(index + 16, s->begin_offset);
-    silo_put64(index + 24, s->end_offset);
-    silo_put32(index + 32, (uint32_t)s->index_slots);
-    silo_put32(index + 36, (uint32_t)s->index_count);
+    silo_put64(index + INDEX_BEGIN_TIMESTAMP, s->begin_time);
+    silo_put64(index + INDEX_END_TIMESTAMP, s->end_time);
+    silo_put64(index + INDEX_BEGIN_PHY_OFFSET, s->begin_offset);
+    silo_put64(index + INDEX_END_PHY_OFFSET, s->end_offset);
+    silo_put32(index + INDEX_HASH_SLOT_COUNT, (uint32_t)s->index_slots);
+    silo_put32(index + INDEX_INDEX_COUNT, (uint32_t)s->index_count);
 }
 
 /* Takes back the entries from `count` on, which no progress counts: how many. An entry is written
@@ -33,10 +49,11 @@ static inline uint64_t silo_index_undo(uint8_t *index, uint64_t slots, uint64_t 
     for (; n < entries; n++) {
         uint8_t *entry = silo_index_entry(index, slots, n);
         if (memcmp(entry, zero, INDEX_ENTRY) == 0) break;
-        uint8_t *at = silo_index_slot(index, slots, silo_be32(entry));
+        uint8_t *at = silo_index_slot(index, slots, silo_be32(entry + INDEX_KEY_HASH));
         uint64_t slot = silo_be32(at);
         while (slot >= count && slot < entries) {
-            uint64_t previous = silo_be32(silo_index_entry(index, slots, slot) + 16);
+            uint64_t previous =
+                silo_be32(silo_index_entry(index, slots, slot) + INDEX_PREV_INDEX);
             slot = previous < slot ? previous : 0;
         }
         silo_put32(at, (uint32_t)slot);
@@ -52,9 +69,9 @@ static inline uint64_t silo_index_relink(uint8_t *index, uint64_t slots, uint64_
                                          uint32_t *heads) {
     uint64_t changed = 0;
     for (uint64_t n = 1; n < count; n++)
-        heads[silo_be32(silo_index_entry(index, slots, n)) % slots] = (uint32_t)n;
+        heads[silo_be32(silo_index_entry(index, slots, n) + INDEX_KEY_HASH) % slots] = (uint32_t)n;
     for (uint64_t i = 0; i < slots; i++) {
-        uint8_t *slot = index + INDEX_HEADER + 4 * i;
+        uint8_t *slot = index + INDEX_HEADER + INDEX_SLOT * i;
         if (silo_be32(slot) == heads[i]) continue;
         silo_put32(slot, heads[i]);
         changed++;
@@ -73,10 +90,10 @@ static inline void silo_index_put(uint8_t *index, uint64_t slots, silo_progress 
         seconds = ((int64_t)store_time - (int64_t)s->begin_time) / 1000;
         seconds = seconds < 0 ? 0 : seconds > INT32_MAX ? INT32_MAX : seconds;
     }
-    silo_put32(entry, key_hash);
-    silo_put64(entry + 4, offset);
-    silo_put32(entry + 12, (uint32_t)seconds);
-    silo_put32(entry + 16, (uint32_t)previous);
+    silo_put32(entry + INDEX_KEY_HASH, key_hash);
+    silo_put64(entry + INDEX_PHY_OFFSET, offset);
+    silo_put32(entry + INDEX_TIME_DIFF, (uint32_t)seconds);
+    silo_put32(entry + INDEX_PREV_INDEX, (uint32_t)previous);
     silo_order();
     SILO_FAULT("reput:entry");
     silo_put32(slot, (uint32_t)s->index_count);

@@ -6,17 +6,14 @@ reput takes back what lies behind it, first from the chains, then from the file.
 
 from __future__ import annotations
 
-import struct
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from ..errors import Corrupt
-from .file import ENTRY_SIZE, HEADER, HEADER_SIZE, SLOT_SIZE, IndexFiles
+from .file import ENTRY, ENTRY_SIZE, HEADER, HEADER_SIZE, SLOT_SIZE, IndexFiles
 from .key_lookup import IndexChains
 
 if TYPE_CHECKING:
     from ...shm.control import Control
-
-_ENTRY: Final = struct.Struct(">iqii")
 
 
 class PublishedFile(IndexChains):
@@ -50,7 +47,7 @@ class PublishedFile(IndexChains):
     def entry(self, number: int) -> tuple[int, int, int, int]:
         if number >= self._files.entries:
             raise self._damaged(number, "its number is beyond the file's last entry")
-        key_hash, offset, seconds, older = _ENTRY.unpack_from(
+        key_hash, offset, seconds, older = ENTRY.unpack_from(
             self._view, self._files.entry_at(number)
         )
         # RocketMQ can leave an entry that leads to itself, which ends its chain.

@@ -12,11 +12,15 @@ from ..commitlog.log import CommitLog
 from ..disk import files as disk
 from ..errors import Corrupt
 from ..record.format import Record, decode_record
-from .file import ENTRY_SIZE, HEADER, HEADER_SIZE, IndexFiles
+from .file import ENTRY, ENTRY_SIZE, HEADER, HEADER_SIZE, LAYOUTS, IndexFiles
 
 #: The progress of a store without an index file.
 NO_INDEX = {name: 0 for name in PROGRESS if name not in ("dispatched", "dispatch_count")}
 _CHUNK = ENTRY_SIZE * 50_000
+#: Where among the four-byte words of entries the number of the next older one stands; unpacking
+#: whole entries takes five times as long.
+_OLDER = LAYOUTS["entry"]["prev_index"][0] // 4
+_STEP = ENTRY_SIZE // 4
 
 
 def index_fields(index: IndexFiles, name: int) -> dict[str, int] | None:
@@ -111,21 +115,23 @@ def _taken_back(
         first_in_slot = 0  # of the entries that go: each had made its slot one in use
         while at < end:
             data = disk.read_at(fd, min(_CHUNK, end - at), at)
-            first_in_slot += memoryview(data).cast("i")[4::5].tolist().count(0)
+            first_in_slot += memoryview(data).cast("i")[_OLDER::_STEP].tolist().count(0)
             at += len(data)
-    record = record_at(log, _offset(last))
     # What the index itself knows of a record that is gone are whole seconds.
-    rounded = fields["begin_time"] + 1000 * int.from_bytes(last[12:16], "big")
+    _, last_offset, seconds, _ = ENTRY.unpack(last)
+    rounded = fields["begin_time"] + 1000 * max(0, seconds)
+    record = record_at(log, last_offset)
     return fields | {
         "index_count": count,
         "index_slots": max(0, fields["index_slots"] - first_in_slot),
         "end_time": rounded if record is None else max(0, record.store_timestamp),
-        "end_offset": _offset(last),
+        "end_offset": last_offset,
     }
 
 
 def _offset(entry: bytes) -> int:
-    return int.from_bytes(entry[4:12], "big", signed=True)
+    offset: int = ENTRY.unpack(entry)[1]
+    return offset
 
 
 def record_at(log: CommitLog, offset: int) -> Record | None:

@@ -10,6 +10,10 @@ BAD_LENGTHS: Final[int]
 BAD_CRC: Final[int]
 BAD_OFFSET: Final[int]
 DAMAGED: Final[int]
+ALL_TAKEN: Final[int]
+TAKEN_FULL: Final[int]
+ELSEWHERE: Final[int]
+BAD_ENTRY: Final[int]
 
 class Block:
     size: int

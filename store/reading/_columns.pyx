@@ -27,7 +27,8 @@ cdef extern from "store/consumequeue/entries.h" nogil:
         int64_t number, next
         const int32_t *codes
         int64_t code_count, base, end, limit, max_bytes, taken, bytes, at, size
-    int ENTRY_FOUND, ENTRY_SIZE
+    int ENTRY_FOUND, ENTRY_ALL, ENTRY_FULL, ENTRY_ELSEWHERE, ENTRY_BAD, ENTRY_SIZE
+    uint32_t silo_entry_size(const uint8_t *entry)
     int silo_next_entry(silo_walk *w)
     void silo_touch(const uint8_t *record, int64_t size, int bodies)
 
@@ -63,8 +64,9 @@ cdef extern from "store/reading/columns.h" nogil:
 # end-of-file record (the position is the memory's length); no record follows; bytes that are no
 # whole record; a body that fails its BODYCRC; a record of another place.
 FULL, STOP, END_OF_FILE, NOTHING, BAD_LENGTHS, BAD_CRC, BAD_OFFSET = range(7)
-# Why `Columns.take` ended, beside what `silo_next_entry` says: the record itself is damaged.
-DAMAGED = 4
+# Why `Columns.take` ended: the record itself is damaged; or as `silo_next_entry` says.
+DAMAGED = ENTRY_BAD + 1
+ALL_TAKEN, TAKEN_FULL, ELSEWHERE, BAD_ENTRY = ENTRY_ALL, ENTRY_FULL, ENTRY_ELSEWHERE, ENTRY_BAD
 
 
 cdef class Block:
@@ -319,7 +321,7 @@ cdef int64_t room_for(const silo_walk *w) noexcept nogil:
     if w.codes != NULL:
         return 0
     for i in range(min(w.limit - w.taken, w.number)):
-        total += silo_be32(w.entries + i * ENTRY_SIZE + 8)
+        total += silo_entry_size(w.entries + i * ENTRY_SIZE)
     return min(total, most)
 
 

@@ -35,7 +35,7 @@ typedef struct {
 
 /* The last host of a column, and how it is written: the next one is mostly the same. */
 typedef struct {
-    uint8_t bytes[20];
+    uint8_t bytes[HOST_V6_SIZE];
     char text[72];
     uint32_t size, length;
 } silo_host;
@@ -230,10 +230,10 @@ static inline int silo_add_pairs(silo_columns *c, const uint8_t *p, uint32_t len
 static inline int silo_add_host(silo_column *to, const uint8_t *p, uint32_t size, silo_host *last) {
     if (size != last->size || memcmp(p, last->bytes, size) != 0) {
         char address[INET6_ADDRSTRLEN];
-        inet_ntop(size == 20 ? AF_INET6 : AF_INET, p, address, sizeof address);
+        inet_ntop(size == HOST_V6_SIZE ? AF_INET6 : AF_INET, p, address, sizeof address);
         last->length = (uint32_t)snprintf(last->text, sizeof last->text,
-                                          size == 20 ? "[%s]:%u" : "%s:%u", address,
-                                          silo_be32(p + size - 4));
+                                          size == HOST_V6_SIZE ? "[%s]:%u" : "%s:%u", address,
+                                          silo_be32(p + size - HOST_PORT_SIZE));
         memcpy(last->bytes, p, size);
         last->size = size;
     }
@@ -250,11 +250,11 @@ static inline void *silo_extend(silo_columns *c, int what, size_t width) {
 
 static inline int silo_fill_numbers(silo_columns *c) {
     static const struct { uint8_t column, at; } words[] = {
-        {COL_SIZE, 0}, {COL_BODY_CRC, RECORD_BODY_CRC}, {COL_QUEUE_ID, RECORD_QUEUE_ID},
-        {COL_FLAG, 16}, {COL_SYS_FLAG, RECORD_SYS_FLAG},
+        {COL_SIZE, RECORD_TOTAL_SIZE}, {COL_BODY_CRC, RECORD_BODY_CRC},
+        {COL_QUEUE_ID, RECORD_QUEUE_ID}, {COL_FLAG, RECORD_FLAG}, {COL_SYS_FLAG, RECORD_SYS_FLAG},
     }, longs[] = {
         {COL_QUEUE_OFFSET, RECORD_QUEUE_OFFSET}, {COL_PHYSICAL_OFFSET, RECORD_PHYSICAL_OFFSET},
-        {COL_BORN_TIMESTAMP, 40},
+        {COL_BORN_TIMESTAMP, RECORD_BORN_TIMESTAMP},
     };
     const silo_record *m = c->block;
     for (size_t k = 0; k < sizeof words / sizeof *words; k++)
@@ -281,7 +281,7 @@ static inline int silo_fill_numbers(silo_columns *c) {
         int32_t *to = silo_extend(c, COL_RECONSUME_TIMES, 4);
         if (!to) return 0;
         for (uint32_t i = 0; i < c->waiting; i++)
-            to[i] = (int32_t)silo_be32(m[i].bytes + m[i].body_at - 16);
+            to[i] = (int32_t)silo_reconsume_times(&m[i]);
     }
     return 1;
 }
@@ -296,11 +296,11 @@ static inline int silo_fill_texts(silo_columns *c) {
     if (WANTS(c, COL_BORN_HOST))
         for (uint32_t i = 0; i < c->waiting; i++)
             ok &= silo_add_host(&c->column[COL_BORN_HOST], m[i].bytes + RECORD_BORN_HOST,
-                                m[i].flags & FLAG_BORN_V6 ? 20 : 8, &c->born);
+                                silo_host_size(m[i].flags & FLAG_BORN_V6), &c->born);
     if (WANTS(c, COL_STORE_HOST))
         for (uint32_t i = 0; i < c->waiting; i++)
-            ok &= silo_add_host(&c->column[COL_STORE_HOST], m[i].bytes + m[i].time_at + 8,
-                                m[i].flags & FLAG_STORE_V6 ? 20 : 8, &c->host);
+            ok &= silo_add_host(&c->column[COL_STORE_HOST], silo_store_host(&m[i]),
+                                silo_host_size(m[i].flags & FLAG_STORE_V6), &c->host);
     return ok;
 }
 

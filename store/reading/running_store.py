@@ -7,8 +7,7 @@ again.
 
 from __future__ import annotations
 
-import struct
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from ..commitlog.log_reader import LogReader
 from ..consumequeue.queue import ENTRY_SIZE
@@ -16,7 +15,8 @@ from ..consumequeue.queue_reader import QueueReader
 from ..consumequeue.time_lookup import BEFORE_LOG, UNREADABLE, QueueFile
 from ..disk.paths import file_bases, file_name
 from ..errors import Corrupt, IllegalQuery
-from ..record.format import LAYOUT, MAGIC_V1, MAGIC_V2, MIN_RECORD_BYTES, SYS_BORN_V6, decode_record
+from ..record.fields import HEAD_BYTES, head_of, store_time_of
+from ..record.format import MIN_RECORD_BYTES, decode_record
 from ..topics.topic_table import DELETED
 
 if TYPE_CHECKING:
@@ -27,13 +27,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_START: Final = struct.Struct(">iI20xq")
-_SYS_FLAG_AT: Final = LAYOUT["sysFlag"][0]
-_STORE_TIME_AT: Final = LAYOUT["storeTimestamp"][0]
-_IPV6_MORE: Final = 12
-_HEAD: Final = _STORE_TIME_AT + _IPV6_MORE + 8
-assert _HEAD < MIN_RECORD_BYTES
-assert LAYOUT["physicalOffset"][0] == _START.size - 8
+assert HEAD_BYTES < MIN_RECORD_BYTES
 
 
 class ServedLog:
@@ -91,9 +85,10 @@ class ServedLog:
         head = self.part(at, MIN_RECORD_BYTES)
         if head is None:
             return None
-        size, magic, said = _START.unpack_from(head)
-        if magic not in (MAGIC_V1, MAGIC_V2) or said != at:
+        fields = head_of(head)
+        if not fields.is_record or fields.physical_offset != at:
             return None
+        size = fields.total_size
         if not MIN_RECORD_BYTES <= size <= room:
             raise Corrupt(self.path, at, f"totalSize {size} with {room} bytes left")
         data = self.part(at, size)
@@ -107,12 +102,8 @@ class ServedLog:
         """
         if size < MIN_RECORD_BYTES or at + size > self.end:
             return BEFORE_LOG if at < self.least else UNREADABLE
-        head = self.part(at, _HEAD)
-        if head is None:
-            return BEFORE_LOG
-        sys_flag = int.from_bytes(head[_SYS_FLAG_AT : _SYS_FLAG_AT + 4], "big")
-        place = _STORE_TIME_AT + (_IPV6_MORE if sys_flag & SYS_BORN_V6 else 0)
-        return int.from_bytes(head[place : place + 8], "big", signed=True)
+        head = self.part(at, HEAD_BYTES)
+        return BEFORE_LOG if head is None else store_time_of(head)
 
 
 class ServedQueue:

@@ -7,7 +7,8 @@
 
 #include "shm/words.h"
 
-/* Offsets with IPv4 hosts: an IPv6 host moves what follows it by 12 bytes. */
+/* Where fields lie in a record with IPv4 hosts. What follows a host lies 12 bytes further where the
+ * host has an IPv6 address: see silo_parse_record. */
 enum {
     RECORD_TOTAL_SIZE = 0,
     RECORD_MAGIC = 4,
@@ -23,9 +24,13 @@ enum {
     RECORD_STORE_HOST = 64,
     RECORD_RECONSUME_TIMES = 72,
     RECORD_BODY_LENGTH = 84,
+    RECORD_BODY = 88,
     RECORD_FIXED = 91, /* all but body, topic and properties; version 1, IPv4 */
     RECORD_SECTOR = 512, /* what a disk writes at once */
     END_OF_FILE_SIZE = 8,
+    HOST_SIZE = 8,          /* address and port */
+    HOST_V6_SIZE = 20,
+    HOST_PORT_SIZE = 4,
     CRC_PROPERTY_SIZE = 20, /* "__CRC32#" 0x01, ten digits, 0x02 */
 
     FLAG_TRANSACTION = 0xC,
@@ -45,6 +50,25 @@ typedef struct {
     uint32_t body_at, body_length, topic_at, topic_length, properties_at, properties_length;
 } silo_record;
 
+static inline uint32_t silo_host_size(uint32_t is_v6) { return is_v6 ? HOST_V6_SIZE : HOST_SIZE; }
+
+/* Fields behind the first host, of a record that was parsed. */
+static inline const uint8_t *silo_store_host(const silo_record *m) {
+    return m->bytes + m->time_at + RECORD_STORE_HOST - RECORD_STORE_TIMESTAMP;
+}
+static inline uint32_t silo_born_port(const silo_record *m) {
+    return silo_be32(m->bytes + m->time_at - HOST_PORT_SIZE);
+}
+static inline uint32_t silo_reconsume_times(const silo_record *m) {
+    return silo_be32(m->bytes + m->body_at - RECORD_BODY + RECORD_RECONSUME_TIMES);
+}
+
+/* An end-of-file record, for the last `left` bytes of a file. */
+static inline void silo_put_end_of_file(uint8_t *p, uint32_t left) {
+    silo_put32(p + RECORD_TOTAL_SIZE, left);
+    silo_put32(p + RECORD_MAGIC, RECORD_MAGIC_END);
+}
+
 /* What silo_parse_record says. */
 enum { RECORD_OK = 0, RECORD_END_OF_FILE = 1, RECORD_NONE = 2, RECORD_BAD = 3, RECORD_LONG = 4 };
 
@@ -53,20 +77,20 @@ enum { RECORD_OK = 0, RECORD_END_OF_FILE = 1, RECORD_NONE = 2, RECORD_BAD = 3, R
  * RECORD_LONG: more properties than RocketMQ can read. */
 static inline int silo_parse_record(const uint8_t *r, uint64_t left, silo_record *out) {
     if (left < END_OF_FILE_SIZE) return RECORD_NONE;
-    uint32_t magic = silo_be32(r + 4);
+    uint32_t magic = silo_be32(r + RECORD_MAGIC);
     out->bytes = r;
-    out->total = silo_be32(r);
+    out->total = silo_be32(r + RECORD_TOTAL_SIZE);
     if (magic == RECORD_MAGIC_END) return RECORD_END_OF_FILE;
     if (magic != RECORD_MAGIC_V1 && magic != RECORD_MAGIC_V2) return RECORD_NONE;
     if (out->total < RECORD_FIXED || out->total > left) return RECORD_BAD;
     out->flags = silo_be32(r + RECORD_SYS_FLAG);
-    uint32_t born = out->flags & FLAG_BORN_V6 ? 20 : 8, host = out->flags & FLAG_STORE_V6 ? 20 : 8;
-    uint32_t wide = magic == RECORD_MAGIC_V2;
-    uint32_t fixed = RECORD_FIXED - 16 + born + host + wide;
+    uint32_t born = silo_host_size(out->flags & FLAG_BORN_V6) - HOST_SIZE;
+    uint32_t hosts = born + silo_host_size(out->flags & FLAG_STORE_V6) - HOST_SIZE;
+    uint32_t wide = magic == RECORD_MAGIC_V2, fixed = RECORD_FIXED + hosts + wide;
     if (out->total < fixed) return RECORD_BAD;
-    out->time_at = RECORD_BORN_HOST + born;
-    out->body_at = RECORD_BODY_LENGTH - 16 + born + host + 4;
-    out->body_length = silo_be32(r + out->body_at - 4);
+    out->time_at = RECORD_STORE_TIMESTAMP + born;
+    out->body_at = RECORD_BODY + hosts;
+    out->body_length = silo_be32(r + RECORD_BODY_LENGTH + hosts);
     if (out->body_length > out->total - fixed) return RECORD_BAD;
     const uint8_t *topic = r + out->body_at + out->body_length;
     out->topic_length = wide ? silo_be16(topic) : topic[0];

@@ -10,7 +10,7 @@ from __future__ import annotations
 from ..commitlog.log import CommitLog
 from ..consumequeue.queue import QueueFiles, last_entry
 from ..disk import files as disk
-from ..index.file import ENTRY_SIZE, IndexFiles
+from ..index.file import ENTRY, ENTRY_SIZE, IndexFiles
 from ..index.rewind import NO_INDEX, index_fields, record_at
 from ..record.properties import index_keys
 from .checkpoint import Checkpoint
@@ -98,7 +98,7 @@ def _entries_of(index: IndexFiles, fields: dict[str, int], offset: int) -> int:
     with index.folder.file(str(fields["index_name"])) as fd:
         while found < count - 1:
             entry = disk.read_at(fd, ENTRY_SIZE, index.entry_at(count - 1 - found))
-            if int.from_bytes(entry[4:12], "big") != offset:
+            if ENTRY.unpack(entry)[1] != offset:
                 break
             found += 1
     return found

@@ -13,7 +13,7 @@ from support.harness import StoreProcess
 
 from silomq import IllegalQuery, StoreReader
 from silomq.store.config import delay_offsets
-from silomq.store.dispatch.dispatcher import DELAY_LEVELS
+from silomq.store.delay.levels import MAX_DELAY_LEVEL
 from silomq.store.names import SCHEDULE_TOPIC
 from silomq.store.record.format import TRANSACTION_ROLLBACK
 from silomq.store.record.properties import UNIQ_KEY, index_keys
@@ -49,7 +49,7 @@ class Served:
 
 def hold_back_delayed(store: golden_stores.Golden) -> None:
     """Says that all delayed messages were delivered: to deliver them would change the store."""
-    ends = [0] * len(DELAY_LEVELS)
+    ends = [0] * MAX_DELAY_LEVEL
     for line in store.of("queue"):
         if line["topic"] == SCHEDULE_TOPIC:
             ends[line["queueId"]] = line["maxOffset"]

@@ -14,7 +14,7 @@ from support.harness import SMALL, StoreProcess
 from silomq import Consumer, Producer
 from silomq.client.groups.retry import send_back
 from silomq.store.config import delay_offsets
-from silomq.store.dispatch.dispatcher import DELAY_LEVELS
+from silomq.store.delay.levels import DELAY_LEVELS_MS
 
 LEVELS = "SCHEDULE_TOPIC_XXXX"
 
@@ -44,7 +44,7 @@ def test_rocketmq_reads_delayed_messages(tmp_path: Path, release: str) -> None:
     assert waiting.keys() <= lines.keys()
     for offset, view in waiting.items():
         line = lines[offset]
-        due = view.store_timestamp + DELAY_LEVELS[view.queue_id]
+        due = view.store_timestamp + DELAY_LEVELS_MS[view.queue_id]
         assert line["properties"] == view.properties
         assert line["cq"]["tagsCode"] == due
     offsets, _ = delay_offsets.load(store.path / "config/delayOffset.json")

@@ -14,9 +14,11 @@ from support.harness import StoreProcess, eventually
 from silomq import Admin, Producer
 from silomq.pipeline.source import snapshot
 from silomq.pipeline.source.options import BadOption, parse
-from silomq.pipeline.source.part_reader import LogFiles, Work
+from silomq.pipeline.source.part_reader import Work
 from silomq.pipeline.source.plan import ANYTHING, Pushed
 from silomq.pipeline.source.snapshot import DataLoss, NotAStore
+from silomq.store.commitlog.log_reader import LogReader
+from silomq.store.disk.paths import StoreFolders
 from silomq.store.errors import Corrupt
 
 if TYPE_CHECKING:
@@ -210,15 +212,14 @@ def test_files_that_go_after_planning(store: StoreProcess) -> None:
 def test_an_open_file_outlives_its_name(store: StoreProcess) -> None:
     fill(store, 0, 3000)
     await_durable(store)
-    files = LogFiles(str(store.path), LOG_FILE)
-    first = log_files(store)[0]
-    memory = files.open(first)
+    with StoreFolders(store.path) as folders:
+        reader = LogReader(folders.commit_log, LOG_FILE)
+        memory = memoryview(reader.file(log_files(store)[0]))
     kept = bytes(memory)
     with Admin(store.path) as admin:
         admin.clean()
     await_cleaned(store)
     assert bytes(memory) == kept
-    files.close()
 
 
 def test_a_snapshot_says_the_same_running_and_stopped(store: StoreProcess) -> None:

@@ -143,8 +143,9 @@ def _opens_a_path(call: ast.Call, words: set[str | None]) -> bool:
     if not call.args:
         return not words or bool(words & OPEN_WORDS)
     first = call.args[0]
-    mode = isinstance(first, ast.Constant) and isinstance(first.value, str)
-    return mode and bool(_MODE.fullmatch(first.value))
+    if not isinstance(first, ast.Constant) or not isinstance(first.value, str):
+        return False
+    return bool(_MODE.fullmatch(first.value))
 
 
 def test_what_counts_as_touching_a_file() -> None:

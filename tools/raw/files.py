@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...conf.settings import Settings, load
+from ...store.commitlog.log_reader import map_log_file
 from ...store.consumequeue import queue as consumequeue
 from ...store.disk import files as disk
 from ...store.disk.files import Folder
@@ -29,7 +30,9 @@ from ...store.recovery.checkpoint import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+
+    from ...shm._memory import Mapping
 
 _MAPPED = 64
 _HINTS = {
@@ -132,15 +135,24 @@ class StoreFiles:
         """Names of the index files as numbers, ascending."""
         return [found.base for found in self._mapped(INDEX, self.index_size, digits=17)]
 
+    def log_view(self, base: int) -> memoryview:
+        """All bytes of the commit-log file at `base`, mapped read-only."""
+        return self._kept(
+            self.log_path(base), lambda folder, _: map_log_file(folder, base, self.log_size)
+        )
+
     def view(self, path: str) -> memoryview:
-        """All bytes of a file, mapped read-only."""
+        """All bytes of a file of queues or index, mapped read-only."""
+        return self._kept(path, _map_whole)
+
+    def _kept(self, path: str, make: Callable[[Folder, str], Mapping]) -> memoryview:
+        """A file's mapping, which is made if it is not one of the last few."""
         view = self._views.pop(path, None)
         if view is None:
-            folder, _, name = path.rpartition("/")
+            place, _, name = path.rpartition("/")
             try:
-                with Folder.open(folder) as parent, parent.file(name) as fd:
-                    mapping = disk.map_file(fd, 0, disk.size_of(fd), writable=False)
-                view = memoryview(mapping).toreadonly()
+                with Folder.open(place) as folder:
+                    view = memoryview(make(folder, name)).toreadonly()
             except OSError as error:
                 raise _unreadable(path, error) from error
             while len(self._views) >= _MAPPED:
@@ -233,6 +245,11 @@ class StoreFiles:
             f"{path} has {has} bytes, by the settings it must have {wanted}: give the store's own "
             f"({hint}), or restore the file from a copy"
         )
+
+
+def _map_whole(folder: Folder, name: str) -> Mapping:
+    with folder.file(name) as fd:
+        return disk.map_file(fd, 0, disk.size_of(fd), writable=False)
 
 
 def queue_order(queue: tuple[str, int]) -> tuple[bytes, int]:

@@ -8,19 +8,17 @@ from __future__ import annotations
 
 import enum
 import re
-import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ...store.errors import Corrupt
-from ...store.record.format import BLANK_BYTES, MAGIC_BLANK, Record, decode_record
+from ...store.record.format import BLANK_BYTES, Record, decode_record, is_blank
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from .files import StoreFiles
 
-_HEAD = struct.Struct(">iI")
 _MAGICS = re.compile(rb"\xDA\xA3\x20[\xA7\xAB]|\xCB\xD4\x31\x94", re.DOTALL)
 _ZEROS = bytes(1 << 20)
 
@@ -52,7 +50,7 @@ def walk_file(files: StoreFiles, base: int, start: int | None = None) -> Iterato
     """Everything in the file at log address `base`, from address `start` (default: its beginning)
     on. Bytes that belong to nothing behind the file's last record are a TAIL, wherever the file is.
     """
-    view = files.view(files.log_path(base))
+    view = files.log_view(base)
     at = 0 if start is None else start - base
     if at and not _begins(view, at, base):
         following = _resync(view, at, base)
@@ -74,8 +72,7 @@ def _at(view: memoryview, at: int, base: int) -> Found | None:
     left = len(view) - at
     if left < BLANK_BYTES:
         return None
-    size, magic = _HEAD.unpack_from(view, at)
-    if magic == MAGIC_BLANK and size == left:
+    if is_blank(view, at, left):
         return Found(Kind.BLANK, base + at, left)
     why = ""
     try:
@@ -148,5 +145,5 @@ def walk_log(files: StoreFiles, start: int = 0) -> Iterator[Found]:
 
 def holds_records(files: StoreFiles, base: int) -> bool:
     """Whether anything that makes sense stands in the file at `base`."""
-    view = files.view(files.log_path(base))
+    view = files.log_view(base)
     return _begins(view, 0, base) or _resync(view, 1, base) is not None

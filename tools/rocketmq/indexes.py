@@ -6,10 +6,9 @@ What dispatching records again would add is kept beside the files.
 
 from __future__ import annotations
 
-import struct
 from typing import TYPE_CHECKING, Final
 
-from ...store.index.file import ENTRY_SIZE, HEADER, HEADER_SIZE, SLOT_SIZE
+from ...store.index.file import ENTRY, ENTRY_SIZE, HEADER, HEADER_SIZE, SLOT_SIZE
 from ...store.index.key_lookup import IndexChains
 from ...store.record.format import TRANSACTION_ROLLBACK
 from ...store.record.javahash import index_key_hash
@@ -19,8 +18,6 @@ if TYPE_CHECKING:
     from ...store.record.format import Record
     from ..raw.files import StoreFiles
 
-_I32 = struct.Struct(">i")
-_ENTRY = struct.Struct(">iqii")
 _INT_MAX: Final = 0x7FFFFFFF
 
 
@@ -50,8 +47,8 @@ class IndexFileView(IndexChains):
             return self._added_slots[number]
         if self.memory is None:
             return 0
-        value: int = _I32.unpack_from(self.memory, HEADER_SIZE + SLOT_SIZE * number)[0]
-        return value
+        at = HEADER_SIZE + SLOT_SIZE * number
+        return int.from_bytes(self.memory[at : at + SLOT_SIZE], "big", signed=True)
 
     def entry(self, number: int) -> tuple[int, int, int, int]:
         """Key hash, log address, seconds since `begin_ms`, next older entry of the chain."""
@@ -60,7 +57,7 @@ class IndexFileView(IndexChains):
         if self.memory is None or number >= self.capacity:
             return 0, 0, 0, 0
         at = HEADER_SIZE + SLOT_SIZE * self.slots + ENTRY_SIZE * number
-        key_hash, offset, seconds, older = _ENTRY.unpack_from(self.memory, at)
+        key_hash, offset, seconds, older = ENTRY.unpack_from(self.memory, at)
         return key_hash, offset, seconds, older
 
     def put(self, key_hash: int, offset: int, stored_ms: int) -> None:

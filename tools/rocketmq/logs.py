@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ...store.commitlog import _scan as kernel
 from ...store.errors import Corrupt
-from ...store.record.format import MAGIC_BLANK, MAGIC_V1, MAGIC_V2, Record, decode_record
+from ...store.record.fields import HEAD_BYTES, head_of, magic_of, store_time_of
+from ...store.record.format import BLANK_BYTES, MAGIC_BLANK, Record, decode_record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,9 +25,6 @@ ENDS: Final = {
 }
 #: RocketMQ checks the last three files after a clean stop (4.x to 5.3.1).
 _LAST_FILES: Final = 3
-_HEAD = struct.Struct(">iI")
-_STORE_TIME_AT: Final = 56
-_I64 = struct.Struct(">q")
 
 
 class Blank(NamedTuple):
@@ -79,9 +76,7 @@ class LogView:
     def _newest_safe(self, limit_ms: int) -> int:
         for number in range(len(self.bases) - 1, -1, -1):
             view = self._view(self.bases[number])
-            magic = _HEAD.unpack_from(view)[1]
-            (stored,) = _I64.unpack_from(view, _STORE_TIME_AT)
-            if magic in (MAGIC_V1, MAGIC_V2) and 0 < stored <= limit_ms:
+            if head_of(view).is_record and 0 < store_time_of(view) <= limit_ms:
                 return number
         return 0
 
@@ -98,7 +93,7 @@ class LogView:
                 return
 
     def _view(self, base: int) -> memoryview:
-        return self.files.view(self.files.log_path(base))
+        return self.files.log_view(base)
 
     def walk(self, start: int, end: int | None = None) -> Iterator[Record | Blank]:
         """Records and end-of-file records from `start` (where one begins) up to `end`.
@@ -111,7 +106,7 @@ class LogView:
             base = at - at % self.file_size
             view, position = self._view(base), at - base
             left = self.file_size - position
-            if left >= _HEAD.size and _HEAD.unpack_from(view, position)[1] == MAGIC_BLANK:
+            if left >= BLANK_BYTES and magic_of(view, position) == MAGIC_BLANK:
                 yield Blank(at, left)
                 at += left
                 continue
@@ -148,8 +143,4 @@ class LogView:
         (`CommitLog.pickupStoreTimestamp`).
         """
         data = self.bytes_at(offset, size) if offset >= self.first else None
-        if data is None or len(data) < _STORE_TIME_AT + 12 + 8:
-            return -1
-        shift = 12 if data[39] & 0x10 else 0
-        stored: int = _I64.unpack_from(data, _STORE_TIME_AT + shift)[0]
-        return stored
+        return -1 if data is None or len(data) < HEAD_BYTES else store_time_of(data)

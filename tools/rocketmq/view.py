@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...store.dispatch.dispatcher import DELAY_LEVELS
+from ...store.delay.levels import DELAY_LEVELS_MS, MAX_DELAY_LEVEL
 from ...store.errors import Corrupt
 from ...store.names import SCHEDULE_TOPIC
 from ...store.record.format import TRANSACTION_COMMIT, TRANSACTION_NONE, Record
@@ -39,11 +39,11 @@ def entry_code(record: Record) -> int:
     delay = record.properties.get(DELAY)
     if record.topic == SCHEDULE_TOPIC and delay is not None:
         try:
-            level = min(java_parse_int(delay), len(DELAY_LEVELS))
+            level = min(java_parse_int(delay), MAX_DELAY_LEVEL)
         except ValueError:
             return record.tags_code
         if level > 0:
-            return record.store_timestamp + DELAY_LEVELS[level - 1]
+            return record.store_timestamp + DELAY_LEVELS_MS[level - 1]
     return record.tags_code
 
 

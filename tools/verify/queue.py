@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import struct
 from typing import TYPE_CHECKING
 
 from ...store.consumequeue.queue import BLANK_ENTRY, ENTRY, ENTRY_SIZE
-from ...store.record.format import MAGIC_V1, MAGIC_V2
+from ...store.record.fields import head_of
+from ...store.record.format import MIN_RECORD_BYTES
 from .findings import BEHIND, ENTRIES, Facts, Result
 
 if TYPE_CHECKING:
     from ..raw.files import StoreFiles
-
-#: totalSize, magic, (bodyCRC), queueId, (flag), queueOffset.
-_HEAD = struct.Struct(">iI4xi4xq")
 
 
 def check_queue(facts: Facts, topic: str, queue_id: int) -> Result:
@@ -79,16 +76,16 @@ def _wrong_record(files: StoreFiles, offset: int, size: int, entry: tuple[str, i
     at = offset - base
     if base not in files.log_bases:
         return "there is no such file"
-    view = files.view(files.log_path(base))
-    if at + size > len(view) or size < _HEAD.size:
+    view = files.log_view(base)
+    if at + size > len(view) or size < MIN_RECORD_BYTES:
         return f"{size} bytes from there on do not lie in one file"
-    total, magic, queue_id, queue_offset = _HEAD.unpack_from(view, at)
-    if magic not in (MAGIC_V1, MAGIC_V2):
+    head = head_of(view, at)
+    if not head.is_record:
         return "no record begins there"
-    if total != size:
-        return f"the record there has {total} bytes, the entry says {size}"
-    if (queue_id, queue_offset) != entry[1:]:
-        return f"the record there is number {queue_offset} of queue {queue_id}"
+    if head.total_size != size:
+        return f"the record there has {head.total_size} bytes, the entry says {size}"
+    if (head.queue_id, head.queue_offset) != entry[1:]:
+        return f"the record there is number {head.queue_offset} of queue {head.queue_id}"
     return ""
 
 
@@ -96,4 +93,4 @@ def _zeros(files: StoreFiles, offset: int, size: int) -> bool:
     base = offset - offset % files.log_size
     if base not in files.log_bases:
         return True
-    return not any(files.view(files.log_path(base))[offset - base : offset - base + size])
+    return not any(files.log_view(base)[offset - base : offset - base + size])

@@ -8,7 +8,9 @@ import pytest
 from tidy.sources import ROOT
 
 from silomq.shm import control, ring
+from silomq.store.consumequeue import queue
 from silomq.store.index import file
+from silomq.store.record import fields as fields_of_records
 from silomq.store.record import format as record_format
 from silomq.store.record import properties
 from silomq.store.recovery.durable_progress import FIELDS
@@ -121,10 +123,23 @@ def test_table_h_is_the_topic_table() -> None:
 
 
 def test_index_h_is_the_index() -> None:
-    assert enums("store/index/index.h") == {
+    fields = {
+        f"INDEX_{name.upper()}": at
+        for layout in file.LAYOUTS.values()
+        for name, (at, _) in layout.items()
+    }
+    assert enums("store/index/index.h") == fields | {
         "INDEX_HEADER": file.HEADER_SIZE,
+        "INDEX_SLOT": file.SLOT_SIZE,
         "INDEX_ENTRY": file.ENTRY_SIZE,
     }
+
+
+def test_entries_h_is_the_queue_entry() -> None:
+    found = enums("store/consumequeue/entries.h")
+    layout = {f"ENTRY_AT_{name.upper()}": at for name, (at, _) in queue.LAYOUTS["entry"].items()}
+    assert {name: found[name] for name in layout} == layout
+    assert found["ENTRY_SIZE"] == queue.ENTRY_SIZE
 
 
 def test_record_h_is_the_record() -> None:
@@ -135,6 +150,7 @@ def test_record_h_is_the_record() -> None:
         "magic_v1": record_format.MAGIC_V1,
         "magic_v2": record_format.MAGIC_V2,
         "magic_end": record_format.MAGIC_BLANK,
+        "body": sum(record_format.LAYOUT["bodyLength"]),
         # Answers of silo_parse_record.
         "ok": 0,
         "end_of_file": 1,
@@ -147,6 +163,9 @@ def test_record_h_is_the_record() -> None:
     others = {
         "END_OF_FILE_SIZE": record_format.BLANK_BYTES,
         "CRC_PROPERTY_SIZE": properties.CRC_PAIR_BYTES,
+        "HOST_SIZE": record_format.LAYOUT["bornHost"][1],
+        "HOST_V6_SIZE": record_format.LAYOUT["bornHost"][1] + fields_of_records.IPV6_MORE,
+        "HOST_PORT_SIZE": 4,
         "FLAG_TRANSACTION": record_format.SYS_TRANSACTION,
         "FLAG_PREPARED": record_format.TRANSACTION_PREPARED,
         "FLAG_ROLLBACK": record_format.TRANSACTION_ROLLBACK,

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from silomq.store.config import delay_offsets
-from silomq.store.delay import delays
 from silomq.store.delay._delivered import delivered
 from silomq.store.delay.delays import Progress, ProgressFile, destination, due_ms, identity, restore
+from silomq.store.delay.levels import MAX_DELAY_LEVEL
 from silomq.store.disk.files import Folder
 from silomq.store.record.format import Record, decode_record, encode_record
 from silomq.store.record.ids import Host
@@ -157,7 +157,7 @@ def test_the_scan_equals_its_twin(
 def test_delay_offsets_in_rocketmqs_dialect(tmp_path: Path) -> None:
     path = tmp_path / "delayOffset.json"
     assert delay_offsets.load(path)[0] == {}
-    offsets = list(range(delays.LEVELS))
+    offsets = list(range(MAX_DELAY_LEVEL))
     delay_offsets.save(path, offsets, 1700000000000, 3)
     assert "\t\t1:0,\n\t\t2:1," in path.read_text()
     assert delay_offsets.load(path)[0] == {level + 1: n for level, n in enumerate(offsets)}

@@ -11,8 +11,8 @@ from support.append_rig import LONG_TOPIC, Batch
 from support.store_files import DAY_MS, Store, batches, message
 from support.twins import DELAY_LEVELS_MS
 
+from silomq.store.delay import levels
 from silomq.store.dispatch import _dispatch as kernel
-from silomq.store.dispatch.dispatcher import DELAY_LEVELS
 from silomq.store.errors import Corrupt, StoreError
 from silomq.store.index.file import HEADER_SIZE
 
@@ -298,5 +298,6 @@ def test_readers_of_a_queue_that_grew_are_told(tmp_path: Path) -> None:
 
 
 def test_delay_levels_are_the_twins() -> None:
-    assert tuple(DELAY_LEVELS) == DELAY_LEVELS_MS
+    assert levels.DELAY_LEVELS_MS == DELAY_LEVELS_MS
+    assert levels.MAX_DELAY_LEVEL == 18
     assert kernel.CAUGHT_UP == 0

@@ -1,0 +1,56 @@
+"""Single fields of a record's bytes, for those who do not need the whole record.
+
+Nothing is checked here: whoever asks knows that a record begins there, or compares what comes back.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final, NamedTuple
+
+from .format import LAYOUT, MAGIC_V1, MAGIC_V2, SYS_BORN_V6, ReadBuffer
+
+#: An IPv6 address is longer than the IPv4 address of the layout by so many bytes.
+IPV6_MORE: Final = 12
+_FIXED: Final = struct.Struct(">iIiiiqqi")
+_MAGIC_AT, _MAGIC_SIZE = LAYOUT["magic"]
+_TIME_AT, _TIME_SIZE = LAYOUT["storeTimestamp"]
+#: Bytes from a record's beginning on that hold every field that is read here.
+HEAD_BYTES: Final = _TIME_AT + IPV6_MORE + _TIME_SIZE
+assert _FIXED.size == sum(LAYOUT["sysFlag"])
+
+
+class Head(NamedTuple):
+    """The fields at the beginning of a record, whose places do not depend on its hosts."""
+
+    total_size: int
+    magic: int
+    body_crc: int
+    queue_id: int
+    flag: int
+    queue_offset: int
+    physical_offset: int
+    sys_flag: int
+
+    @property
+    def is_record(self) -> bool:
+        """Whether the magic is that of a message's record."""
+        return self.magic in (MAGIC_V1, MAGIC_V2)
+
+
+def head_of(buffer: ReadBuffer, position: int = 0) -> Head:
+    """The head of the record at a position. Raises struct.error where the buffer is too short."""
+    return Head._make(_FIXED.unpack_from(buffer, position))
+
+
+def magic_of(buffer: ReadBuffer, position: int = 0) -> int:
+    """The magic of the record, or of the end-of-file record, at a position."""
+    at = position + _MAGIC_AT
+    return int.from_bytes(buffer[at : at + _MAGIC_SIZE], "big")
+
+
+def store_time_of(buffer: ReadBuffer, position: int = 0) -> int:
+    """The store timestamp (epoch ms) of the record at a position, HEAD_BYTES of which are there."""
+    shift = IPV6_MORE if head_of(buffer, position).sys_flag & SYS_BORN_V6 else 0
+    at = position + _TIME_AT + shift
+    return int.from_bytes(buffer[at : at + _TIME_SIZE], "big", signed=True)

@@ -1,0 +1,83 @@
+"""A format is taken apart by the module that owns it; others ask that module.
+
+Binary layouts are written with `struct`, or as a dtype of numpy. This finds who does so without
+being an owner. tests/unit/shm/test_headers.py holds the C headers to the owners.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, Final
+
+import pytest
+from tidy.sources import ROOT, sources
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+#: Who owns a format, and which.
+OWNERS: Final = {
+    "actors/registry/registry.py": "the kernel's struct ucred",
+    "shm/control.py": "the control block",
+    "shm/ringwriter.py": "frames of rings",
+    "store/consumequeue/queue.py": "queue entries",
+    "store/delay/delays.py": "the progress of delayed delivery",
+    "store/delay/timers.py": "timer buckets",
+    "store/groups/ack_file.py": "ack files",
+    "store/index/file.py": "index files",
+    "store/record/fields.py": "records, field by field",
+    "store/record/format.py": "records",
+    "store/record/ids.py": "message ids and hosts",
+    "store/recovery/checkpoint.py": "the checkpoint",
+    "store/recovery/durable_progress.py": "the progress of a store",
+    "store/topics/topic_table.py": "the topic table",
+}
+
+
+def layouts(tree: ast.Module) -> list[str]:
+    """The expressions in a module that write down a layout."""
+    return [
+        ast.unparse(node)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and (_of_struct(node) or _of_numpy(node) or _of_slice(node))
+    ]
+
+
+def _of_struct(call: ast.Call) -> bool:
+    return ast.unparse(call.func).startswith("struct.")
+
+
+def _of_numpy(call: ast.Call) -> bool:
+    """A dtype of fields that are written out."""
+    return ast.unparse(call.func) == "np.dtype" and isinstance(call.args[0], ast.List)
+
+
+def _of_slice(call: ast.Call) -> bool:
+    """A number out of a slice with a written beginning that is not the first byte."""
+    if ast.unparse(call.func) != "int.from_bytes" or not isinstance(call.args[0], ast.Subscript):
+        return False
+    place = call.args[0].slice
+    return isinstance(place, ast.Slice) and isinstance(place.lower, ast.Constant)
+
+
+def test_what_counts_as_a_layout() -> None:
+    written = """
+struct.Struct(">iq")
+struct.unpack_from(">i", data, 32)
+np.dtype([("offset", ">i8")])
+int.from_bytes(record[20:28], "big")
+"""
+    other = """
+ENTRY.unpack(data)
+np.dtype(list(ENTRY_FIELDS))
+int.from_bytes(data[at : at + 4], "big")
+int.from_bytes(data, "big")
+"""
+    assert all(layouts(ast.parse(line)) for line in written.strip().splitlines())
+    assert not any(layouts(ast.parse(line)) for line in other.strip().splitlines())
+
+
+@pytest.mark.parametrize("path", sources(".py"), ids=str)
+def test_layouts_are_written_by_their_owners(path: Path) -> None:
+    found = layouts(ast.parse((ROOT / path).read_text(encoding="utf-8")))
+    assert bool(found) == (str(path) in OWNERS), found
