@@ -15,6 +15,7 @@ import time
 from collections import deque
 
 from ..shm._words import fault, wait_any
+from ..shm.control import Progress
 from ..store.consumequeue.queue import QueueFiles
 from ..store.index.file import IndexFiles
 from ..store.recovery import durable_progress
@@ -139,7 +140,7 @@ class Clean(Actor):
             return
         settings = self.settings
         removable = removable_below(
-            self.control.load("wrote"), self._durable("dispatched"), self.log.file_size
+            self.control.load("wrote"), self._durable().dispatched, self.log.file_size
         )
         if not at_once:  # messages that wait for their time hold the log, but not a full disk
             removable = min(removable, self.control.load("schedule_floor"))
@@ -172,10 +173,10 @@ class Clean(Actor):
             self.beat()
             time.sleep(min(left, TICK_S))
 
-    def _durable(self, field: str) -> int:
-        """A field of the durable progress; 0 while there is none, which lets nothing go."""
+    def _durable(self) -> Progress:
+        """The progress that is durable; zeros while there is none, which let nothing go."""
         found = durable_progress.read(self.folders.ours)
-        return found[field] if found else 0
+        return found.progress if found else Progress()
 
     def _remove(self, bases: list[int]) -> None:
         """Removes the log's first files, and all that leads only to them."""
@@ -197,7 +198,7 @@ class Clean(Actor):
             self.logger.info(
                 "commit-log files removed", files=len(bases), min_offset=self.min_offset.load()
             )
-        index = removal.clean_index(self.index, self.min_offset.load(), self._durable("index_name"))
+        index = removal.clean_index(self.index, self.min_offset.load(), self._durable().index.name)
         if index:
             self.logger.info("index files removed", files=len(index))
 
@@ -205,7 +206,7 @@ class Clean(Actor):
         """Sets each queue's minimum to its first entry whose record is not below the log's."""
         table = self.world.table
         cleaner = removal.QueueCleaner(
-            self.queues, self.min_offset.load(), self._durable("dispatched")
+            self.queues, self.min_offset.load(), self._durable().dispatched
         )
         self.pending.clear()
         ends = table.queue_column("max_offset")

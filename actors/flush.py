@@ -16,6 +16,7 @@ from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from ..conf.settings import FlushDiskType
+from ..shm.control import Progress
 from ..store.commitlog.log import LogFile, disk_full
 from ..store.commitlog.seals import Seals, seal_of
 from ..store.consumequeue.queue import ENTRY_SIZE, QueueFiles
@@ -24,7 +25,7 @@ from ..store.disk.paths import file_name
 from ..store.index.file import IndexFiles
 from ..store.recovery import checkpoint
 from ..store.recovery.checkpoint import Checkpoint
-from ..store.recovery.durable_progress import ProgressFile
+from ..store.recovery.durable_progress import DurableProgress, ProgressFile
 from .actor import TICK_S, Actor
 
 PAGE = 4096
@@ -191,7 +192,7 @@ class Flush(Actor):
         if thorough:
             self.last_queues_thorough = now
             published = self.control.progress()
-            self._log_up_to(published["dispatched"])
+            self._log_up_to(published.dispatched)
             if not self.error.load():
                 self.queue_job = self.beside.submit(self.flush_queues, published)
         else:
@@ -204,8 +205,8 @@ class Flush(Actor):
         """Whether a start after a power cut would have much to dispatch again."""
         progress = self.control.progress()
         return (
-            progress["dispatch_count"] - self.flushed_count >= FAR_ENTRIES
-            or progress["dispatched"] - self.durable_dispatch >= FAR_BYTES
+            progress.dispatch_count - self.flushed_count >= FAR_ENTRIES
+            or progress.dispatched - self.durable_dispatch >= FAR_BYTES
         )
 
     def _is_quiet(self, now: float) -> bool:
@@ -225,7 +226,7 @@ class Flush(Actor):
 
     def _behind(self) -> int:
         """Bytes of queue entries written since the last full flush, over all queues."""
-        return (self.control.progress()["dispatch_count"] - self.flushed_count) * ENTRY_SIZE
+        return (self.control.progress().dispatch_count - self.flushed_count) * ENTRY_SIZE
 
     def _dirty_queues(self) -> dict[int, tuple[int, int]]:
         """Slot -> queue offsets [durable, written) of every queue that has grown."""
@@ -239,7 +240,7 @@ class Flush(Actor):
         if end > self.flushed.load():
             self.flush_log(end)
 
-    def flush_queues(self, published: dict[str, int], *, clean: bool = False) -> None:
+    def flush_queues(self, published: Progress, *, clean: bool = False) -> None:
         """Makes queues and index durable as far as reput had published, then records it."""
         try:
             dirty = self._dirty_queues()
@@ -249,37 +250,38 @@ class Flush(Actor):
                     self.queue_offsets[slot] = end
             else:
                 self._sync_queues(dirty)
-            if published["index_name"]:
+            if published.index.name:
                 for name in self.index.names():
-                    if self.first_dirty_index <= name <= published["index_name"]:
+                    if self.first_dirty_index <= name <= published.index.name:
                         self.index.sync(name)
-                self.first_dirty_index = published["index_name"]
+                self.first_dirty_index = published.index.name
             self._note(published, clean=clean)
             self._seal_one()
         except OSError as error:
-            self._fail(error, "queues or index", published["dispatched"])
+            self._fail(error, "queues or index", published.dispatched)
             return
-        self.durable_dispatch = published["dispatched"]
-        self.flushed_count = published["dispatch_count"]
+        self.durable_dispatch = published.dispatched
+        self.flushed_count = published.dispatch_count
 
-    def _note(self, published: dict[str, int], *, clean: bool) -> None:
+    def _note(self, published: Progress, *, clean: bool) -> None:
         """Writes RocketMQ's checkpoint, then our record, which says what the checkpoint is."""
         flushed = self.flushed.load()
         self.noted = checkpoint.careful(
             self._time_at(flushed, self.noted.physic_msg_timestamp),
-            self._time_at(published["dispatched"], self.noted.physic_msg_timestamp),
-            self._full_index_time(published["index_name"]),
+            self._time_at(published.dispatched, self.noted.physic_msg_timestamp),
+            self._full_index_time(published.index.name),
             flushed,
         )
         checkpoint.write(self.world.folders.root, self.noted)
-        record = published | {
-            "flushed": flushed,
-            "clean": int(clean),
-            "store_time_ms": self.control.load("store_time_ms"),
-            "physic": self.noted.physic_msg_timestamp,
-            "logics": self.noted.logics_msg_timestamp,
-            "index": self.noted.index_msg_timestamp,
-        }
+        record = DurableProgress(
+            flushed=flushed,
+            clean=clean,
+            progress=published,
+            store_time_ms=self.control.load("store_time_ms"),
+            physic=self.noted.physic_msg_timestamp,
+            logics=self.noted.logics_msg_timestamp,
+            index=self.noted.index_msg_timestamp,
+        )
         self.progress.write(record)
 
     def _time_at(self, position: int, known: int) -> int:

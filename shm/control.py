@@ -84,6 +84,7 @@ from __future__ import annotations
 
 import enum
 import struct
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import crc32c
@@ -92,6 +93,8 @@ from ._words import OwnedWord, Word
 from .ownership import READER, STARTUP, check_writer
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from typing_extensions import Buffer
 
 MAGIC = int.from_bytes(b"SILOCTL1", "little")
@@ -219,6 +222,56 @@ def process_number(role: str) -> int:
     return SUPERVISOR if role == "supervisor" else ACTORS.index(role)
 
 
+@dataclass(frozen=True, slots=True)
+class IndexProgress:
+    """The part of the layout `progress` that tells of the index file in use; zeros without one.
+
+    `name` is the file's name as a number, `count` the number of its next entry, `slots` how many
+    of its slots are used. Times are epoch ms, offsets those of the commit log.
+    """
+
+    name: int = 0
+    count: int = 0
+    slots: int = 0
+    begin_time: int = 0
+    end_time: int = 0
+    begin_offset: int = 0
+    end_offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """The layout `progress`: how far dispatch has come. Consume queues and index hold all records
+    below the log offset `dispatched`, and the queues hold `dispatch_count` entries.
+    """
+
+    dispatched: int = 0
+    dispatch_count: int = 0
+    index: IndexProgress = IndexProgress()
+
+    @classmethod
+    def of(cls, words: Iterable[int]) -> Progress:
+        """From the words of the layout, in its order."""
+        dispatched, dispatch_count, *index = words
+        return cls(dispatched, dispatch_count, IndexProgress(*index))
+
+    def fields(self) -> dict[str, int]:
+        """The words by the layout's names, in its order."""
+        index = self.index
+        words = (
+            self.dispatched,
+            self.dispatch_count,
+            index.name,
+            index.count,
+            index.slots,
+            index.begin_time,
+            index.end_time,
+            index.begin_offset,
+            index.end_offset,
+        )
+        return dict(zip(PROGRESS, words, strict=True))
+
+
 class Control:
     """The control block in `memory` (SIZE bytes), as a process with `role` may use it.
 
@@ -286,27 +339,27 @@ class Control:
         if crc32c.crc32c(body) != self.load("header_crc"):
             raise LayoutError("the control block's header fails its CRC-32C")
 
-    def progress(self) -> dict[str, int]:
-        """The published progress of reput (the fields of the layout `progress`)."""
+    def progress(self) -> Progress:
+        """The published progress of reput."""
         while True:
             generation = self.load("progress_generation")  # SYNC: progress observe
             slot = f"progress_{generation % 2}"
-            values = {name: self.word(slot, at).load() for name, (at, _) in PROGRESS.items()}
+            words = [self.word(slot, at).load() for at, _ in PROGRESS.values()]
             # A slot is rewritten only after the other one was published. So one comparison tells
             # whether all values belong to one publication.
             if self.load("progress_generation") == generation:
-                return values
+                return Progress.of(words)
 
-    def set_progress(self, values: dict[str, int]) -> None:
+    def set_progress(self, progress: Progress) -> None:
         """Publishes progress, at start-up. Later reput does the same in its kernel, with the
         stores in the same order.
         """
         generation = self.load("progress_generation") + 1
-        for name, (at, _) in PROGRESS.items():
-            self.own(f"progress_{generation % 2}", at).store(values[name])
+        for name, value in progress.fields().items():
+            self.own(f"progress_{generation % 2}", PROGRESS[name][0]).store(value)
         self.own("progress_generation").store(generation)
-        self.own("dispatched").store(values["dispatched"])
-        self.own("dispatch_count").store(values["dispatch_count"])
+        self.own("dispatched").store(progress.dispatched)
+        self.own("dispatch_count").store(progress.dispatch_count)
 
     def store_process(
         self, actor: int, pid: int, starts: int, started_ms: int, state: ActorState

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 from ..conf.settings import SettingError, load
 from ..store.errors import Corrupt, CorruptRange, StoreError
+from .claim import AlreadyRunning
 from .main import serve
-from .prepare import AlreadyRunning
 
 FAILED, SETTING, LOCKED, CORRUPT, DISK_FULL = 1, 3, 4, 5, 6
 

@@ -1,7 +1,7 @@
 """Repairs a stopped store, the one tool that writes: first what would be done, then the doing.
 
 Nothing is lost by it: what goes is kept below `recovery/<time>/`. Queues and index are built anew
-by the store's own start-up, which is left nothing but the log to read.
+by the store's own recovery (`store/recovery`), which is left nothing but the log to go by.
 """
 
 from __future__ import annotations
@@ -30,8 +30,9 @@ from ..store.disk.paths import (
 )
 from ..store.disk.replacing import copy_file
 from ..store.errors import Corrupt
+from ..store.recovery.apply import apply as apply_recovery
 from ..store.recovery.checkpoint import CHECKPOINT
-from ..store.recovery.startup import bring_back, check_layout
+from ..store.recovery.look import look
 from ..store.topics.table_layout import Plan
 from ..store.topics.topic_table import TopicTable
 from .raw.files import BadInput, StoreFiles
@@ -180,11 +181,11 @@ def _keep(root: Folder, into: Folder, step: Step) -> None:
 
 
 def _rebuild(path: str, settings: Settings) -> None:
-    """Start-up with private memory, and nothing to go by but the log."""
+    """A start of the store in private memory, with nothing to go by but the log."""
     folders = StoreFolders(path, create=True)
     try:
-        check_layout(folders)
-        bring_back(folders, settings, lambda: _fresh_memory(settings))
+        plan = look(folders, settings)
+        apply_recovery(plan, folders, settings, *_fresh_memory(settings))
         disk.sync_file_system(folders.root)
     except Corrupt as error:
         raise BadInput(f"{error}; what was moved is below {RECOVERY}/") from error

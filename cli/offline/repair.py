@@ -68,7 +68,7 @@ def lock_store(store: Path) -> int:
     """The store's lock, so that nobody starts it meanwhile."""
     from ...store.disk.files import Folder
     from ...store.disk.paths import StoreFolders
-    from ...supervisor.prepare import AlreadyRunning, take_lock
+    from ...supervisor.claim import AlreadyRunning, take_lock
 
     with Folder.open(store) as folder:
         if not folder.is_writable():

@@ -71,7 +71,7 @@ def serve(store: Path, config_file: Path | None, overrides: tuple[str, ...]) -> 
     """
     settings, _ = load_settings(store, config_file, overrides)
     from ...supervisor import main
-    from ...supervisor.prepare import AlreadyRunning
+    from ...supervisor.claim import AlreadyRunning
 
     try:
         return main.serve(settings)

@@ -38,8 +38,17 @@ class CommitLog:
         self.file_size = file_size
 
     def bases(self) -> list[int]:
-        """Offsets of the files, ascending."""
-        return file_bases(self.folders.commit_log)
+        """Offsets of the files, ascending. A last file of no bytes, which a crash of RocketMQ can
+        leave, holds nothing and is left out.
+        """
+        found = file_bases(self.folders.commit_log)
+        return found[:-1] if found and self._is_empty(found[-1]) else found
+
+    def _is_empty(self, base: int) -> bool:
+        try:
+            return self.folders.commit_log.size(file_name(base)) == 0
+        except FileNotFoundError:  # removed meanwhile
+            return False
 
     def base_of(self, offset: int) -> int:
         """The offset of the file that holds `offset`."""
@@ -77,21 +86,25 @@ class CommitLog:
         ours.rename(temporary, self.folders.commit_log, file_name(base))
         self.folders.commit_log.sync()
 
-    def remove_half_made(self) -> list[str]:
-        """Removes what a killed allocation left: the names."""
-        names = [name for name in self.folders.ours.names() if name.startswith(_NEW)]
-        for name in names:
-            self.folders.ours.unlink(name)
-        return names
+    def half_made(self) -> list[str]:
+        """Names of the files that a killed allocation left in the store's own folder."""
+        return [name for name in self.folders.ours.names() if name.startswith(_NEW)]
 
-    def remove_empty_last(self) -> list[str]:
-        """Removes a last file of no bytes, which a crash of RocketMQ can leave: its name."""
-        folder = self.folders.commit_log
-        last = [file_name(base) for base in self.bases()[-1:]]
-        empty = [name for name in last if folder.size(name) == 0]
-        for name in empty:
-            folder.unlink(name)
-        return empty
+    def remove_half_made(self) -> None:
+        """Removes what a killed allocation left."""
+        for name in self.half_made():
+            self.folders.ours.unlink(name)
+
+    def empty_last(self) -> str:
+        """The name of a last file of no bytes, "" without one."""
+        last = file_bases(self.folders.commit_log)[-1:]
+        return file_name(last[0]) if last and self._is_empty(last[0]) else ""
+
+    def remove_empty_last(self) -> None:
+        """Removes a last file of no bytes."""
+        name = self.empty_last()
+        if name:
+            self.folders.commit_log.unlink(name)
 
     def remove_from(self, base: int) -> list[int]:
         """Unlinks the files from offset `base` on, which hold nothing: the unused ones of a

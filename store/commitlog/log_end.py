@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import itertools
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ..disk import files as disk
@@ -40,6 +41,14 @@ class LogEnd:
     records: int
     newest: int
     why: int
+
+
+@dataclass(frozen=True, slots=True)
+class TornBytes:
+    """Bytes behind the log's end within one file: `size` bytes from commit-log `offset` on."""
+
+    offset: int
+    size: int
 
 
 def find_end(log: CommitLog, start: int, *, check_crc: bool) -> LogEnd:
@@ -102,35 +111,42 @@ def refuse_damage(log: CommitLog, found: LogEnd, durable_until: int, *, power_cu
     )
 
 
-def cut(log: CommitLog, end: int) -> tuple[list[str], int]:
-    """Removes what lies behind `end`, after keeping it in a new folder below `recovery/`.
-
-    Returns (paths of the kept files below the store's folder, bytes kept). Everything is zero from
-    `end` on then; later files stay, ready for use. Raises OSError; what had not been kept by then
-    was not cut.
-    """
-    kept: list[str] = []
-    total = 0
-    into = ""
+def torn_behind(log: CommitLog, end: int) -> tuple[TornBytes, ...]:
+    """What lies behind `end` and is not zero, file by file."""
+    found = []
     for base in log.bases():
         if base + log.file_size <= end:
             continue
         start, last = log.data_span(base, max(0, end - base))
         if start == last:
             continue
+        view = memoryview(log.open(base).mapping)
+        stop = kernel.used_end(view[:last], start)
+        if stop > start:
+            found.append(TornBytes(base + start, stop - start))
+    return tuple(found)
+
+
+def cut(log: CommitLog, torn: Iterable[TornBytes]) -> list[str]:
+    """Makes the torn bytes zeros, after keeping them in a new folder below `recovery/`: the paths
+    of the kept files below the store's folder.
+
+    Later files stay, ready for use. Raises OSError; what had not been kept by then was not cut.
+    """
+    kept: list[str] = []
+    into = ""
+    for part in torn:
+        base = log.base_of(part.offset)
+        start, stop = part.offset - base, part.offset - base + part.size
         mapping = log.open(base, writable=True).mapping
         view = memoryview(mapping)
-        stop = kernel.used_end(view[:last], start)
-        if stop == start:
-            continue
         into = into or _new_folder(log.folders.root)
-        kept.append(_keep(log.folders.root, into, base + start, view[start:stop]))
-        total += stop - start
+        kept.append(_keep(log.folders.root, into, part.offset, view[start:stop]))
         for at in range(start, stop, _COPY):
             view[at : min(at + _COPY, stop)] = bytes(min(at + _COPY, stop) - at)
         view.release()
-        disk.sync_range(mapping, start, stop - start)
-    return kept, total
+        disk.sync_range(mapping, start, part.size)
+    return kept
 
 
 def _new_folder(root: Folder) -> str:

@@ -184,6 +184,14 @@ class QueueFiles:
             raise
         self.root.rename(HALF_MADE, folder, name)
 
+    def has_half_made(self) -> bool:
+        """Whether a kill in the middle of making a file left one that is not finished."""
+        try:
+            self.root.size(HALF_MADE)
+        except FileNotFoundError:
+            return False
+        return True
+
     def remove_half_made(self) -> bool:
         """Removes what a kill in the middle of making a file left; whether there was anything."""
         try:

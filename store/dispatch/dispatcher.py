@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 
 from ...shm._memory import Mapping
-from ...shm.control import CONTROL, Control
+from ...shm.control import CONTROL, Control, IndexProgress
 from ..commitlog.log import CommitLog, LogFile
 from ..consumequeue.queue import ENTRY_SIZE, WINDOW_GROWTH, WINDOW_UNIT, QueueFiles, window_limit
 from ..delay.levels import DELAY_LEVELS_MS
@@ -53,10 +53,14 @@ class Dispatching:
         self.unknown_queue = unknown_queue
         progress = control.progress()
         self.kernel = kernel.Dispatcher(
-            control.memory, table.memory, table.max_queues, list(DELAY_LEVELS_MS), progress
+            control.memory,
+            table.memory,
+            table.max_queues,
+            list(DELAY_LEVELS_MS),
+            progress.fields(),
         )
-        control.own("dispatched").store(progress["dispatched"])
-        control.own("dispatch_count").store(progress["dispatch_count"])
+        control.own("dispatched").store(progress.dispatched)
+        control.own("dispatch_count").store(progress.dispatch_count)
         self._limit_word = CONTROL[limit][0]
         self._file: LogFile | None = None
         self._index_mapping: Mapping | None = None
@@ -65,24 +69,24 @@ class Dispatching:
         self._deletions = table.deletions
         self.undone = 0
         if index is not None:
-            self.undone = self._resume_index(progress, power_lost=power_lost)
+            self.undone = self._resume_index(progress.index, power_lost=power_lost)
 
     @property
     def woken(self) -> int:
         """How often an entry came to a word at which a reader slept."""
         return self.kernel.woken
 
-    def _resume_index(self, progress: dict[str, int], *, power_lost: bool) -> int:
+    def _resume_index(self, published: IndexProgress, *, power_lost: bool) -> int:
         """Goes back to the published index entry: how many entries a dead predecessor had put
         behind it.
         """
         assert self.index is not None
-        name = progress["index_name"]
+        name = published.name
         self.index.remove_after(name)
         if name == 0:
             return 0
         if power_lost:
-            self.index.cut(name, progress["index_count"])
+            self.index.cut(name, published.count)
         self._set_index(name, self.index.open(name), fresh=False)
         return self.kernel.relink_index() if power_lost else self.kernel.undo_index()
 

@@ -76,7 +76,7 @@ class IndexReader:
         fit the store's settings.
         """
         progress = self._control.progress()
-        last = progress["index_name"]
+        last = progress.index.name
         names = [name for name in self._files.names() if name <= last]
         self._views = {name: self._views[name] for name in names if name in self._views}
         found = []
@@ -90,6 +90,6 @@ class IndexReader:
             header = HEADER.unpack_from(view)
             head = (header[0], header[1], max(1, header[5]))
             if name == last:
-                head = (progress["begin_time"], progress["end_time"], progress["index_count"])
+                head = (progress.index.begin_time, progress.index.end_time, progress.index.count)
             found.append(PublishedFile(self._files, name, view, head))
         return found

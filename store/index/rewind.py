@@ -7,15 +7,15 @@ middle of a file: what lies behind is taken back, and put again.
 
 from __future__ import annotations
 
-from ...shm.control import PROGRESS
+from dataclasses import replace
+
+from ...shm.control import IndexProgress
 from ..commitlog.log import CommitLog
 from ..disk import files as disk
 from ..errors import Corrupt
 from ..record.format import Record, decode_record
 from .file import ENTRY, ENTRY_SIZE, HEADER, HEADER_SIZE, LAYOUTS, IndexFiles
 
-#: The progress of a store without an index file.
-NO_INDEX = {name: 0 for name in PROGRESS if name not in ("dispatched", "dispatch_count")}
 _CHUNK = ENTRY_SIZE * 50_000
 #: Where among the four-byte words of entries the number of the next older one stands; unpacking
 #: whole entries takes five times as long.
@@ -23,10 +23,8 @@ _OLDER = LAYOUTS["entry"]["prev_index"][0] // 4
 _STEP = ENTRY_SIZE // 4
 
 
-def index_fields(index: IndexFiles, name: int) -> dict[str, int] | None:
-    """What the header of an index file says, as the index fields of the layout `progress`
-    (shm/control.py); None if the file or what it counts is not whole.
-    """
+def header_of(index: IndexFiles, name: int) -> IndexProgress | None:
+    """What the header of an index file says; None if the file, or what it counts, is not whole."""
     if index.folder.size(str(name)) != index.size:
         return None
     with index.folder.file(str(name)) as fd:
@@ -37,55 +35,45 @@ def index_fields(index: IndexFiles, name: int) -> dict[str, int] | None:
         return None
     if begin_time < 0 or end_time < 0:
         return None
-    return {
-        "index_name": name,
-        "index_count": max(count, 1),
-        "index_slots": slots,
-        "begin_time": begin_time,
-        "end_time": end_time,
-        "begin_offset": begin,
-        "end_offset": end,
-    }
+    return IndexProgress(name, max(count, 1), slots, begin_time, end_time, begin, end)
 
 
 def index_below(
-    index: IndexFiles, log: CommitLog, found: dict[str, int], limit: int
-) -> dict[str, int] | None:
-    """The progress `found` with an index that ends before the first record at or behind commit-log
-    offset `limit`. Raises StoreError for a last file whose size does not fit the settings.
+    index: IndexFiles, log: CommitLog, found: IndexProgress, limit: int
+) -> IndexProgress | None:
+    """Where the index, which goes on to `found`, ends before the first record at or behind
+    commit-log offset `limit`. Raises StoreError for a last file whose size does not fit the
+    settings.
 
     Changes no file: dispatch takes back what the progress does not count. None when a file that
     the answer needs is damaged: then all must be dispatched anew.
     """
-    if not found["index_name"] or found["end_offset"] < limit:
+    if not found.name or found.end_offset < limit:
         return found
-    index.check_size(found["index_name"])
-    fields: dict[str, int] | None = found
-    for name in reversed([name for name in index.names() if name <= found["index_name"]]):
-        if name != found["index_name"]:
-            fields = index_fields(index, name)
-            if fields is None:
-                return None
-        assert fields is not None
-        count = _entries_below(index, name, fields["index_count"], limit)
+    index.check_size(found.name)
+    for name in reversed([name for name in index.names() if name <= found.name]):
+        header = found if name == found.name else header_of(index, name)
+        if header is None:
+            return None
+        count = _entries_below(index, name, header.count, limit)
         if count > 1:
-            taken_back = _taken_back(index, log, fields, count)
-            if not fields["begin_offset"] <= taken_back["end_offset"] <= fields["end_offset"]:
+            rewound = _rewound(index, log, header, count)
+            if not header.begin_offset <= rewound.end_offset <= header.end_offset:
                 return None
-            return found | taken_back
-    return found | NO_INDEX
+            return rewound
+    return IndexProgress()
 
 
-def kept_until(index: IndexFiles, found: dict[str, int]) -> int:
+def kept_until(index: IndexFiles, found: IndexProgress) -> int:
     """The store timestamp, epoch ms, by which only such index files end as dispatch will not touch
-    when it goes on from the progress `found`: what may be promised to be durable. A record's time,
+    when it goes on from `found`: what may be promised to be durable. A record's time,
     or 0: nothing is promised.
     """
-    if found["index_count"] >= index.entries:
-        return found["end_time"]
-    before = [name for name in index.names() if name < found["index_name"]]
+    if found.count >= index.entries:
+        return found.end_time
+    before = [name for name in index.names() if name < found.name]
     end = index.end_time(before[-1]) if before else 0
-    return end if 0 <= end < found["begin_time"] else 0
+    return end if 0 <= end < found.begin_time else 0
 
 
 def _entries_below(index: IndexFiles, name: int, count: int, limit: int) -> int:
@@ -103,15 +91,13 @@ def _entries_below(index: IndexFiles, name: int, count: int, limit: int) -> int:
     return low
 
 
-def _taken_back(
-    index: IndexFiles, log: CommitLog, fields: dict[str, int], count: int
-) -> dict[str, int]:
-    """The index fields of a file as they were when entry number `count` was still to come."""
-    if count == fields["index_count"]:
-        return fields
-    with index.folder.file(str(fields["index_name"])) as fd:
+def _rewound(index: IndexFiles, log: CommitLog, header: IndexProgress, count: int) -> IndexProgress:
+    """The header of a file as it was when entry number `count` was still to come."""
+    if count == header.count:
+        return header
+    with index.folder.file(str(header.name)) as fd:
         last = disk.read_at(fd, ENTRY_SIZE, index.entry_at(count - 1))
-        at, end = index.entry_at(count), index.entry_at(fields["index_count"])
+        at, end = index.entry_at(count), index.entry_at(header.count)
         first_in_slot = 0  # of the entries that go: each had made its slot one in use
         while at < end:
             data = disk.read_at(fd, min(_CHUNK, end - at), at)
@@ -119,14 +105,15 @@ def _taken_back(
             at += len(data)
     # What the index itself knows of a record that is gone are whole seconds.
     _, last_offset, seconds, _ = ENTRY.unpack(last)
-    rounded = fields["begin_time"] + 1000 * max(0, seconds)
+    rounded = header.begin_time + 1000 * max(0, seconds)
     record = record_at(log, last_offset)
-    return fields | {
-        "index_count": count,
-        "index_slots": max(0, fields["index_slots"] - first_in_slot),
-        "end_time": rounded if record is None else max(0, record.store_timestamp),
-        "end_offset": last_offset,
-    }
+    return replace(
+        header,
+        count=count,
+        slots=max(0, header.slots - first_in_slot),
+        end_time=rounded if record is None else max(0, record.store_timestamp),
+        end_offset=last_offset,
+    )
 
 
 def _offset(entry: bytes) -> int:

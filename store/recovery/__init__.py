@@ -1,8 +1,8 @@
 """What a start does with what an earlier run left, and the records that tell it.
 
-`startup.py` looks first and then does. Looking reads files and makes a plan that says what was
-found and what will be done; it changes nothing. Damage is refused there. Doing follows the plan.
-The plan and the counts of the doing are the report that `silo status` shows.
+A start looks first and then does. `look.py` reads files and makes the plan (`plan.py`) that says
+what was found and what will be done. It changes nothing, and it refuses damage. `apply.py` does
+what the plan says. The plan and the counts of the doing are the report that `silo status` shows.
 
 **Where to begin.** Our progress record (`durable_progress.py`, `silomq/progress`) says what was
 durable: `flushed`, `dispatched`, the state of the index. It counts if RocketMQ's `checkpoint` is

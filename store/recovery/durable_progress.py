@@ -32,9 +32,12 @@ offset  size  type  field           meaning
 from __future__ import annotations
 
 import struct
+from dataclasses import dataclass, field
 
 import crc32c
 
+from ...shm.control import PROGRESS as DISPATCH_FIELDS
+from ...shm.control import Progress
 from ..disk import files as disk
 from ..disk.files import Folder
 from ..disk.paths import PROGRESS
@@ -66,24 +69,69 @@ LAYOUTS = {"slot": {name: (8 * i, 8) for i, name in enumerate(FIELDS)}}
 _SLOT = struct.Struct(f"<{len(FIELDS)}Q")
 
 
-def encode(values: dict[str, int], generation: int) -> bytes:
-    """One slot's bytes; `values` holds every field but magic, generation and crc."""
-    filled = values | {"magic": MAGIC, "generation": generation, "crc": 0}
-    body = _SLOT.pack(*(filled[name] for name in FIELDS))[:-8]
+@dataclass(frozen=True, slots=True)
+class DurableProgress:
+    """What one slot says. `physic`, `logics` and `index` are the times (epoch ms) in RocketMQ's
+    checkpoint as this store wrote it with the slot.
+    """
+
+    flushed: int = 0
+    clean: bool = False
+    progress: Progress = field(default_factory=Progress)
+    store_time_ms: int = 0
+    physic: int = 0
+    logics: int = 0
+    index: int = 0
+
+    def agrees_with(self, noted: Checkpoint) -> bool:
+        """Whether RocketMQ's checkpoint is still the one that was written with this slot. It is
+        not after RocketMQ has had the store.
+        """
+        return (self.physic, self.logics, self.index) == (
+            noted.physic_msg_timestamp,
+            noted.logics_msg_timestamp,
+            noted.index_msg_timestamp,
+        )
+
+
+def encode(record: DurableProgress, generation: int) -> bytes:
+    """The bytes of one slot."""
+    values = record.progress.fields() | {
+        "magic": MAGIC,
+        "generation": generation,
+        "flushed": record.flushed,
+        "clean": int(record.clean),
+        "store_time_ms": record.store_time_ms,
+        "physic": record.physic,
+        "logics": record.logics,
+        "index": record.index,
+        "crc": 0,
+    }
+    body = _SLOT.pack(*(values[name] for name in FIELDS))[:-8]
     return body + struct.pack("<Q", crc32c.crc32c(body))
 
 
-def decode(data: bytes) -> dict[str, int] | None:
-    """The fields of a whole slot, None for anything else."""
+def decode(data: bytes) -> tuple[int, DurableProgress] | None:
+    """(generation, record) of a whole slot, None for anything else."""
     if len(data) < _SLOT.size:
         return None
     values = dict(zip(FIELDS, _SLOT.unpack_from(data), strict=True))
-    whole = values["crc"] == crc32c.crc32c(data[: _SLOT.size - 8])
-    return values if whole and values["magic"] == MAGIC else None
+    if values["magic"] != MAGIC or values["crc"] != crc32c.crc32c(data[: _SLOT.size - 8]):
+        return None
+    record = DurableProgress(
+        flushed=values["flushed"],
+        clean=bool(values["clean"]),
+        progress=Progress.of(values[name] for name in DISPATCH_FIELDS),
+        store_time_ms=values["store_time_ms"],
+        physic=values["physic"],
+        logics=values["logics"],
+        index=values["index"],
+    )
+    return values["generation"], record
 
 
-def read(ours: Folder) -> dict[str, int] | None:
-    """The newest whole slot, or None: nothing is known to be durable."""
+def _newest(ours: Folder) -> tuple[int, DurableProgress] | None:
+    """(generation, record) of the newest whole slot."""
     try:
         with ours.file(PROGRESS) as fd:
             data = disk.read_at(fd, 2 * SLOT_SIZE, 0)
@@ -91,7 +139,13 @@ def read(ours: Folder) -> dict[str, int] | None:
         return None
     found = [decode(data[at : at + SLOT_SIZE]) for at in (0, SLOT_SIZE)]
     whole = [slot for slot in found if slot is not None]
-    return max(whole, key=lambda slot: slot["generation"], default=None)
+    return max(whole, key=lambda slot: slot[0], default=None)
+
+
+def read(ours: Folder) -> DurableProgress | None:
+    """The record of the newest whole slot, or None: nothing is known to be durable."""
+    newest = _newest(ours)
+    return newest[1] if newest else None
 
 
 def reserve(ours: Folder) -> None:
@@ -102,29 +156,20 @@ def reserve(ours: Folder) -> None:
     ours.sync()
 
 
-def agrees(found: dict[str, int], checkpoint: Checkpoint) -> bool:
-    """Whether RocketMQ's checkpoint is still the one that was written with this record."""
-    return (found["physic"], found["logics"], found["index"]) == (
-        checkpoint.physic_msg_timestamp,
-        checkpoint.logics_msg_timestamp,
-        checkpoint.index_msg_timestamp,
-    )
-
-
 class ProgressFile:
     """The record of a running store; one process writes it."""
 
     def __init__(self, ours: Folder) -> None:
         self.ours = ours
-        found = read(ours)
-        self.generation = found["generation"] if found else 0
+        newest = _newest(ours)
+        self.generation = newest[0] if newest else 0
 
-    def write(self, values: dict[str, int]) -> None:
-        """Makes `values` the durable progress. The caller has made durable what they say. Raises
+    def write(self, record: DurableProgress) -> None:
+        """Makes `record` the durable progress. The caller has made durable what it says. Raises
         OSError.
         """
         self.generation += 1
-        slot = encode(values, self.generation).ljust(SLOT_SIZE, b"\0")
+        slot = encode(record, self.generation).ljust(SLOT_SIZE, b"\0")
         with self.ours.file(PROGRESS, write=True, create=True) as fd:
             disk.write_at(fd, slot, SLOT_SIZE * (self.generation % 2))
             disk.sync_data(fd)

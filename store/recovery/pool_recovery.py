@@ -1,19 +1,22 @@
 """What a store that was killed as a whole left in its pool.
 
-The pool's buffers and the control block outlive every process. What append had written and commit
-had not is put into the commit log before anything else happens; start-up then finds it there.
-(RocketMQ's pool is memory of its one process, and is lost with it.)
+The pool's buffers and the control block outlive every process. What append had written there and
+commit had not put into the commit log comes into the log before anything else happens; the look at
+the log then finds it there. (RocketMQ's pool is memory of its one process, and is lost with it.)
+Here too the look comes first: it refuses settings that do not fit, with nothing changed.
 """
 
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 
 import posix_ipc
 
-from ...shm import pool, segments
+from ...shm import segments
 from ...shm._memory import Mapping
 from ...shm.control import SIZE, Control, LayoutError
+from ...shm.pool import Pool, count
 from ..commitlog.log import CommitLog
 from ..disk import files as disk
 from ..disk.paths import StoreFolders, file_name
@@ -22,41 +25,61 @@ from ..errors import StoreError
 _STEP = 4 << 20
 
 
-def salvage(folders: StoreFolders, file_size: int, store_id: int) -> int:
-    """Commits what is left in the pool of a dead store: how many bytes.
+@dataclass(frozen=True, slots=True)
+class PoolRest:
+    """The bytes [committed, wrote) of the commit log, which only `pool` holds."""
 
-    Raises StoreError when the settings do not fit the pool, OSError (ENOSPC) when the commit log
-    takes no more; the pool stays as it is then, for the next start.
+    committed: int
+    wrote: int
+    pool: Pool
+
+    @property
+    def size(self) -> int:
+        return self.wrote - self.committed
+
+
+def look_in_pool(store_id: int, file_size: int) -> PoolRest | None:
+    """What is left in the pool of a dead store, None for nothing. Raises StoreError when the
+    settings do not fit the pool.
     """
-    buffers = pool.count(store_id)
-    if not buffers:
-        return 0
-    control = _old_control(store_id)
-    if control is None:
-        return 0
-    position, end = control.load("committed"), control.load("wrote")
-    start = position
-    log = CommitLog(folders, file_size)
-    memory = pool.Pool(store_id, buffers, file_size)
-    while position < end:
+    control = old_control(store_id)
+    buffers = count(store_id)
+    if control is None or not buffers:
+        return None
+    rest = PoolRest(
+        control.load("committed"), control.load("wrote"), Pool(store_id, buffers, file_size)
+    )
+    if rest.size <= 0:
+        return None
+    try:
+        for base in range(rest.committed - rest.committed % file_size, rest.wrote, file_size):
+            rest.pool.buffer(base)
+    except OSError as error:
+        raise StoreError(
+            f"the pool of the killed store holds {rest.size} bytes that are not in the "
+            f"commit log yet, but {error}: start once with the settings it ran with"
+        ) from error
+    return rest
+
+
+def put_into_log(rest: PoolRest, folders: StoreFolders) -> None:
+    """Writes the bytes into the commit log, durably. Raises OSError (ENOSPC) when the log takes no
+    more; the pool stays as it is then, for the next start.
+    """
+    log = CommitLog(folders, rest.pool.size)
+    position = rest.committed
+    while position < rest.wrote:
         base = log.base_of(position)
-        stop = min(end, base + file_size, position + _STEP)
-        try:
-            view = memoryview(memory.buffer(base))[position - base : stop - base]
-        except OSError as error:
-            raise StoreError(
-                f"the pool of the killed store holds {end - position} bytes that are not in the "
-                f"commit log yet, but {error}: start once with the settings it ran with"
-            ) from error
+        stop = min(rest.wrote, base + log.file_size, position + _STEP)
+        view = memoryview(rest.pool.buffer(base))[position - base : stop - base]
         with folders.commit_log.file(file_name(base), write=True) as fd:
             disk.write_at(fd, view, position - base)
             disk.sync_data(fd)
         position = stop
-    return end - start
 
 
-def _old_control(store_id: int) -> Control | None:
-    """The control block that a dead store left, if it is whole."""
+def old_control(store_id: int) -> Control | None:
+    """The control block that a dead store left, read-only, if it is there and whole."""
     try:
         fd = segments.open_segment(store_id, "control")
     except posix_ipc.ExistentialError:

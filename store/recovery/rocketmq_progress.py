@@ -7,41 +7,44 @@ that time, and index files that were not full and durable are made anew.
 
 from __future__ import annotations
 
+from ...shm.control import IndexProgress, Progress
 from ..commitlog.log import CommitLog
 from ..consumequeue.queue import QueueFiles, last_entry
 from ..disk import files as disk
 from ..index.file import ENTRY, ENTRY_SIZE, IndexFiles
-from ..index.rewind import NO_INDEX, index_fields, record_at
+from ..index.rewind import header_of, record_at
 from ..record.properties import index_keys
 from .checkpoint import Checkpoint
+from .plan import StartingPoint
 
 
-def progress_of(
+def starting_point(
     log: CommitLog,
     queues: QueueFiles,
     index: IndexFiles | None,
     checkpoint: Checkpoint,
     *,
     clean: bool,
-) -> dict[str, int]:
-    """The fields of the layout `progress` (shm/control.py) and `flushed`, the offset to scan from.
+) -> StartingPoint:
+    """Where a start goes on, going by RocketMQ's files alone.
 
-    A store whose queues are all gone is dispatched from its first file on. The index may go further
-    than dispatch then: start-up takes it back.
+    A store whose queues are all gone is dispatched from its first file on. The index may reach
+    further than dispatch then, and the start rewinds it. `index` is None where keys are not
+    indexed.
     """
     bases = log.bases()
     first = bases[0] if bases else 0
     start = _clean_start(queues) if clean else _crash_start(log, checkpoint)
     # What RocketMQ verifies of a cleanly stopped log are its last three files.
     flushed = max(first, min(log.base_of(start), bases[-3] if len(bases) > 3 else first))
-    found = NO_INDEX
+    last = IndexProgress()
     if index is not None:
-        found, indexed, complete = _index_progress(
+        last, indexed, complete = _index_progress(
             log, index, None if clean else checkpoint.index_msg_timestamp
         )
-        if not clean or not complete or not found["index_name"]:
+        if not clean or not complete or not last.name:
             start = min(start, indexed)
-    return found | {"flushed": flushed, "dispatched": max(first, start), "dispatch_count": 0}
+    return StartingPoint(flushed, Progress(dispatched=max(first, start), index=last))
 
 
 def _clean_start(queues: QueueFiles) -> int:
@@ -65,39 +68,39 @@ def _crash_start(log: CommitLog, checkpoint: Checkpoint) -> int:
 
 def _index_progress(
     log: CommitLog, index: IndexFiles, durable_until: int | None
-) -> tuple[dict[str, int], int, bool]:
-    """(index fields of the newest file that counts, offset from which records are to be indexed,
-    whether all files count).
+) -> tuple[IndexProgress, int, bool]:
+    """(the newest file that counts, offset from which records are to be indexed, whether all files
+    count).
 
     `durable_until` is the checkpoint's, epoch ms, of a crashed store: only full files that end
     before count. None trusts all files. Those that do not count are removed when dispatch begins.
     """
-    last: dict[str, int] = NO_INDEX
+    last = IndexProgress()
     names = index.names()
     for name in names:
-        found = index_fields(index, name)
-        if found is None:
+        header = header_of(index, name)
+        if header is None:
             break
-        full = found["index_count"] >= index.entries
-        if durable_until is not None and (found["end_time"] > durable_until or not full):
+        full = header.count >= index.entries
+        if durable_until is not None and (header.end_time > durable_until or not full):
             break
-        last = found
-    end = last["end_offset"]
-    record = record_at(log, end) if last["index_name"] else None
+        last = header
+    end = last.end_offset
+    record = record_at(log, end) if last.name else None
     # The keys of the last record may go on in a file that does not count.
     whole = record is not None and _entries_of(index, last, end) >= len(
         index_keys(record.properties)
     )
     indexed = end + record.total_size if record is not None and whole else end
-    return last, indexed, not names or last["index_name"] == names[-1]
+    return last, indexed, not names or last.name == names[-1]
 
 
-def _entries_of(index: IndexFiles, fields: dict[str, int], offset: int) -> int:
+def _entries_of(index: IndexFiles, last: IndexProgress, offset: int) -> int:
     """How many of the newest entries of an index file belong to the record at `offset`."""
-    found, count = 0, fields["index_count"]
-    with index.folder.file(str(fields["index_name"])) as fd:
-        while found < count - 1:
-            entry = disk.read_at(fd, ENTRY_SIZE, index.entry_at(count - 1 - found))
+    found = 0
+    with index.folder.file(str(last.name)) as fd:
+        while found < last.count - 1:
+            entry = disk.read_at(fd, ENTRY_SIZE, index.entry_at(last.count - 1 - found))
             if ENTRY.unpack(entry)[1] != offset:
                 break
             found += 1

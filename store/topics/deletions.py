@@ -15,6 +15,7 @@ record's dispatch_count still counts.
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -123,39 +124,76 @@ def _remove_folder(parent: Folder, name: str) -> None:
         parent.remove_folder(name)
 
 
-def finish_all(folders: StoreFolders, queues: QueueFiles, first: int, end: int) -> list[str]:
-    """For a start of the store, whose log goes from offset `first` to `end`: goes on with deletions
-    that are not done, and takes away what dispatched a deleted topic again. What was done.
+@dataclass(frozen=True, slots=True)
+class DeletionsPlan:
+    """What a start has to do about deleted topics.
+
+    `topics` and `entries` are the file's content afterwards; `changed` says that it differs from
+    the present one. The deletions of `finished` were decided but not done. Those of
+    `dispatched_again` were done, but their queues are there again.
+    """
+
+    topics: Mapping[str, Deletion]
+    entries: int
+    changed: bool = False
+    finished: tuple[str, ...] = ()
+    dispatched_again: tuple[str, ...] = ()
+
+    @property
+    def without_queues(self) -> tuple[str, ...]:
+        """The topics whose queues go."""
+        return self.finished + self.dispatched_again
+
+    def below(self, topic: str) -> int:
+        """The log offset below which records of that name belong to nobody."""
+        found = self.topics.get(topic)
+        return found.below if found else 0
+
+    def counted_anew(self) -> DeletionsPlan:
+        """The same for a store whose dispatch_count is made anew: no entry of a deleted topic is
+        part of it.
+        """
+        return replace(self, entries=0, changed=True) if self.entries else self
+
+
+def plan_deletions(found: Deletions, queues: QueueFiles, first: int, end: int) -> DeletionsPlan:
+    """For a start of the store, whose log goes from offset `first` to `end`: which deletions are to
+    be finished, and which deleted topics something dispatched again. Changes nothing.
 
     A log that ends before a deletion (a power cut took what was behind) goes on with records of
-    whoever comes next, so the deletion counts up to the end. Raises OSError, StoreError.
+    whoever comes next, so the deletion counts up to the end. Raises OSError.
     """
-    found = Deletions.read(folders.ours)
-    if not found.topics:
-        return []
-    before = (dict(found.topics), found.entries)
-    path = f"{folders.config.path}/{TOPICS}"
-    table, report = topics_json.load(path)
-    notes = []
-    for name, deletion in list(found.topics.items()):
-        found.topics[name] = replace(deletion, below=min(deletion.below, end))
-        if deletion.done:
-            if _only_below(queues, name, deletion):
-                remove_queues(folders.consume_queue, name)
-            continue
-        found.entries += max(_entries(queues, name), deletion.entries)
-        notes.append(f"topic {name}: its deletion was finished")
+    topics: dict[str, Deletion] = {}
+    finished, dispatched_again, entries = [], [], found.entries
+    for name, deletion in found.topics.items():
+        if not deletion.done:
+            finished.append(name)
+            entries += max(_entries(queues, name), deletion.entries)
+        elif _only_below(queues, name, deletion):
+            dispatched_again.append(name)
+        below = min(deletion.below, end)
+        if below > first:
+            topics[name] = replace(deletion, below=below, done=True)
+    changed = (topics, entries) != (found.topics, found.entries)
+    return DeletionsPlan(topics, entries, changed, tuple(finished), tuple(dispatched_again))
+
+
+def finish(plan: DeletionsPlan, folders: StoreFolders) -> None:
+    """Does what the plan says. The file is written last, so that a start that is killed here does
+    it all again. Raises OSError, StoreError.
+    """
+    for name in plan.without_queues:
         remove_queues(folders.consume_queue, name)
-        if name in table.topics:
+    if plan.finished:
+        path = f"{folders.config.path}/{TOPICS}"
+        before, report = topics_json.load(path)
+        table = before
+        for name in plan.finished:
             table = table.without_topic(name, table.data_version.timestamp)
+        if table is not before:
             topics_json.save(path, table, keep_backup=report.source != "backup")
-        found.topics[name] = replace(found.topics[name], done=True)
-    for name, deletion in list(found.topics.items()):
-        if deletion.below <= first:
-            del found.topics[name]
-    if before != (found.topics, found.entries):
-        found.write()
-    return notes
+    if plan.changed:
+        Deletions(folders.ours, dict(plan.topics), plan.entries).write()
 
 
 def _entries(queues: QueueFiles, topic: str) -> int:

@@ -12,8 +12,10 @@ from __future__ import annotations
 from .topic_table import DELETED, TableFull, TopicState, TopicTable
 
 
-def grow(table: TopicTable, index: int, nums: int) -> None:
-    """Gives the topic `index` queues until it has `nums`. Raises TableFull."""
+def grow(table: TopicTable, index: int, nums: int, since: int = 0) -> None:
+    """Gives the topic `index` queues until it has `nums`. They take the word `since` of the
+    topic's first queue; the argument is for a topic that has none. Raises TableFull.
+    """
     topic, first = table.topic(index), table.queue_count
     added = range(len(topic.slots), nums)
     if not added:
@@ -21,7 +23,8 @@ def grow(table: TopicTable, index: int, nums: int) -> None:
     if first + len(added) > table.max_queues:
         why = f"no room for {len(added)} more of {table.max_queues} queues: raise max_queues"
         raise TableFull(why)
-    since = table.queue_word(topic.slots[0], "since").load()
+    if topic.slots:
+        since = table.queue_word(topic.slots[0], "since").load()
     for slot, queue_id in enumerate(added, first):
         table.write_queue(slot, index, queue_id, since)
     table.count_queues(first + len(added))

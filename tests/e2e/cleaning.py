@@ -79,7 +79,7 @@ def await_durable(store: StoreProcess) -> None:
 
     def is_durable() -> bool:
         found = durable_progress.read(ours)
-        return found is not None and found["dispatched"] == store.control.load("wrote")
+        return found is not None and found.progress.dispatched == store.control.load("wrote")
 
     eventually(is_durable, "queues and index are durable")
     ours.close()

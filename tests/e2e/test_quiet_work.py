@@ -31,7 +31,7 @@ def recorded(store: StoreProcess) -> int:
     """Up to where the progress record says that all is durable."""
     with Folder.open(store.path / "silomq") as ours:
         found = durable_progress.read(ours)
-    return found["dispatched"] if found else 0
+    return found.progress.dispatched if found else 0
 
 
 def await_flush(store: StoreProcess) -> None:

@@ -14,8 +14,9 @@ from silomq.conf import settings as conf
 from silomq.shm.control import SIZE, Control
 from silomq.shm.ownership import STARTUP
 from silomq.store.disk.paths import StoreFolders
+from silomq.store.recovery.apply import apply
+from silomq.store.recovery.look import look
 from silomq.store.recovery.power_cut import BOOT
-from silomq.store.recovery.startup import bring_back, check_layout
 from silomq.store.topics.table_layout import Plan
 from silomq.store.topics.topic_table import TopicTable
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
     from silomq.conf.settings import Settings
     from silomq.store.record.format import Record
-    from silomq.store.recovery.startup import Report
+    from silomq.store.recovery.plan import Report
 
 
 @dataclass
@@ -88,17 +89,11 @@ def start(path: Path, *, new_boot: bool = True, **changes: object) -> Started:
     if new_boot and boot.exists():
         boot.write_text("another boot")
     with StoreFolders(path, create=True) as folders:
-        check_layout(folders)
-        plan = Plan(settings.max_topics, settings.max_queues, settings.max_sessions)
-        made: list[tuple[Control, TopicTable]] = []
-
-        def fresh_memory() -> tuple[Control, TopicTable]:
-            control = Control(bytearray(SIZE), STARTUP)
-            made.append((control, TopicTable.create(bytearray(plan.size), plan)))
-            return made[-1]
-
-        report = bring_back(folders, settings, fresh_memory)
-        return Started(settings, *made[-1], report)
+        size = Plan(settings.max_topics, settings.max_queues, settings.max_sessions)
+        control = Control(bytearray(SIZE), STARTUP)
+        table = TopicTable.create(bytearray(size.size), size)
+        report = apply(look(folders, settings), folders, settings, control, table)
+        return Started(settings, control, table, report)
 
 
 def check(store: Started, said: Said, *, durable: bool) -> int:

@@ -129,7 +129,7 @@ class Store:
             slot = self.table.slot(topic, queue_id)
             assert self.table.queue_word(slot, "max_offset").load() == count
         assert self.control.load("dispatched") == self.ends[-1]
-        assert self.control.progress()["dispatched"] == self.ends[-1]
+        assert self.control.progress().dispatched == self.ends[-1]
         assert self.control.load("dispatch_count") == sum(self.next.values())
 
 

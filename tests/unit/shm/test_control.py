@@ -22,6 +22,7 @@ from silomq.shm.control import (
     ActorState,
     Control,
     LayoutError,
+    Progress,
 )
 from silomq.shm.ownership import READER, STARTUP, NotTheWriter
 from silomq.shm.ring import DATA, MAGIC, MIN_CAPACITY, RING, Ring, create, largest_frame
@@ -136,7 +137,7 @@ def test_methods_that_write_ask_who_calls(role: str) -> None:
         ("registry", lambda: control.watch(0)),
         ("registry", control.watch_none),
         ("supervisor", lambda: control.store_process(0, 1, 1, 1, ActorState.READY)),
-        ("reput", lambda: control.set_progress(dict.fromkeys(PROGRESS, 0))),
+        ("reput", lambda: control.set_progress(Progress())),
         (STARTUP, lambda: control.create(1)),
     ]
     for writer, call in calls:
@@ -185,12 +186,12 @@ def test_only_schedule_writes_the_ring_of_the_store(role: str) -> None:
 
 def test_progress_is_published_whole_or_not() -> None:
     control = new_control()
-    first = {name: 10 + i for i, name in enumerate(PROGRESS)}
+    first = Progress.of(10 + i for i, _ in enumerate(PROGRESS))
     control.set_progress(first)
     assert control.progress() == first
-    assert control.load("dispatched") == first["dispatched"]
-    assert control.load("dispatch_count") == first["dispatch_count"]
-    second = {name: 10 * value for name, value in first.items()}
+    assert control.load("dispatched") == first.dispatched
+    assert control.load("dispatch_count") == first.dispatch_count
+    second = Progress.of(10 * value for value in first.fields().values())
     # A writer that dies in the other slot changes nothing.
     other = CONTROL[f"progress_{(control.load('progress_generation') + 1) % 2}"][0]
     for at, _ in list(PROGRESS.values())[:5]:
@@ -202,6 +203,19 @@ def test_progress_is_published_whole_or_not() -> None:
     control.set_progress(first)
     slots.add(control.load("progress_generation") % 2)
     assert slots == {0, 1}
+
+
+def test_progress_has_the_fields_of_the_layout() -> None:
+    progress = Progress.of(range(len(PROGRESS)))
+    assert list(progress.fields().items()) == [
+        (name, at // 8) for name, (at, _) in PROGRESS.items()
+    ]
+    for name, value in progress.fields().items():
+        if name in ("dispatched", "dispatch_count"):
+            assert getattr(progress, name) == value
+        else:
+            assert getattr(progress.index, name.removeprefix("index_")) == value
+    assert set(Progress().fields().values()) == {0}
 
 
 def test_the_process_table() -> None:

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 import pytest
 from power.judge import settings_of as supervisor_settings
 from support.store_files import Store, batches
-from unit.store.recovery.test_startup import FILE_SIZE, fresh_memory, save_progress, settings_of
+from unit.store.recovery.test_startup import FILE_SIZE, restart, save_progress
 
 from silomq.shm import segments
 from silomq.store.disk.paths import StoreFolders, file_name
 from silomq.store.errors import Corrupt, StoreError
-from silomq.store.recovery.startup import bring_back
-from silomq.supervisor.prepare import AlreadyRunning, prepare
+from silomq.supervisor.claim import AlreadyRunning
+from silomq.supervisor.prepare import prepare
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -83,9 +83,9 @@ def test_start_up(
     for _ in range(3):
         if error:
             with pytest.raises(error):
-                bring_back(store.folders, settings_of(store), lambda: fresh_memory(store))
+                restart(store)
         else:
-            bring_back(store.folders, settings_of(store), lambda: fresh_memory(store))
+            restart(store)
     assert open_files() == before
 
 

@@ -8,7 +8,14 @@ import pytest
 from support.store_files import Store, batches
 
 from silomq.store.commitlog import _scan as kernel
-from silomq.store.commitlog.log_end import LogEnd, cut, find_end, good_behind, refuse_damage
+from silomq.store.commitlog.log_end import (
+    LogEnd,
+    cut,
+    find_end,
+    good_behind,
+    refuse_damage,
+    torn_behind,
+)
 from silomq.store.disk.paths import file_name
 from silomq.store.errors import Corrupt
 
@@ -41,7 +48,8 @@ def test_a_whole_log_ends_at_its_end(store: Store) -> None:
     assert found.records == sum(1 for _ in store.records)
     assert good_behind(store.log, found) is None
     before = log_bytes(store)
-    assert cut(store.log, found.end) == ([], 0)
+    assert torn_behind(store.log, found.end) == ()
+    assert cut(store.log, ()) == []
     assert log_bytes(store) == before
     assert "recovery" not in store.folders.root.names()
 
@@ -81,22 +89,24 @@ def test_what_is_older_was_cut_before(store: Store) -> None:
 def test_cut_keeps_every_byte_and_leaves_zeros(store: Store) -> None:
     before = log_bytes(store)
     end = store.ends[7]
-    kept, size = cut(store.log, end)
+    torn = torn_behind(store.log, end)
+    assert log_bytes(store) == before, "a look changes nothing"
+    kept = cut(store.log, torn)
     parts = {int(name[-20:]): (Path(store.folders.root.path) / name).read_bytes() for name in kept}
-    assert sum(map(len, parts.values())) == size > 2 * FILE_SIZE
+    assert sum(map(len, parts.values())) == sum(part.size for part in torn) > 2 * FILE_SIZE
     restored = bytearray(before[:end].ljust(len(before), b"\0"))
     for offset, data in parts.items():
         restored[offset : offset + len(data)] = data
     assert bytes(restored) == before
     assert log_bytes(store) == before[:end].ljust(len(before), b"\0")
-    assert cut(store.log, end) == ([], 0)
+    assert torn_behind(store.log, end) == ()
 
 
 def test_cuts_within_one_second_are_kept_apart(store: Store) -> None:
     folders = []
     for number in (30, 20, 10):
         before = log_bytes(store)
-        kept, _ = cut(store.log, store.ends[number])
+        kept = cut(store.log, torn_behind(store.log, store.ends[number]))
         folders.append({name.rsplit("/", 1)[0] for name in kept})
         for name in kept:
             data = (Path(store.folders.root.path) / name).read_bytes()

@@ -80,7 +80,7 @@ def test_undo_gives_back_the_published_index(seed: int, tmp_path: Path) -> None:
     after = store.control.progress()
     store.control.set_progress(progress)
     undone = store.dispatching().undone
-    assert undone == after["index_count"] - progress["index_count"]
+    assert undone == after.index.count - progress.index.count
     assert undone > 20
     assert store.index_bytes() == published
 
@@ -91,7 +91,7 @@ def test_a_put_that_was_cut_short_is_undone(slot_written: bool, tmp_path: Path) 
     store.dispatch()
     (published,) = store.index_bytes()
     (name,) = store.index.names()
-    count = store.control.progress()["index_count"]
+    count = store.control.progress().index.count
     mapping = memoryview(store.index.open(name))
     slot = HEADER_SIZE + 4 * (12345 % 2)
     (previous,) = struct.unpack_from(">i", mapping, slot)
@@ -112,7 +112,7 @@ def test_a_slot_whose_entry_was_lost_keeps_its_chain(tmp_path: Path) -> None:
     store.dispatch()
     (name,) = store.index.names()
     mapping = memoryview(store.index.open(name))
-    at = HEADER_SIZE + 4 * 3 + 20 * progress["index_count"]
+    at = HEADER_SIZE + 4 * 3 + 20 * progress.index.count
     mapping[at : at + 40] = bytes(40)
     store.control.set_progress(progress)
     store.dispatching(power_lost=True)

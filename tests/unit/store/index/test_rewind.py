@@ -17,7 +17,7 @@ from unit.store.recovery.test_startup import FILE_SIZE, check, start
 from silomq.store.disk.files import Folder
 from silomq.store.disk.paths import ABORT
 from silomq.store.errors import StoreError
-from silomq.store.index.rewind import NO_INDEX, index_below, index_fields, kept_until
+from silomq.store.index.rewind import header_of, index_below, kept_until
 from silomq.store.recovery import checkpoint
 from silomq.store.recovery.checkpoint import Checkpoint
 
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from silomq.store.recovery.startup import Report
+    from silomq.shm.control import Progress
+    from silomq.store.recovery.plan import Report
 
 
 def made(path: Path, seed: int, *, slots: int = 11, entries: int = 30) -> Store:
@@ -54,9 +55,9 @@ def halted(store: Store, path: Path, noted: Checkpoint) -> tuple[Store, Report]:
         if started.index.end_time(name) <= promised.index_msg_timestamp:
             assert started.index.end_time(name) <= noted.index_msg_timestamp
             assert name in store.index.names()
-            fields = index_fields(started.index, name)
-            assert fields is not None
-            assert fields["end_offset"] < report.dispatched_from
+            header = header_of(started.index, name)
+            assert header is not None
+            assert header.end_offset < report.dispatched_from
     return started, report
 
 
@@ -98,19 +99,19 @@ def test_the_index_taken_back_is_what_it_was(tmp_path: Path) -> None:
     """At each record: the progress is the one that dispatch published before it."""
     store = Store(tmp_path, batches(3, 40), file_size=FILE_SIZE, entries=30)
     dispatching = store.dispatching()
-    stops: list[dict[str, int]] = []
+    stops: list[Progress] = []
     for end in store.ends[1:]:
         store.dispatch(end, dispatching)
         stops.append(store.control.progress())
     last = stops[-1]
     for before in stops:
-        found = index_below(store.index, store.log, last, before["dispatched"])
+        found = index_below(store.index, store.log, last.index, before.dispatched)
         assert found is not None
-        if found["index_name"] != before["index_name"]:
+        if found.name != before.index.name:
             # A full file and an empty one behind it are the same place.
-            assert before["index_count"] == 1
+            assert before.index.count == 1
             continue
-        assert {name: found[name] for name in NO_INDEX} == {name: before[name] for name in NO_INDEX}
+        assert found == before.index
 
 
 def damage_header(store: Store, name: int) -> None:
@@ -132,30 +133,30 @@ def damage_time(store: Store, name: int) -> None:
 def test_a_damaged_file_that_is_needed(harm: Callable[[Store, int], None], tmp_path: Path) -> None:
     store = Store(tmp_path, batches(4, 40), file_size=FILE_SIZE, entries=30)
     store.dispatch()
-    found = store.control.progress()
+    found = store.control.progress().index
     first, second, *_ = store.index.names()
-    fields = index_fields(store.index, second)
-    assert fields is not None
+    header = header_of(store.index, second)
+    assert header is not None
     harm(store, first)
-    assert index_fields(store.index, first) is None
-    assert index_below(store.index, store.log, found, fields["begin_offset"]) is None
-    assert index_below(store.index, store.log, found, found["end_offset"]) is not None
-    harm(store, found["index_name"])
+    assert header_of(store.index, first) is None
+    assert index_below(store.index, store.log, found, header.begin_offset) is None
+    assert index_below(store.index, store.log, found, found.end_offset) is not None
+    harm(store, found.name)
     if harm is cut_short:
         with pytest.raises(StoreError, match="max_index_num"):
-            index_below(store.index, store.log, found, found["end_offset"])
+            index_below(store.index, store.log, found, found.end_offset)
 
 
 def test_damaged_entries(tmp_path: Path) -> None:
     """Whatever an entry says, the index ends in its file, or all is dispatched anew."""
     store = Store(tmp_path, batches(5, 40), file_size=FILE_SIZE, entries=30)
     store.dispatch()
-    found = store.control.progress()
+    found = store.control.progress().index
     name = store.index.names()[-2]
-    fields = index_fields(store.index, name)
-    assert fields is not None
+    header = header_of(store.index, name)
+    assert header is not None
     outcomes = set()
-    for number in range(1, fields["index_count"]):
+    for number in range(1, header.count):
         at = store.index.entry_at(number) + 4
         with store.index.folder.file(str(name), write=True) as fd:
             before = os.pread(fd, 8, at)
@@ -164,9 +165,9 @@ def test_damaged_entries(tmp_path: Path) -> None:
                 for limit in store.ends:
                     below = index_below(store.index, store.log, found, limit)
                     outcomes.add(below is None)
-                    if below is not None and below["index_name"] == name:
-                        assert fields["begin_offset"] <= below["end_offset"]
-                        assert below["end_offset"] <= fields["end_offset"]
+                    if below is not None and below.name == name:
+                        assert header.begin_offset <= below.end_offset
+                        assert below.end_offset <= header.end_offset
             os.pwrite(fd, before, at)
     assert outcomes == {True, False}
 
@@ -174,7 +175,7 @@ def test_damaged_entries(tmp_path: Path) -> None:
 def test_a_damaged_file_promises_nothing(tmp_path: Path) -> None:
     store = Store(tmp_path, batches(6, 40), file_size=FILE_SIZE, entries=30)
     store.dispatch()
-    found = store.control.progress()
+    found = store.control.progress().index
     before = store.index.names()[-2]
     assert kept_until(store.index, found) in (0, store.index.end_time(before))
     with store.index.folder.file(str(before), write=True) as fd:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import struct
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -72,12 +73,12 @@ def test_a_clean_mark_is_taken_back_before_anything_is_appended(tmp_path: Path) 
     store = made(tmp_path, 3, (20,))
     found = durable_progress.read(store.folders.ours)
     assert found is not None
-    durable_progress.ProgressFile(store.folders.ours).write(found | {"clean": 1})
+    durable_progress.ProgressFile(store.folders.ours).write(replace(found, clean=True))
     report = start(store, tmp_path)
     assert report.clean
     again = durable_progress.read(store.folders.ours)
     assert again is not None
-    assert again["clean"] == 0
+    assert again == replace(found, clean=False)
     check(store)
 
 

@@ -24,7 +24,9 @@ from silomq.store.consumequeue.queue import ENTRY, ENTRY_SIZE
 from silomq.store.disk.paths import StoreFolders, file_bases, file_name
 from silomq.store.errors import Corrupt
 from silomq.store.record.format import decode_record
-from silomq.store.recovery.startup import QueueMissing, Report, StartUp
+from silomq.store.recovery.apply import apply
+from silomq.store.recovery.look import look
+from silomq.store.recovery.store_files import StoreFiles
 from silomq.store.topics.table_layout import Plan
 from silomq.store.topics.topic_table import TopicTable
 
@@ -34,42 +36,39 @@ if TYPE_CHECKING:
     from silomq.conf.settings import Settings
 
 
+SETTINGS = cast(
+    "Settings",
+    SimpleNamespace(
+        mapped_file_size_commit_log=LOG_FILE_SIZE,
+        mapped_file_size_consume_queue=QUEUE_FILE_SIZE,
+        max_hash_slot_num=INDEX_SLOTS,
+        max_index_num=INDEX_ENTRIES,
+        message_index_enable=True,
+        check_crc_on_recover=True,
+        default_topic_queue_nums=4,
+    ),
+)
+
+
 class Started:
     """A golden store after start-up, in memory of the test's own."""
 
     def __init__(self, path: Path) -> None:
-        settings = SimpleNamespace(
-            mapped_file_size_commit_log=LOG_FILE_SIZE,
-            mapped_file_size_consume_queue=QUEUE_FILE_SIZE,
-            max_hash_slot_num=INDEX_SLOTS,
-            max_index_num=INDEX_ENTRIES,
-            message_index_enable=True,
-            check_crc_on_recover=True,
-            default_topic_queue_nums=4,
-        )
         self.folders = StoreFolders(path, create=True)
         plan = Plan(max_topics=64, max_queues=256, max_sessions=1)
-        extra: dict[str, int] = {}
-        while True:
-            self.control = Control(bytearray(SIZE), STARTUP)
-            self.table = TopicTable.create(bytearray(plan.size), plan)
-            self.start_up = StartUp(
-                self.folders, cast("Settings", settings), self.control, self.table
-            )
-            try:
-                self.report: Report = self.start_up.run(extra)
-            except QueueMissing as missing:
-                extra[missing.topic] = missing.queue_id + 1
-                continue
-            return
+        self.control = Control(bytearray(SIZE), STARTUP)
+        self.table = TopicTable.create(bytearray(plan.size), plan)
+        self.files = StoreFiles.of(self.folders, SETTINGS)
+        self.plan = look(self.folders, SETTINGS)
+        self.report = apply(self.plan, self.folders, SETTINGS, self.control, self.table)
 
     def column(self, topic: str, queue_id: int, field: str) -> int:
         return self.table.queue_word(self.table.slot(topic, queue_id), field).load()
 
     def entry(self, topic: str, queue_id: int, offset: int) -> tuple[int, int, int]:
         position = offset * ENTRY_SIZE
-        base = position - position % self.start_up.queues.file_size
-        with self.start_up.queues.folder(topic, queue_id) as folder:
+        base = position - position % self.files.queues.file_size
+        with self.files.queues.folder(topic, queue_id) as folder:
             path = f"{folder.path}/{file_name(base)}"
         with open(path, "rb") as file:
             file.seek(position - base)
@@ -77,7 +76,7 @@ class Started:
 
     def record(self, offset: int) -> Any:
         base = offset - offset % LOG_FILE_SIZE
-        view = memoryview(self.start_up.log.open(base).mapping)
+        view = memoryview(self.files.log.open(base).mapping)
         return decode_record(view, offset - base)
 
 
@@ -133,7 +132,7 @@ def test_again_and_without_anything_derived(golden: Golden) -> None:
 def test_only_what_was_not_durable_is_read(tmp_path: Path) -> None:
     """A clean store's last files are scanned and nothing is dispatched."""
     store = Started(unpack("normal", tmp_path).path)
-    first, last = store.start_up.log.bases()[0], store.start_up.log.bases()[-1]
+    first, last = store.files.log.bases()[0], store.files.log.bases()[-1]
     assert first < store.report.scanned_from == last - 2 * LOG_FILE_SIZE
     assert store.report.entries_dispatched == 0
 

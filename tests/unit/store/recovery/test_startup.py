@@ -16,10 +16,14 @@ from silomq.shm.control import SIZE, Control
 from silomq.shm.ownership import STARTUP
 from silomq.store.commitlog import _scan as kernel
 from silomq.store.commitlog.log_end import ENDS
+from silomq.store.config import topics as topics_json
 from silomq.store.disk.paths import PROGRESS, StoreFolders, file_name
 from silomq.store.errors import Corrupt, StoreError
 from silomq.store.recovery import durable_progress
-from silomq.store.recovery.startup import QueueMissing, Report, StartUp, bring_back
+from silomq.store.recovery.apply import apply
+from silomq.store.recovery.durable_progress import DurableProgress
+from silomq.store.recovery.look import look
+from silomq.store.recovery.store_files import StoreFiles
 from silomq.store.topics.table_layout import Plan
 from silomq.store.topics.topic_table import TopicTable
 
@@ -27,17 +31,23 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from silomq.conf.settings import Settings
+    from silomq.store.recovery.plan import Report
 
 FILE_SIZE = 6000
 
 
-def start(store: Store, path: Path, extra: dict[str, int] | None = None) -> Report:
+def start(store: Store, path: Path) -> Report:
     """Starts the store from its files alone, in fresh shared memory, which `store` then shows."""
     store.folders = StoreFolders(path, create=True)
-    fresh_memory(store)
-    start_up = StartUp(store.folders, settings_of(store), store.control, store.table)
-    store.queues, store.index = start_up.queues, start_up.index
-    return start_up.run(extra)
+    files = StoreFiles.of(store.folders, settings_of(store))
+    store.queues, store.index = files.queues, files.index
+    return restart(store)
+
+
+def restart(store: Store) -> Report:
+    """The same in the folders that are open already."""
+    plan = look(store.folders, settings_of(store))
+    return apply(plan, store.folders, settings_of(store), *fresh_memory(store))
 
 
 def settings_of(store: Store) -> Settings:
@@ -74,11 +84,11 @@ def check(store: Store) -> None:
 
 def save_progress(store: Store, end: int) -> None:
     """The durable record of a store whose reput and flush had come to `end`."""
-    values = store.control.progress()
-    assert values["dispatched"] == end
-    extra = dict.fromkeys(("clean", "physic", "logics", "index"), 0)
-    extra |= {"flushed": end, "store_time_ms": store.control.load("store_time_ms")}
-    durable_progress.ProgressFile(store.folders.ours).write(values | extra)
+    progress = store.control.progress()
+    assert progress.dispatched == end
+    stored_ms = store.control.load("store_time_ms")
+    record = DurableProgress(flushed=end, progress=progress, store_time_ms=stored_ms)
+    durable_progress.ProgressFile(store.folders.ours).write(record)
 
 
 def made(path: Path, seed: int, stops: tuple[int, ...]) -> Store:
@@ -216,17 +226,36 @@ def test_damage_in_the_middle_is_refused(tmp_path: Path) -> None:
     assert caught.value.offset == store.ends[3]
 
 
-def test_a_topic_with_more_queues_than_known_starts_over(tmp_path: Path) -> None:
-    store = Store(tmp_path, [Batch("a", 6, [{"body": b""}]), message()], file_size=FILE_SIZE)
+def test_queues_that_only_the_log_knows(tmp_path: Path) -> None:
+    """A topic whose queue files know of one queue only, and one that nothing else knows."""
+    known = Batch("a", 6, [{"body": b""}]), message(), Batch("b", 1, [{"body": b""}])
+    more = Batch("b", 5, [{"body": b""}]), Batch("a", 7, [{"body": b""}])
+    store = Store(tmp_path, [*known, *more], file_size=FILE_SIZE)
     start(store, tmp_path)
     check(store)
     shutil.rmtree(tmp_path / "consumequeue")
     (tmp_path / "consumequeue" / "a" / "0").mkdir(parents=True)
-    with pytest.raises(QueueMissing) as caught:
-        start(store, tmp_path)
-    assert (caught.value.topic, caught.value.queue_id) == ("a", 6)
-    start(store, tmp_path, {"a": 7})
+    report = start(store, tmp_path)
     check(store)
+    assert (report.topics, report.queues) == (2, 8 + 6)
+    for name, nums in (("a", 8), ("b", 6)):
+        topic = store.table.find(name)
+        assert topic is not None
+        assert (topic.write_queue_nums, topic.read_queue_nums, len(topic.slots)) == (nums,) * 3
+
+
+@pytest.mark.parametrize("nums", [0, 3])
+def test_a_configured_topic_with_more_queues_in_the_log(nums: int, tmp_path: Path) -> None:
+    """It gets the queues, and keeps the numbers that somebody gave it."""
+    batches_of = [Batch("a", queue_id, [{"body": b""}]) for queue_id in (6, 0, 4)]
+    store = Store(tmp_path, batches_of, file_size=FILE_SIZE)
+    table = topics_json.TopicTable().with_topic(topics_json.TopicConfig("a", nums, nums), 1)
+    topics_json.save(f"{store.folders.config.path}/topics.json", table)
+    start(store, tmp_path)
+    check(store)
+    topic = store.table.find("a")
+    assert topic is not None
+    assert (topic.write_queue_nums, topic.read_queue_nums, len(topic.slots)) == (nums, nums, 7)
 
 
 def test_queues_beyond_the_table_are_an_error(tmp_path: Path) -> None:
@@ -245,8 +274,8 @@ def test_queues_beyond_the_table_are_an_error(tmp_path: Path) -> None:
         start(store, tmp_path)
 
 
-def test_a_second_attempt_knows_what_the_first_one_cut(tmp_path: Path) -> None:
-    """The first one cuts off a torn end, then meets a queue that nothing else knew of."""
+def test_a_torn_end_behind_a_queue_that_only_the_log_knows(tmp_path: Path) -> None:
+    """One start cuts off the end, and then meets the queue."""
     known = [message(), Batch("a", 6, [{"body": b""}])]
     torn = message(KEYS="torn")
     store = Store(tmp_path, [*known, torn], file_size=FILE_SIZE, topics={"a": 7})
@@ -258,7 +287,7 @@ def test_a_second_attempt_knows_what_the_first_one_cut(tmp_path: Path) -> None:
     log_file.write_bytes(data)
     shutil.rmtree(tmp_path / "consumequeue" / "a" / "6")
     store.ends, store.next, store.data = whole.ends, whole.next, whole.data
-    report = bring_back(store.folders, settings_of(store), lambda: fresh_memory(store))
+    report = restart(store)
     check(store)
     assert store.table.queue_count == 7
     assert report.cut_bytes > 0

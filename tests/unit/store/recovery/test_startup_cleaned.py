@@ -9,6 +9,7 @@ import pytest
 from support.store_files import QUEUE_FILE, Store
 from unit.store.recovery.test_startup import FILE_SIZE, made, start
 
+from silomq.shm.control import Progress
 from silomq.store.consumequeue.queue import ENTRY
 from silomq.store.disk.paths import PROGRESS
 from silomq.store.recovery import durable_progress
@@ -21,12 +22,12 @@ if TYPE_CHECKING:
     from support.twins import Queue
 
 
-def clean(store: Store, durable: dict[str, int], expected: dict[Queue, dict[int, bytes]]) -> int:
+def clean(store: Store, durable: Progress, expected: dict[Queue, dict[int, bytes]]) -> int:
     """What the clean process does, in its order: the new minimum of the log."""
     gone = expired(
         removal.log_ages(store.folders.commit_log),
         file_size=FILE_SIZE,
-        removable=removable_below(store.ends[-1], durable["dispatched"], FILE_SIZE),
+        removable=removable_below(store.ends[-1], durable.dispatched, FILE_SIZE),
         now_ms=0,
         reserved_ms=0,
         at_once=True,
@@ -35,7 +36,7 @@ def clean(store: Store, durable: dict[str, int], expected: dict[Queue, dict[int,
     least = gone[-1] + FILE_SIZE if gone else 0
     for base in gone:
         removal.remove(store.folders.commit_log, base)
-    cleaner = removal.QueueCleaner(store.queues, least, durable["dispatched"])
+    cleaner = removal.QueueCleaner(store.queues, least, durable.dispatched)
     for (topic, queue_id), end in store.next.items():
         found = cleaner.look(topic, queue_id, 0, end)
         assert found.min_offset == first_left(expected[topic, queue_id], least)
@@ -43,7 +44,7 @@ def clean(store: Store, durable: dict[str, int], expected: dict[Queue, dict[int,
         for base in found.files:
             removal.remove(folder, base)
         folder.close()
-    removal.clean_index(store.index, least, durable["index_name"])
+    removal.clean_index(store.index, least, durable.index.name)
     return least
 
 
@@ -90,10 +91,10 @@ def test_start_up_after_cleaning(
     store = made(tmp_path, 100 + seed, stops)
     expected = {queue: entries(store, queue) for queue in store.next}
     found = durable_progress.read(store.folders.ours)
-    durable = found or dict.fromkeys(durable_progress.FIELDS, 0)
+    durable = found.progress if found else Progress()
     least = clean(store, durable, expected)
     if power_cut:
-        forget(store, durable["dispatched"])
+        forget(store, durable.dispatched)
     for _ in range(2):
         report = start(store, tmp_path)
         assert not report.notes, "nothing had to be built anew"
@@ -113,9 +114,9 @@ def test_all_is_built_anew_from_what_is_left(tmp_path: Path) -> None:
     """Without the progress record, after cleaning: queues keep their offsets."""
     store = made(tmp_path, 200, (20, 60))
     expected = {queue: entries(store, queue) for queue in store.next}
-    durable = durable_progress.read(store.folders.ours)
-    assert durable is not None
-    least = clean(store, durable, expected)
+    found = durable_progress.read(store.folders.ours)
+    assert found is not None
+    least = clean(store, found.progress, expected)
     assert least
     store.folders.ours.unlink(PROGRESS)
     start(store, tmp_path)

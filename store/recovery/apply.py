@@ -1,0 +1,166 @@
+"""Doing what the plan of a start says, step by step: the table first, which may turn out to be too
+small, then the log, deleted topics, queues and index, and last what a later start must know.
+
+A start that is killed anywhere in between is done again by the next one, from a plan of its own.
+Runs before any actor exists, so it may write every word of shared memory.
+"""
+
+from __future__ import annotations
+
+import time
+
+from ...conf.settings import Settings
+from ...shm.control import Control
+from ..commitlog.log_end import cut
+from ..commitlog.seals import Seals
+from ..disk.paths import StoreFolders
+from ..dispatch.dispatcher import Dispatching
+from ..errors import StoreError
+from ..topics.deletions import finish
+from ..topics.topic_table import TableFull, TopicTable
+from . import checkpoint, durable_progress, power_cut
+from .layout_version import note_layout
+from .plan import OURS_KNOWN, Done, RecoveryPlan, Report
+from .store_files import StoreFiles
+from .unknown_queues import UnknownQueues, add_topic
+
+
+def apply(
+    plan: RecoveryPlan,
+    folders: StoreFolders,
+    settings: Settings,
+    control: Control,
+    table: TopicTable,
+) -> Report:
+    """Makes the store what the plan says and fills `control` and `table`, which are fresh.
+
+    `folders` and `settings` are those that the plan was made with, and nobody has changed the store
+    since. Raises StoreError when the table is too small, OSError, Corrupt.
+    """
+    began = time.monotonic()
+    files = StoreFiles.of(folders, settings)
+    unknown = UnknownQueues(table, plan, settings.default_topic_queue_nums, folders.root.path)
+    try:
+        fill_table(plan, table)
+        kept_in = settle_log(plan, files)
+        finish(plan.deletions, folders)
+        set_log_words(plan, files, control)
+        undone = dispatch(plan, files, control, table, unknown)
+    except TableFull as error:
+        raise StoreError(f"{folders.root.path}: {error}") from error
+    queue_bytes_cut = settle_queues(plan, files, table)
+    note(plan, folders)
+    done = Done(
+        kept_in=tuple(kept_in),
+        entries_dispatched=control.load("dispatch_count") - plan.dispatch.begin.dispatch_count,
+        queue_bytes_cut=queue_bytes_cut,
+        index_entries_undone=undone,
+        topics=table.topic_count,
+        queues=table.queue_count,
+        doing_ms=round((time.monotonic() - began) * 1000),
+    )
+    return Report.of(plan, done)
+
+
+def fill_table(plan: RecoveryPlan, table: TopicTable) -> None:
+    """Topics, and their queues as far as they were dispatched. Raises TableFull."""
+    for topic in plan.topics:
+        add_topic(table, topic)
+    for queue in plan.dispatch.queues:
+        slot = table.slot(queue.topic, queue.queue_id)
+        table.own_queue_word(slot, "max_offset").store(queue.count)
+        table.own_queue_word(slot, "min_offset").store(queue.least)
+
+
+def settle_log(plan: RecoveryPlan, files: StoreFiles) -> list[str]:
+    """Removes files that hold nothing, cuts off what is torn, and makes durable what is not known
+    to be. Returns the files that keep what was cut off.
+    """
+    log, found = files.log, plan.log
+    if plan.new_layout:
+        note_layout(files.folders)
+    if found.half_made:
+        log.remove_half_made()
+    if found.empty:
+        log.remove_empty_last()
+    if plan.dispatch.half_made:
+        files.queues.remove_half_made()
+    if not found.files:
+        return []
+    with Seals(files.folders) as seals:
+        seals.remove_outside(found.first, log.base_of(found.end.end))
+    kept = cut(log, found.torn)
+    for base in found.files:
+        if found.scanned_from < base + log.file_size and base < found.end.end:
+            log.sync(base)
+    return kept
+
+
+def set_log_words(plan: RecoveryPlan, files: StoreFiles, control: Control) -> None:
+    """The words of the control block that tell of the log."""
+    end = plan.log.end.end
+    control.own("min_offset").store(plan.log.first)
+    for word in ("wrote", "committed", "flushed"):
+        control.own(word).store(end)
+    control.own("store_time_ms").store(plan.store_time_ms)
+    ready = files.log.base_of(end)
+    while ready in plan.log.files:
+        ready += files.log.file_size
+    control.own("ready").store(ready)
+
+
+def dispatch(
+    plan: RecoveryPlan,
+    files: StoreFiles,
+    control: Control,
+    table: TopicTable,
+    unknown: UnknownQueues,
+) -> int:
+    """Dispatches the log from where the plan says to its end: how many index entries, put by a run
+    that crashed, were taken back before.
+    """
+    control.set_progress(plan.dispatch.begin)
+    dispatching = Dispatching(
+        control,
+        table,
+        files.log,
+        files.queues,
+        files.index if files.indexed else None,
+        unknown_queue=unknown.add,
+        power_lost=plan.run.power_lost,
+    )
+    if plan.log.end.end > plan.dispatch.begin.dispatched:
+        while not dispatching.step(10**12):
+            pass
+    return dispatching.undone
+
+
+def settle_queues(plan: RecoveryPlan, files: StoreFiles, table: TopicTable) -> int:
+    """Append goes on where each queue ends; what lies behind the ends goes: how many bytes."""
+    counts = table.queue_column("max_offset")
+    for slot, count in enumerate(counts):
+        table.own_queue_word(slot, "next").store(count)
+    if not plan.cuts_queues:
+        return 0
+    slots = [
+        (topic, queue_id, table.slot(topic, queue_id))
+        for topic, queue_id, _ in files.queues.queues()
+    ]
+    ends = [(topic, queue_id, counts[slot]) for topic, queue_id, slot in slots if slot >= 0]
+    return power_cut.cut_queues(files.queues, ends)
+
+
+def note(plan: RecoveryPlan, folders: StoreFolders) -> None:
+    """Before anything is appended: what a later start, here or by RocketMQ, must know."""
+    power_cut.note_boot(folders.ours)
+    durable_progress.reserve(folders.ours)
+    noted = plan.run.checkpoint
+    if plan.run.known_from != OURS_KNOWN:
+        # RocketMQ's own may promise an index that a crash from now on takes away.
+        noted = checkpoint.careful(
+            noted.physic_msg_timestamp,
+            noted.logics_msg_timestamp,
+            min(noted.index_msg_timestamp, plan.dispatch.index_kept_ms),
+            noted.confirm_phy_offset,
+        )
+    checkpoint.write(folders.root, noted)

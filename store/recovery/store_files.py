@@ -1,0 +1,32 @@
+"""The files of a store that is being started, opened as its settings say."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...conf.settings import Settings
+from ..commitlog.log import CommitLog
+from ..consumequeue.queue import QueueFiles
+from ..disk.paths import StoreFolders
+from ..index.file import IndexFiles
+
+
+@dataclass(frozen=True, slots=True)
+class StoreFiles:
+    """Log, queues and index of one store. `indexed` says whether keys are indexed."""
+
+    folders: StoreFolders
+    log: CommitLog
+    queues: QueueFiles
+    index: IndexFiles
+    indexed: bool
+
+    @classmethod
+    def of(cls, folders: StoreFolders, settings: Settings) -> StoreFiles:
+        return cls(
+            folders,
+            CommitLog(folders, settings.mapped_file_size_commit_log),
+            QueueFiles(folders.consume_queue, settings.mapped_file_size_consume_queue),
+            IndexFiles(folders.index, settings.max_hash_slot_num, settings.max_index_num),
+            settings.message_index_enable,
+        )
