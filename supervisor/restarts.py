@@ -5,17 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 _SHORT_LIFE_S = 1.0
-_FREE_DEATHS = 5
+_FREE_SHORT_LIVES = 5
 _FIRST_DELAY_S = 0.01
 
 
 @dataclass
 class RestartPolicy:
-    """One actor's history. A death in service costs nothing the first times; an actor that never
-    gets ready is given up.
+    """The history of one actor, and what follows from it.
 
-    `max_delay_s` bounds the back-off, `max_boot_failures` the starts in a row that do not get
-    ready.
+    An actor that was ready is started again at once, unless it has lived less than a second more
+    than five times in a row: then each start waits twice as long as the one before. One that dies
+    before it is ready gets one start at once, then waits in the same way, and is given up after
+    `max_boot_failures` such deaths in a row. `max_delay_s` bounds the wait.
     """
 
     max_delay_s: float
@@ -33,5 +34,5 @@ class RestartPolicy:
             self.short_lives += 1
             if self.boot_failures >= self.max_boot_failures:
                 return None
-        over = self.short_lives - (_FREE_DEATHS if was_ready else 1)
+        over = self.short_lives - (_FREE_SHORT_LIVES if was_ready else 1)
         return 0.0 if over <= 0 else min(_FIRST_DELAY_S * 2**over, self.max_delay_s)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 from power.judge import settings_of as supervisor_settings
+from support.starts import FILE_SIZE, restart, save_progress
 from support.store_files import Store, batches
-from unit.store.recovery.test_startup import FILE_SIZE, restart, save_progress
 
 from silomq.shm import segments
 from silomq.store.disk.paths import StoreFolders, file_name

@@ -11,8 +11,8 @@ import shutil
 from typing import TYPE_CHECKING
 
 import pytest
+from support.starts import FILE_SIZE, check, start
 from support.store_files import DAY_MS, Store, batches, message
-from unit.store.recovery.test_startup import FILE_SIZE, check, start
 
 from silomq.store.disk.files import Folder
 from silomq.store.disk.paths import ABORT

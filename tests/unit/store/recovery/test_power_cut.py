@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+from support.starts import FILE_SIZE, check, lose_power, made, start
 from support.store_files import QUEUE_FILE, Store, batches
-from unit.store.recovery.test_startup import FILE_SIZE, check, made, start
 
 from silomq.store.commitlog import _scan
 from silomq.store.disk import files as disk
@@ -17,14 +17,10 @@ from silomq.store.disk import sparse
 from silomq.store.disk.paths import StoreFolders, file_name
 from silomq.store.errors import Corrupt
 from silomq.store.record.format import encode_record
-from silomq.store.recovery import durable_progress, power_cut
+from silomq.store.recovery import durable_progress
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-
-def lose_power(path: Path) -> None:
-    (path / "silomq" / power_cut.BOOT).write_text("another boot")
 
 
 def break_record(store: Store, path: Path, number: int) -> None:

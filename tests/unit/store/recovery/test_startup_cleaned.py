@@ -6,8 +6,8 @@ import os
 from typing import TYPE_CHECKING
 
 import pytest
+from support.starts import FILE_SIZE, made, start
 from support.store_files import QUEUE_FILE, Store
-from unit.store.recovery.test_startup import FILE_SIZE, made, start
 
 from silomq.shm.control import Progress
 from silomq.store.consumequeue.queue import ENTRY

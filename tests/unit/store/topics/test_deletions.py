@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from support.starts import start
 from support.store_files import Store, message
-from unit.store.recovery.test_startup import start
 
 from silomq.store.config import topics as topics_json
 from silomq.store.config.topics import TopicConfig, TopicTable

@@ -271,6 +271,18 @@ def test_a_topic_grows_out_of_its_row() -> None:
     assert table.topic(0).slots == (0, 1, 3, 4, 6)
 
 
+def test_a_topic_without_queues_grows() -> None:
+    """Its first queues have no other one to take their `since` from."""
+    table = new_table()
+    table.add_topic("t", write_nums=0, read_nums=0, perm=6)
+    assert table.topic(0).slots == ()
+    grow(table, 0, 2, since=500)
+    grow(table, 0, 3)
+    assert table.topic(0).slots == (0, 1, 2)
+    assert [table.queue_word(slot, "since").load() for slot in range(3)] == [500] * 3
+    assert [table.slot("t", queue_id) for queue_id in range(4)] == [0, 1, 2, -1]
+
+
 @pytest.mark.parametrize("filed", range(4))
 def test_repair_finishes_growth(filed: int) -> None:
     table = new_table()
