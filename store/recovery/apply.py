@@ -35,7 +35,8 @@ def apply(
     """Makes the store what the plan says and fills `control` and `table`, which are fresh.
 
     `folders` and `settings` are those that the plan was made with, and nobody has changed the store
-    since. Raises StoreError when the table is too small, OSError, Corrupt.
+    since. Raises OSError; StoreError when the table is too small; Corrupt for a damaged record that
+    was durable, and so was not scanned, but must be dispatched again.
     """
     began = time.monotonic()
     files = StoreFiles.of(folders, settings)

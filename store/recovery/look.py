@@ -1,9 +1,13 @@
 """Looking at the files of a stopped or crashed store: what a start finds, and the plan of what it
-will do. Nothing on disk changes here, and what must be refused is refused here.
+will do. Nothing on disk changes here, and damage behind the log's end is refused here.
 
 The work is bounded by what was not durable: the commit log is scanned from where the progress
 record says that it was flushed, dispatch goes on from where queues and index were. If RocketMQ had
 the store in between (its checkpoint is not the one that this store wrote), its files say where.
+
+Records that are dispatched again are not read twice for the plan. What only they can tell comes
+out while `apply` dispatches them: queues that nothing else knows, and queue numbers beyond
+`max_queues`.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ def _clean_start(queues: QueueFiles) -> int:
 
 
 def _crash_start(log: CommitLog, checkpoint: Checkpoint) -> int:
-    """The newest file whose first record was durable, with its queue entry, for sure."""
+    """The offset of the newest file whose first record was durable, and its queue entry too."""
     for base in reversed(log.bases()):
         record = record_at(log, base)
         if record is not None and 0 < record.store_timestamp <= checkpoint.safe_time_ms:
