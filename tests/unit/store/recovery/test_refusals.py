@@ -25,7 +25,8 @@ from silomq.store.errors import Corrupt, StoreError
 from silomq.store.recovery.apply import apply
 from silomq.store.recovery.look import look
 from silomq.store.topics.deletions import Deletion, Deletions
-from silomq.store.topics.topic_table import Plan, TopicTable
+from silomq.store.topics.table_layout import Plan
+from silomq.store.topics.topic_table import TopicTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
