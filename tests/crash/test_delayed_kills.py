@@ -4,17 +4,19 @@ between each two of its steps, schedule and append at any time, everything at on
 
 from __future__ import annotations
 
-import os
 import random
-import re
 import time
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-from e2e.delayed import collect
+from support.deliveries import collect
+from support.faults import ROOT, Fault, points_in
 from support.harness import LONG, StoreProcess, eventually
 
 from silomq import Producer, StoreError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 POINTS = {
     "schedule:put": (1, 40),
@@ -26,18 +28,6 @@ POINTS = {
 ROUNDS = 20
 LONG_ROUNDS = 200
 SMALL_STEPS = 60
-
-
-@pytest.fixture(scope="module")
-def fault_build() -> Path:
-    """The folder of the build with fault points. CI must have one."""
-    folder = os.environ.get("SILOMQ_FAULT_BUILD", "")
-    if not folder:
-        why = "no SILOMQ_FAULT_BUILD: `make fault-build` makes it, `make test` sets it"
-        if os.environ.get("CI") == "true":
-            pytest.fail(why)
-        pytest.skip(why)
-    return Path(folder)
 
 
 class Load:
@@ -76,19 +66,13 @@ class Load:
 
 def die_at(fault_build: Path, folder: Path, point: str, passes: int) -> None:
     """A load during which the process of `point` dies there once."""
-    token = folder / "token"
-    token.touch()
-    environ = {
-        "PYTHONPATH": str(fault_build),
-        "SILOMQ_FAULT": f"{point}:{passes}",
-        "SILOMQ_FAULT_TOKEN": str(token),
-    }
-    with StoreProcess(folder / "store", environ=environ) as store:
+    fault = Fault(fault_build, folder, point, passes).arm()
+    with StoreProcess(folder / "store", environ=fault.environ) as store:
         load = Load(store)
         load.send(200)
         load.check(f"{point} {passes}")
-        assert not token.exists(), f"{point} was not passed {passes} times"
-        assert store.starts(point.partition(":")[0]) == 2
+        fault.assert_happened()
+        assert store.starts(fault.actor) == 2
 
 
 @pytest.mark.parametrize(
@@ -107,9 +91,7 @@ def test_append_dies_over_a_delivery(tmp_path: Path, fault_build: Path, point: s
 
 
 def test_every_point_of_schedule_is_tried() -> None:
-    root = Path(__file__).parents[2]
-    text = "".join(path.read_text() for path in (root / "actors").glob("schedule*.py"))
-    assert set(re.findall(r'fault\("([a-z:]+)"\)', text)) == set(POINTS)
+    assert points_in((ROOT / "actors" / "schedule").glob("*.py")) == set(POINTS)
 
 
 @pytest.mark.parametrize("rounds", [pytest.param(ROUNDS), pytest.param(LONG_ROUNDS, marks=LONG)])

@@ -7,19 +7,19 @@ load needs no luck: it passes every point more often than the test waits for.
 
 from __future__ import annotations
 
-import os
-import re
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from crash.checking import Ack, Sent, body_of, check_index, check_messages, check_twins
-from support.harness import LONG, StoreProcess, eventually
-
-from silomq import Message, Producer
+from support.checking.files import check_files
+from support.checking.messages import check_store
+from support.checking.sent import Sent
+from support.faults import ROOT, Fault, points_in
+from support.harness import LONG, StoreProcess
+from support.load.sender import Sender
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from _pytest.mark.structures import ParameterSet
 
@@ -66,72 +66,32 @@ def _cases() -> list[ParameterSet]:
     return cases
 
 
-@pytest.fixture(scope="module")
-def fault_build() -> Path:
-    """The folder of the build with fault points. CI must have one."""
-    folder = os.environ.get("SILOMQ_FAULT_BUILD", "")
-    if not folder:
-        why = "no SILOMQ_FAULT_BUILD: `make fault-build` makes it, `make test` sets it"
-        if os.environ.get("CI") == "true":
-            pytest.fail(why)
-        pytest.skip(why)
-    return Path(folder)
-
-
-class Load:
+def load(store: StoreProcess) -> Sent:
     """Two producers in turn; every message has three keys, one of them shared by many."""
-
-    def __init__(self, store: StoreProcess) -> None:
-        self.store = store
-        self.producers = [Producer(store.path, ring_size=65536, timeout=15.0) for _ in range(2)]
-        self.next = [0, 0]
-        self.sent = Sent()
-
-    def message(self, who: int) -> tuple[int, bytes, str]:
-        sequence = self.next[who]
-        self.next[who] += 1
-        return sequence, body_of(who, sequence), f"all p{who}n{sequence}"
-
-    def send(self, who: int) -> None:
-        sequence, body, keys = self.message(who)
-        topic = TOPICS[sequence % 2]
-        result = self.producers[who].send(topic, body, keys=keys, queue=sequence // 2 % 2, tags="a")
-        self.sent.acks.append(Ack.of(result, who, sequence))
-
-    def send_window(self, who: int) -> None:
-        window = []
-        for _ in range(20):
-            sequence, body, keys = self.message(who)
-            future = self.producers[who].send_async(TOPICS[sequence % 2], body, keys=keys, queue=0)
-            window.append((sequence, future))
-        for sequence, future in window:
-            self.sent.acks.append(Ack.of(future.result(), who, sequence))
-
-    def send_batch(self, who: int) -> None:
-        """A batch is acknowledged as a whole; its messages are looked for as oneway ones are."""
-        messages = []
-        for _ in range(10):
-            sequence, body, keys = self.message(who)
-            messages.append(Message(body, keys=keys, tags="b"))
-            self.sent.oneway.append((who, sequence))
-        result = self.producers[who].send_batch(TOPICS[who], messages, queue=1)
-        assert result.count == len(messages)
-
-    def run(self) -> None:
-        for turn in range(16):
-            for who in (0, 1):
-                for _ in range(3):
-                    self.send(who)
-                # Dispatch catches up, and so publishes, more often than the load alone makes it.
-                self.await_dispatch()
-            self.send_window(turn % 2)
-            self.send_batch(turn % 2)
-        for producer in self.producers:
-            producer.close()
-
-    def await_dispatch(self) -> None:
-        control = self.store.control
-        eventually(lambda: control.load("dispatched") >= control.load("wrote"), "dispatch")
+    sent = Sent()
+    senders = [
+        Sender(
+            store.path,
+            who,
+            TOPICS,
+            kind="keyed",
+            queues=2,
+            sent=sent,
+            ring_size=65536,
+            timeout=15.0,
+        )
+        for who in range(2)
+    ]
+    for turn in range(16):
+        for sender in senders:
+            sender.send(3)
+            # Dispatch catches up, and so publishes, more often than the load alone makes it.
+            store.await_dispatch()
+        senders[turn % 2].send_window(20)
+        senders[turn % 2].send_batch(10)
+    for sender in senders:
+        sender.close()
+    return sent
 
 
 @pytest.fixture
@@ -139,22 +99,13 @@ def run_to_death(fault_build: Path, tmp_path: Path) -> Callable[[str, int], Stor
     """Runs the load against a store that dies at a point; the store, stopped and checked."""
 
     def run(point: str, passes: int) -> StoreProcess:
-        token = tmp_path / "token"
-        token.touch()
-        path = os.pathsep.join(filter(None, [str(fault_build), os.environ.get("PYTHONPATH", "")]))
-        environ = {
-            "PYTHONPATH": path,
-            "SILOMQ_FAULT": f"{point}:{passes}",
-            "SILOMQ_FAULT_TOKEN": str(token),
-        }
-        with StoreProcess(tmp_path / "store", environ=environ, **TINY) as store:
-            load = Load(store)
-            load.run()
-            assert not token.exists(), f"{point} was not passed {passes} times"
-            actor = point.partition(":")[0]
+        fault = Fault(fault_build, tmp_path, point, passes).arm()
+        with StoreProcess(tmp_path / "store", environ=fault.environ, **TINY) as store:
+            sent = load(store)
+            fault.assert_happened()
             starts = {name: store.starts(name) for name in store.pids()}
-            assert starts == {name: 2 if name == actor else 1 for name in starts}
-            check_index(store, check_messages(store, load.sent, TOPICS))
+            assert starts == {name: 2 if name == fault.actor else 1 for name in starts}
+            check_store(store, sent, TOPICS)
             store.stop()
         return store
 
@@ -165,12 +116,9 @@ def run_to_death(fault_build: Path, tmp_path: Path) -> Callable[[str, int], Stor
 def test_exactly_once(
     run_to_death: Callable[[str, int], StoreProcess], point: str, passes: int
 ) -> None:
-    check_twins(run_to_death(point, passes))
+    check_files(run_to_death(point, passes))
 
 
 def test_every_point_of_the_kernels_is_tried() -> None:
-    root = Path(__file__).parents[2]
-    text = "".join(
-        (root / "store" / name).read_text() for name in ("_append.pyx", "_dispatch.pyx", "index.h")
-    )
-    assert set(re.findall(r'SILO_FAULT\("([a-z:]+)"\)', text)) == set(POINTS)
+    kernels = [*(ROOT / "store").rglob("*.pyx"), *(ROOT / "store").rglob("*.h")]
+    assert points_in(kernels) == set(POINTS)

@@ -14,17 +14,11 @@ import time
 from typing import TYPE_CHECKING, Self
 
 import pytest
-from crash.checking import (
-    Ack,
-    Sent,
-    await_dispatch,
-    body_of,
-    check_index,
-    check_messages,
-    read_topic,
-)
-from crash.producers import Producers
+from support.checking.messages import check_store, read_topic
+from support.checking.sent import Sent
 from support.harness import LONG, StoreProcess, eventually, kill_now
+from support.load.messages import body_of
+from support.load.producers import Producers
 
 from silomq import Admin, Producer
 from silomq.shm.control import ACTORS
@@ -104,8 +98,7 @@ def _check(store: StoreProcess, sent: Sent, probe: Probe | None = None) -> None:
         with contextlib.closing(probe.producer):
             assert probe.producer.rejected == 0
     # The probe's messages have a topic of their own, and are counted there.
-    records = check_messages(store, sent, TOPICS, beside="probe" if probe else "")
-    check_index(store, records)
+    records = check_store(store, sent, TOPICS, beside="probe" if probe else "")
     if probe is not None:
         bodies = [r.body for r in records if r.topic == "probe"]
         assert bodies == [b"probe %d" % i for i in range(probe.count)]
@@ -208,7 +201,7 @@ def test_registry_dies_while_topics_are_made(tmp_path: Path) -> None:
         expected = {f"{kind}-{i}" for kind in ("made", "sent") for i in range(done)}
         assert set(topics) == expected
         assert all(topics[f"made-{i}"].write_queues == 2 for i in range(done))
-        await_dispatch(store)
+        store.await_dispatch()
         for i in range(done):
             assert [view.body for view in read_topic(store.path, f"sent-{i}")] == [b"%d" % i]
         store.stop()
@@ -230,9 +223,9 @@ def test_actors_die_while_sessions_come_and_go(tmp_path: Path, victims: tuple[st
             with Producer(store.path, ring_size=65536, timeout=10.0) as producer:
                 session = 100 + number  # what two sessions send one-way has no order
                 result = producer.send("alpha", body_of(session, 0), queue=0)
-                sent.acks.append(Ack.of(result, session, 0))
+                sent.answered(result, session, 0)
                 producer.send_oneway("alpha", body_of(session, 1), queue=1)
-                sent.oneway.append((session, 1))
+                sent.published(session, 1, "alpha", 1)
 
         with Producers(store, TOPICS, count=1) as producers:
             producers.await_flow(100)
@@ -243,9 +236,6 @@ def test_actors_die_while_sessions_come_and_go(tmp_path: Path, victims: tuple[st
                     for victim, pid in old.items():
                         store.await_successor(victim, pid)
             assert sessions.done > 20
-            theirs = producers.finish()
+            sent.add(producers.finish())
         eventually(lambda: store.control.load("sessions") == 0, "dead sessions are let go", 5)
-        sent.acks += theirs.acks
-        sent.oneway += theirs.oneway
-        sent.errors += theirs.errors
-        check_index(store, check_messages(store, sent, TOPICS))
+        check_store(store, sent, TOPICS)

@@ -1,25 +1,40 @@
-"""What tests of groups share: a topic of its own for each, in the module's `store`."""
+"""What the end-to-end tests share: one store for a module, with topics of its own for each test.
+
+A test that kills, fills or stops a store starts one of its own.
+"""
 
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from e2e.grouping import QUEUES
-
-from silomq import Admin
+from support.faults import fault_build
+from support.harness import StoreProcess
 
 if TYPE_CHECKING:
-    from support.harness import StoreProcess
+    from collections.abc import Iterator
 
-_names = itertools.count()
+__all__ = ["fault_build"]
+_numbers = itertools.count()
+
+
+@pytest.fixture(scope="module")
+def store_settings() -> dict[str, Any]:
+    """The settings of the module's store, besides SMALL: none. A module may say others."""
+    return {}
+
+
+@pytest.fixture(scope="module")
+def store(
+    tmp_path_factory: pytest.TempPathFactory, store_settings: dict[str, Any]
+) -> Iterator[StoreProcess]:
+    """A running store for all tests of a module."""
+    with StoreProcess(tmp_path_factory.mktemp("store") / "store", **store_settings) as found:
+        yield found
 
 
 @pytest.fixture
-def topic(store: StoreProcess) -> str:
-    """A new topic with QUEUES queues."""
-    name = f"topic{next(_names)}"
-    with Admin(store.path) as admin:
-        admin.create_topic(name, QUEUES)
-    return name
+def topic() -> str:
+    """The name of a topic that no other test uses; the store does not have it yet."""
+    return f"topic{next(_numbers)}"

@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pytest
-from power.judge import Started, start
-from power.recorder import TOPICS, body_of, keys_of, small_store
+from power.recorded_store import TOPICS, small_store
+from power.started_store import Started, start
 from support.harness import LONG
+from support.load.messages import KINDS
+from support.load.sender import Sender
 
-from silomq import Message, Producer
 from silomq.client.consuming.message_view import MessageView
 from silomq.store.commitlog.log_reader import LogReader
 from silomq.store.consumequeue.queue import QueueFiles
@@ -48,13 +49,10 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 def fill(path: Path, owner: int) -> None:
-    with Producer(path) as producer:
-        for number in range(0, MESSAGES, 8):
-            messages = [
-                Message(body_of(owner, i), keys=keys_of(owner, i), tags="T")
-                for i in range(number, number + 8)
-            ]
-            producer.send_batch(TOPICS[number // 8 % 3], messages, queue=number // 24 % 2)
+    sender = Sender(path, owner, TOPICS, kind="pages", queues=2)
+    for _ in range(0, MESSAGES, 8):
+        sender.send_batch(8)
+    sender.close()
 
 
 @dataclass
@@ -154,7 +152,7 @@ def one_case(path: Path, *, new_boot: bool) -> str:
     found = 0
     for view in served(store):
         owner, number, _ = view.body.split(b":", 2)
-        assert view.body == body_of(int(owner), int(number))
+        assert view.body == KINDS["pages"](int(owner), int(number)).body
         found += 1
     whole = MESSAGES * (1 if not (path / "abort").exists() else 2)
     return "all there" if found >= whole else "some left out"

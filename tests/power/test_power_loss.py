@@ -9,13 +9,14 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
-from crash.checking import check_twins, read_topic
-from power.judge import Said, check, start
-from power.recorder import TOPICS, Recorded, body_of, small_store
+from power.recorded_store import QUEUES, TOPICS, Recorded, known_at_the_cut, small_store
 from power.simulator import FOLDER, Disk, events
+from power.started_store import check, start
+from support.checking.files import check_files
+from support.checking.messages import check_store
 from support.harness import LONG
+from support.load.sender import Sender
 
-from silomq import Producer
 from silomq.store.errors import StoreError
 from silomq.store.recovery.power_cut import BOOT
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from support.checking.sent import Sent
     from support.harness import StoreProcess
 
 MODES = ("SYNC_FLUSH", "ASYNC_FLUSH")
@@ -80,18 +82,18 @@ def test_every_image_starts_and_keeps_its_promises(
     loose = messages = acknowledged = 0
     durable = mode == "SYNC_FLUSH"
     for seed, (cut, disk) in enumerate(cuts(recordings[mode], count, count)):
-        said = Said.of(disk.said)
+        sent = known_at_the_cut(disk.said)
         with an_image(disk, seed, tmp_path) as path:
             try:
-                found = check(start(path, flush_disk_type=mode), said, durable=durable)
+                found = check(start(path, flush_disk_type=mode), sent, durable=durable)
                 # Another cut, that takes nothing: what start-up has done is enough.
-                assert check(start(path, flush_disk_type=mode), said, durable=durable) == found
+                assert check(start(path, flush_disk_type=mode), sent, durable=durable) == found
             except BaseException:
                 print(f"{mode}: cut {cut}, seed {seed}")
                 raise
         loose += disk.loose_pages() > 0
         messages += found
-        acknowledged += len(said.acks)
+        acknowledged += len(sent.acks)
     print(f"{mode}: {messages} messages found, {acknowledged} acknowledged, in {count} images")
     assert loose > count / 2, "there was nothing to lose"
     assert messages >= acknowledged or not durable
@@ -137,7 +139,7 @@ def test_a_sync_that_is_not_done_is_found_out(
     for seed, (_, disk) in enumerate(cuts(recordings["SYNC_FLUSH"], 25, 5, drop=drop)):
         with an_image(disk, seed, tmp_path) as path:
             try:
-                check(start(path), Said.of(disk.said), durable=True)
+                check(start(path), known_at_the_cut(disk.said), durable=True)
             except AssertionError as error:
                 lost += "acknowledged messages are lost" in str(error)
             except (StoreError, OSError):
@@ -154,35 +156,26 @@ def test_the_real_store_goes_on_from_images(
     """
     for mode in MODES:
         for seed, (_, disk) in enumerate(cuts(recordings[mode], 2, 17)):
-            said = Said.of(disk.said)
+            sent = known_at_the_cut(disk.said)
             with an_image(disk, seed, tmp_path) as path:
                 if (path / "silomq" / BOOT).exists():
                     (path / "silomq" / BOOT).write_text("another boot")
-                _go_on(small_store(path, mode), said)
+                _go_on(small_store(path, mode), sent)
 
 
-def _go_on(store: StoreProcess, said: Said) -> None:
+def _go_on(store: StoreProcess, sent: Sent) -> None:
     durable = store.settings["flush_disk_type"] == "SYNC_FLUSH"
     with store:
-        before = _bodies(store)
-        for owner, number in said.acks:
-            assert not durable or body_of(owner, number) in before
-        with Producer(store.path) as producer:
-            for number in range(200):
-                producer.send(TOPICS[number % 3], body_of(9, number), queue=number % 2)
+        # What the cut took does not come back later.
+        there = check_store(store, sent, TOPICS, others=True, may_lose=not durable)
+        places = {record.physical_offset for record in there}
+        sent.acks = [ack for ack in sent.acks if ack.physical_offset in places]
+        sender = Sender(store.path, 9, TOPICS, kind="pages", queues=QUEUES, sent=sent)
+        sender.send_window(200)
+        sender.close()
         store.crash()
         store.start()
-        after = _bodies(store)
-        assert after == before | {body_of(9, number) for number in range(200)}
+        after = check_store(store, sent, TOPICS, others=True)
+        assert len(after) == len(there) + 200
         store.stop()
-        check_twins(store)
-
-
-def _bodies(store: StoreProcess) -> set[bytes]:
-    """Every body, each there once."""
-    with Producer(store.path) as producer:
-        for topic in TOPICS:
-            producer.open_topic(topic)
-    found = [bytes(view.body) for topic in TOPICS for view in read_topic(store.path, topic)]
-    assert len(set(found)) == len(found)
-    return set(found)
+        check_files(store)

@@ -7,10 +7,10 @@ import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
+from support.harness import PYTHON
 
 pytest.importorskip("pyspark")
 
-from e2e.running import PYTHON
 
 if TYPE_CHECKING:
     from pathlib import Path

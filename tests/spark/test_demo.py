@@ -9,10 +9,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+from support.harness import PYTHON, memory_of
 
 pytest.importorskip("pyspark")
 
-from e2e.running import PYTHON, assert_nothing_left
 from rich.console import Console
 
 from silomq.cli.demo.flights import FLIGHTS, airlines, data_folder
@@ -50,7 +50,7 @@ def test_the_demo_ends_with_spark(tmp_path: Path) -> None:
     page = (work / "demo-store" / "stats.html").read_text()
     assert "<svg" in page
     assert "flights_UA" in page
-    assert_nothing_left(work / "demo-store")
+    assert memory_of(work / "demo-store") == []
     assert list(temporary.iterdir()) == []
     assert [path.name for path in work.iterdir()] == ["demo-store"]
 

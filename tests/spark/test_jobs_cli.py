@@ -7,8 +7,8 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from e2e.running import sentence, silo
 from spark import job_stores
+from support.commands import sentence, silo
 from support.harness import StoreProcess
 
 from silomq.cli.main import main

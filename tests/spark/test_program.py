@@ -7,10 +7,11 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
+from support.cleaned_stores import fill
+from support.small_settings import BY_HAND
 
 pytest.importorskip("pyspark")
 
-from e2e.cleaning import BY_HAND, fill
 from support.harness import StoreProcess
 
 from silomq.pipeline.spark.session import QUICK

@@ -7,9 +7,10 @@ import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
-from e2e.cleaning import BY_HAND, fill
 from spark.reading import places
+from support.cleaned_stores import fill
 from support.harness import StoreProcess
+from support.small_settings import BY_HAND
 
 from silomq.pipeline.spark import java
 

@@ -6,10 +6,11 @@ import shutil
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from crash.checking import body_of
-from e2e.cleaning import BY_HAND, LOG_FILE, await_cleaned, await_durable, fill, log_files
 from spark.reading import options, places, rows, tasks
+from support.cleaned_stores import await_cleaned, await_durable, fill, log_files
 from support.harness import StoreProcess, eventually
+from support.load.messages import body_of
+from support.small_settings import BY_HAND, LOG_FILE
 
 from silomq import Admin, Producer
 from silomq.pipeline.source import snapshot

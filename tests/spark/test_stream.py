@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from crash.checking import body_of
-from e2e.cleaning import BY_HAND, await_cleaned, await_durable, fill
 from hypothesis import given
 from hypothesis import strategies as st
+from support.cleaned_stores import await_cleaned, await_durable, fill
 from support.harness import LONG, StoreProcess, eventually
+from support.load.messages import body_of
+from support.small_settings import BY_HAND
 
 from silomq import Admin, Producer
 from silomq.pipeline.source.snapshot import DataLoss

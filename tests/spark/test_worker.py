@@ -7,10 +7,10 @@ import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from support.harness import PYTHON
 
 pytest.importorskip("pyspark")
 
-from e2e.running import PYTHON
 
 from silomq.pipeline import worker
 

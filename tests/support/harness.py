@@ -1,7 +1,7 @@
-"""A store in processes of its own, for tests that kill, freeze and look inside.
+"""A store in processes of its own, for tests that use, kill and freeze it and look inside.
 
-Nothing here asks the store's registry for what the test must know: process numbers and positions
-come from the control block, which outlives every actor.
+What a test must know of a store does not come from its registry: process numbers and positions come
+from the control block, which outlives every actor.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Self
 
 import psutil
 import pytest
+from support.small_settings import SMALL, pairs
 
 from silomq import Admin, StoreError
 from silomq.shm import segments
@@ -35,20 +36,6 @@ LONG = (
 )
 PYTHON = (sys.executable, "-P")
 WAIT_S = 30.0
-#: Small files and tables: many rolls, quick starts, 3 MB of disk.
-SMALL: dict[str, object] = {
-    "mapped_file_size_commit_log": 1 << 20,
-    "mapped_file_size_consume_queue": 40960,
-    "max_hash_slot_num": 1000,
-    "max_index_num": 8000,
-    "max_message_size": 1 << 18,
-    "max_topics": 128,
-    "max_queues": 1024,
-    "max_sessions": 64,
-    "lock_mapped_file_enable": "false",
-    # A machine whose disk is rather full must not cost a test its messages.
-    "clean_file_forcibly_enable": "false",
-}
 
 
 def eventually(true: Callable[[], object], what: str, timeout_s: float = WAIT_S) -> None:
@@ -89,8 +76,25 @@ def kill_now(pid: int, number: signal.Signals = signal.SIGKILL) -> bool:
     return False
 
 
+def connect(store: Path, process: subprocess.Popen[bytes]) -> Admin:
+    """A session with the store that `process` starts, as soon as the store takes sessions."""
+    deadline = time.monotonic() + WAIT_S
+    while True:
+        try:
+            return Admin(store)
+        except StoreError:
+            assert process.poll() is None, f"the store ended with status {process.returncode}"
+            assert time.monotonic() < deadline, "the store is not up"
+            time.sleep(0.005)
+
+
+def memory_of(store: Path) -> list[str]:
+    """What is in /dev/shm of the store in this folder."""
+    return segments.leftovers(segments.store_identity(store))
+
+
 class StoreProcess:
-    """One store below `folder`, with the settings SMALL and those of the caller.
+    """One store below `folder`, with the settings `base` and those of the caller.
 
     `environ` is added to the store's environment. As a context manager it starts the store and at
     the end stops it, which must succeed; after a failure it kills it. `start` may be called again
@@ -102,11 +106,11 @@ class StoreProcess:
         folder: Path,
         *,
         environ: MappingType[str, str] | None = None,
-        small: bool = True,
+        base: MappingType[str, object] = SMALL,
         **settings: object,
     ) -> None:
         self.path = folder
-        self.settings = {**(SMALL if small else {}), **settings}
+        self.settings = {**base, **settings}
         self.environ = dict(environ or {})
         self.log_path = folder.parent / f"{folder.name}.log"
         self.process: subprocess.Popen[bytes] | None = None
@@ -114,9 +118,8 @@ class StoreProcess:
 
     @property
     def command(self) -> list[str]:
-        values = {name: str(value) for name, value in self.settings.items()}
-        pairs = [f"{name}={value}" for name, value in values.items()]
-        return [*PYTHON, "-m", "silomq.supervisor", f"store_path={self.path}", *pairs]
+        place = f"store_path={self.path}"
+        return [*PYTHON, "-m", "silomq.supervisor", place, *pairs(self.settings)]
 
     def launch(self) -> subprocess.Popen[bytes]:
         """Starts the supervisor and does not wait for anything."""
@@ -135,16 +138,10 @@ class StoreProcess:
     def start(self) -> Self:
         """Starts the store and waits until it takes sessions."""
         process = self.launch()
-        deadline = time.monotonic() + WAIT_S
-        while True:
-            try:
-                Admin(self.path).close()
-            except StoreError:
-                assert process.poll() is None, f"the store ended: {self.log()}"
-                assert time.monotonic() < deadline, f"the store is not up: {self.log()}"
-                time.sleep(0.005)
-            else:
-                break
+        try:
+            connect(self.path, process).close()
+        except AssertionError as error:
+            raise AssertionError(f"{error}: {self.log()}") from None
         eventually(lambda: self.control.load("state") == 1, "the store runs")
         return self
 
@@ -192,9 +189,13 @@ class StoreProcess:
     def all_ready(self) -> bool:
         return all(self.is_ready(actor) for actor in ACTORS)
 
-    def memory_names(self) -> list[str]:
-        """What of the store is in /dev/shm."""
-        return segments.leftovers(self.store_id)
+    def await_dispatch(self) -> None:
+        """Waits until everything that was appended is in its queues and in the index."""
+        control = self.control
+        try:
+            eventually(lambda: control.load("dispatched") >= control.load("wrote"), "dispatch")
+        except AssertionError as error:
+            raise AssertionError(f"{error}: {self.log()}") from None
 
     # -- doing things to it
 
@@ -221,7 +222,7 @@ class StoreProcess:
         self.running.send_signal(signal.SIGTERM)
         assert self.running.wait(WAIT_S) == 0, self.log()
         assert not [pid for pid in family if lives(pid)], "a process outlived its store"
-        assert self.memory_names() == []
+        assert memory_of(self.path) == []
         assert "Traceback" not in self.log()
         return self.log()
 

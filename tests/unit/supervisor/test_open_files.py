@@ -9,7 +9,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from power.judge import settings_of as supervisor_settings
+from support import small_settings
 from support.starts import FILE_SIZE, restart, save_progress
 from support.store_files import Store, batches
 
@@ -133,7 +133,7 @@ def no_room_for_the_socket(path: Path) -> None:
     "harm", [newer_layout, damaged_log, other_file_size, no_room_for_the_socket]
 )
 def test_a_supervisor_that_cannot_start(harm: Callable[[Path], None], tmp_path: Path) -> None:
-    settings = supervisor_settings(tmp_path)
+    settings = small_settings.load(tmp_path, small_settings.ROLLING)
     StoreFolders(tmp_path, create=True).close()
     harm(tmp_path)
     before = open_files()
@@ -144,7 +144,7 @@ def test_a_supervisor_that_cannot_start(harm: Callable[[Path], None], tmp_path: 
 
 
 def test_a_supervisor_whose_store_is_in_use(tmp_path: Path) -> None:
-    settings = supervisor_settings(tmp_path)
+    settings = small_settings.load(tmp_path, small_settings.ROLLING)
     with (
         StoreFolders(tmp_path, create=True),
         subprocess.Popen(
