@@ -1,10 +1,9 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""The record encoder: a message in its final form, written where the caller says, with its unique
-key.
+"""The record encoder: writes a message in its final form, with its unique key, to a given place.
 
-What only append can know (queue offset, physical offset, store timestamp) is left zero. The layout
-is `store/record/format.py`'s. The unique key is RocketMQ's (MessageClientIDSetter): address,
-process, a random number, milliseconds, a counter.
+What only append can know (queue offset, physical offset, store timestamp, the record's CRC) is left
+zero. The layout is that of `store/record/format.py`. The unique key follows RocketMQ's
+MessageClientIDSetter: address, process, a random number, milliseconds, a counter.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
@@ -45,7 +44,7 @@ cdef class Encoder:
         self.configure(config)
 
     def configure(self, config):
-        """Takes over what may differ between two runs of the store."""
+        """Takes over what the store says of itself, which may differ between two runs of it."""
         self.store_host_bytes = config.store_host
         self.store_host_length = len(config.store_host)
         memcpy(self.store_host, <const char *><bytes>config.store_host, self.store_host_length)
@@ -100,7 +99,8 @@ cdef class Encoder:
         memcpy(self.key_text + PREFIX + 10, HEX_DIGITS + 2 * (self.key_counter & 255), 2)
 
     cdef int measure(self, Route route, Parts *m) except -1:
-        """Checks the limits; the record's total length."""
+        """Sets the lengths in `m` of the record and its properties. Raises IllegalMessage for what
+        is too long."""
         cdef Py_ssize_t length = UNIQUE_KEY_PAIR + m.extra_length
         if m.tags_length:
             length += m.tags_length + 6
@@ -120,13 +120,13 @@ cdef class Encoder:
                 f"the properties take {length} bytes, RocketMQ's records hold {MAX_PROPERTIES}",
             )
         m.properties_length = <uint32_t>length
-        m.total = <uint32_t>(RECORD_FIXED - 2 * IPV4_HOST + self.born_host_length + self.store_host_length
-                             + route.wide + m.body_length + route.name_length + length)
+        m.total = <uint32_t>(RECORD_FIXED - 2 * IPV4_HOST + self.born_host_length
+                             + self.store_host_length + route.wide + m.body_length
+                             + route.name_length + length)
         return 0
 
     cdef uint8_t *encode(self, uint8_t *r, Route route, uint32_t queue_id, const Parts *m) noexcept:
-        """Writes one record at `r`; what append fills in (offsets, store time) is zero. Returns its
-        end."""
+        """Writes one record at `r` and returns its end. `m` has been measured."""
         cdef uint8_t *p
         silo_put32(r + RECORD_TOTAL_SIZE, m.total)
         silo_put32(r + RECORD_MAGIC, RECORD_MAGIC_V2 if route.wide else RECORD_MAGIC_V1)

@@ -1,12 +1,6 @@
 from collections.abc import Iterable, Mapping
 
 class Message:
-    body: bytes
-    tags: str | None
-    keys: str | Iterable[str] | None
-    properties: Mapping[str, str] | None
-    flag: int
-    born_timestamp: int
     def __init__(
         self,
         body: bytes | bytearray | memoryview | str,
@@ -16,8 +10,22 @@ class Message:
         flag: int = 0,
         born_timestamp: int | None = None,
     ) -> None: ...
+    @property
+    def body(self) -> bytes: ...
+    @property
+    def tags(self) -> str | None: ...
+    @property
+    def keys(self) -> str | Iterable[str] | None: ...
+    @property
+    def properties(self) -> Mapping[str, str] | None: ...
+    @property
+    def flag(self) -> int: ...
+    @property
+    def born_timestamp(self) -> int: ...
 
 class Route:
-    topic: str
-    slots: tuple[int, ...]
     def __init__(self, topic: str, slots: tuple[int, ...]) -> None: ...
+    @property
+    def topic(self) -> str: ...
+    @property
+    def slots(self) -> tuple[int, ...]: ...

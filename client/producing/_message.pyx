@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""What is sent and where to: messages, the routes of topics, and the parts of a message as the
+"""What is sent and where it goes: messages, the routes of topics, and a message's parts as the
 encoder takes them."""
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
@@ -36,10 +36,17 @@ cdef const uint8_t *text(object value, Py_ssize_t *length, str what) except NULL
 
 
 cdef class Message:
-    """A message to send: body (bytes, or str encoded as UTF-8) with its tags, keys and properties.
+    """One message of a batch: `Producer.send_batch` takes such messages.
 
-    `keys` is a str with spaces between keys, or a sequence of keys; `properties` maps str to str;
-    `born_timestamp` is epoch ms, by default the time of sending.
+    `body` is bytes, or a str that becomes UTF-8; `tags` a str; `keys` a str with spaces between the
+    keys, or an iterable of keys; `properties` a mapping of str to str, neither of them empty;
+    `flag` 32 bits that are the application's own; `born_timestamp` epoch ms, by default the time
+    of sending. All are attributes, too: `body` always as bytes, `born_timestamp` -1 for the time
+    of sending. A message does not change and may be sent several times.
+
+    Raises IllegalMessage for keys and properties that a record cannot hold: a reserved name, an
+    empty name or value, RocketMQ's separators (the characters 1 and 2), a key with a space. Tags
+    and lengths are checked when the message is sent.
     """
 
     def __init__(self, body, tags=None, keys=None, properties=None, uint32_t flag=0,
@@ -58,8 +65,8 @@ cdef class Message:
 
 
 cdef class Route:
-    """Where messages of a topic go: the slots of its queues, taken in turn unless the caller
-    chooses."""
+    """Where messages of a topic go: the topic's name, and the slot of each of its queues in the
+    store's topic table."""
 
     def __init__(self, str topic, tuple slots):
         self.topic = topic
@@ -75,6 +82,9 @@ cdef class Route:
         self.wide = self.name_length > 127
 
     cdef uint32_t choose(self, object queue, object shard_key) except? 0xFFFFFFFF:
+        """The number of the queue: `queue`, or by the hash of `shard_key`, or the next one in turn.
+        The hash is Java's String.hashCode; of its absolute value, which for -2^31 is taken as 0,
+        the remainder counts."""
         cdef Py_ssize_t length
         cdef const uint8_t *key
         cdef uint32_t h

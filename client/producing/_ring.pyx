@@ -1,8 +1,8 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 """The producer's side of a session's ring: room, frames, results, and waiting for them.
 
-The layout is that of `shm/ring.py`. The ring decides nothing: it answers "no room", "no progress" or
-"closed by the store", and its session (`send_session.py`) decides what follows.
+The layout is that of `shm/ring.py`. The ring decides nothing: it answers "no room", "no progress"
+or "closed by the store", and its session (`send_session.py`) decides what follows.
 
 Every method holds the interpreter's lock except while it waits. A frame that is reserved is written
 and published before another thread can come in between.

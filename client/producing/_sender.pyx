@@ -2,8 +2,8 @@
 """`Sender`: the sending calls. One Python call encodes a message, in its final form, straight into
 the session's ring.
 
-A put is one step: from the reservation of a frame to its publication no other thread runs. What must
-be decided (is the store still there, may a frame be written now) is asked of the session, see
+A put is one step: from the reservation of a frame to its publication no other thread runs. What
+must be decided (is the store still there, may a frame be written now) is asked of the session, see
 `send_session.py`.
 """
 

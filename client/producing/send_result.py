@@ -1,4 +1,4 @@
-"""What a send brings back."""
+"""`SendResult`: the store's answer to a send."""
 
 from __future__ import annotations
 
@@ -18,11 +18,15 @@ _LEVELS: dict[int, Literal["memory", "appended", "durable"]] = {
 
 
 class SendResult:
-    """The store's answer to one message or batch.
+    """The store's answer to one message or batch (RocketMQ: `SendResult`, `PutMessageResult`).
 
-    `status` is PUT_OK or FLUSH_DISK_TIMEOUT. `queue_offset` and `physical_offset` are those of the
-    first message, `store_timestamp` is epoch ms. A batch's messages follow each other in queue and
-    log.
+    - `status`: PUT_OK, or FLUSH_DISK_TIMEOUT if it was appended, but not synced in time;
+    - `topic`, `queue_id`: where it is; of a delayed message, where it waits;
+    - `queue_offset`: its index in the queue; of a batch, the first message's, which the others
+      follow without a gap;
+    - `physical_offset`: its address in the commit log, bytes; of a batch, the first message's;
+    - `store_timestamp`: when it was appended, epoch ms;
+    - `count`: how many messages they are, 1 unless a batch was sent.
     """
 
     __slots__ = (
@@ -39,7 +43,7 @@ class SendResult:
         "topic",
     )
 
-    def __init__(  # noqa: PLR0917 - the kernel's call, on every send's path: names cost time
+    def __init__(  # noqa: PLR0917 - called for every send: arguments with names take longer
         self,
         status: PutMessageStatus,
         topic: str,
@@ -75,7 +79,8 @@ class SendResult:
 
     @property
     def message_ids(self) -> list[str]:
-        """The UNIQ_KEY of every message: the kernel's counting, done again."""
+        """The UNIQ_KEY of every message, 32 hexadecimal digits, in the order of sending."""
+        # The encoder counts in the same way (_encode.pyx, fill_key).
         prefix, time, counter, wrap = self._key
         found = []
         for _ in range(self.count):
