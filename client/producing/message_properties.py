@@ -1,4 +1,6 @@
-"""The uncommon parts of an outgoing message: user properties, several keys."""
+"""The parts of an outgoing message that only some senders use: user properties, several keys, a
+delay.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +62,7 @@ def plan_delay(
     deliver_at: int | None,
     delay_ms: int | None,
 ) -> Delay | None:
-    """How a message for a queue of `topic` is delayed, as RocketMQ's broker does it
+    """Where a message for a queue of `topic` waits for its time, as RocketMQ's broker has it
     (`HookUtils.handleScheduleMessage`); None if it is due already.
 
     A level above the highest becomes the highest. TIMER_OUT_MS is rounded as RocketMQ rounds it, to
@@ -116,8 +118,8 @@ def encode_extra(properties: Mapping[str, str], *, wait_store: bool) -> bytes:
 
 
 def join_keys(keys: Iterable[str]) -> str:
-    """Several keys as the KEYS property has them. A key with a space would be two:
-    IllegalMessage.
+    """Several keys as the KEYS property has them, with spaces between them. Raises IllegalMessage
+    for an empty key, and for one with a space, which readers would take for two.
     """
     found = list(keys)
     for key in found:

@@ -1,5 +1,5 @@
-"""Why the store does not take a message: its status, and a sentence made of what the store says of
-itself in the control block.
+"""Why the store refused a message: its status, and a sentence made of what the store says of itself
+in the control block. What follows a refusal is in `resend.py`.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from silomq.store.record import fields as fields_of_records
 from silomq.store.record import format as record_format
 from silomq.store.record import properties
 from silomq.store.recovery.durable_progress import FIELDS
-from silomq.store.status import AckLevel
+from silomq.store.status import AckLevel, PutMessageStatus
 from silomq.store.topics import table_layout
 
 Layout = dict[str, tuple[int, int]]
@@ -183,6 +183,12 @@ def test_record_h_is_the_record() -> None:
 @pytest.mark.parametrize("path", ["shm/layout.h", "store/topics/table.h", "store/record/record.h"])
 def test_every_constant_is_looked_at(path: str) -> None:
     assert len(enums(path)) >= 15
+
+
+def test_the_statuses_in_the_compiled_ring_are_those_of_the_store() -> None:
+    text = (ROOT / "client/producing/_ring.pxd").read_text(encoding="utf-8")
+    for name in ("PUT_OK", "FLUSH_DISK_TIMEOUT"):
+        assert f"    {name} = {PutMessageStatus[name].value}\n" in text
 
 
 def test_the_ack_levels_in_the_compiled_client_are_those_of_the_store() -> None:
