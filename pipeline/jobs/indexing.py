@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from ...store.disk import files as disk
 from ...store.disk.files import Folder
 from ...store.index.file import ENTRY_FIELDS, ENTRY_SIZE, HEADER, HEADER_SIZE, SLOT_SIZE
-from ...store.record.format import TRANSACTION_ROLLBACK
+from ...store.record.format import SYS_TRANSACTION, TRANSACTION_ROLLBACK
 from .hashing import index_hashes, java_hashes
 
 #: What of a record its keys are made of; `sys_flag` says whether they count.
@@ -25,7 +25,6 @@ COLUMNS: Final = (
     "topic", "physical_offset", "store_timestamp", "keys", "message_id", "sys_flag",
 )  # fmt: skip
 ENTRY: Final = np.dtype(list(ENTRY_FIELDS))
-_TRANSACTION: Final = 0xC
 _INT_MAX: Final = 0x7FFFFFFF
 assert ENTRY.itemsize == ENTRY_SIZE
 
@@ -50,7 +49,7 @@ class Keys:
 
 def counts_of(batch: Any) -> Any:
     """How many keys each record of a batch with COLUMNS puts into the index (int64)."""
-    rollback = (batch.column("sys_flag").to_numpy() & _TRANSACTION) == TRANSACTION_ROLLBACK
+    rollback = (batch.column("sys_flag").to_numpy() & SYS_TRANSACTION) == TRANSACTION_ROLLBACK
     own = batch.column("message_id").is_valid().to_numpy(zero_copy_only=False).astype(np.int64)
     named = pc.list_value_length(batch.column("keys")).to_numpy(zero_copy_only=False)
     return np.where(rollback, 0, own + named)

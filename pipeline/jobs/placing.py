@@ -20,7 +20,12 @@ from ...store.disk import files as disk
 from ...store.disk.files import Folder
 from ...store.disk.paths import CONSUME_QUEUE, file_name
 from ...store.names import SCHEDULE_TOPIC, validate_topic
-from ...store.record.format import TRANSACTION_PREPARED, TRANSACTION_ROLLBACK, decode_record
+from ...store.record.format import (
+    SYS_TRANSACTION,
+    TRANSACTION_PREPARED,
+    TRANSACTION_ROLLBACK,
+    decode_record,
+)
 from ...tools.rocketmq.view import entry_code
 from .hashing import java_hashes
 
@@ -32,7 +37,6 @@ ENTRY: Final = np.dtype(list(ENTRY_FIELDS))
 COLUMNS: Final = (
     "topic", "queue_id", "queue_offset", "physical_offset", "tags", "size", "sys_flag",
 )  # fmt: skip
-_TRANSACTION: Final = 0xC
 _OPEN_FILES: Final = 256
 assert ENTRY.itemsize == ENTRY_SIZE
 
@@ -57,7 +61,7 @@ def runs_of(batch: Any, memory: memoryview, base: int, deleted: Mapping[str, int
     topics = batch.column("topic").dictionary_encode()
     names = topics.dictionary.to_pylist()
     topic = topics.indices.to_numpy(zero_copy_only=False)
-    kind = batch.column("sys_flag").to_numpy() & _TRANSACTION
+    kind = batch.column("sys_flag").to_numpy() & SYS_TRANSACTION
     physical = batch.column("physical_offset").to_numpy()
     wanted = (kind != TRANSACTION_PREPARED) & (kind != TRANSACTION_ROLLBACK)
     if deleted:

@@ -40,6 +40,7 @@ cdef extern from "store/record/record.h" nogil:
     int RECORD_OK, RECORD_LONG
     int RECORD_BODY_CRC, RECORD_QUEUE_ID, RECORD_QUEUE_OFFSET, RECORD_PHYSICAL_OFFSET
     int RECORD_FIXED, END_OF_FILE_SIZE, CRC_PROPERTY_SIZE, HOST_V6_SIZE
+    int FLAG_COMPRESSED, FLAG_MULTI_TAGS, FLAG_COMPRESSION_TYPE
     int FLAG_TRANSACTION, FLAG_BORN_V6, FLAG_STORE_V6
     void silo_put_end_of_file(uint8_t *p, uint32_t left)
     int silo_parse_record(const uint8_t *r, uint64_t left, silo_record *out)

@@ -10,8 +10,9 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp, memcpy, memset
 
-# What a producer may set: compressed, multi-tags, transaction type, IPv6 hosts, compression type.
-cdef uint32_t ALLOWED_FLAGS = 0x1 | 0x2 | FLAG_TRANSACTION | FLAG_BORN_V6 | FLAG_STORE_V6 | 0x700
+# What a producer may set.
+cdef uint32_t ALLOWED_FLAGS = (FLAG_COMPRESSED | FLAG_MULTI_TAGS | FLAG_COMPRESSION_TYPE
+                               | FLAG_TRANSACTION | FLAG_BORN_V6 | FLAG_STORE_V6)
 cdef uint64_t NO_MARK = 0xFFFFFFFFFFFFFFFFu
 cdef const char *CRC_PROPERTY = "__CRC32#\x01"
 

@@ -33,6 +33,9 @@ enum {
     HOST_PORT_SIZE = 4,
     CRC_PROPERTY_SIZE = 20, /* "__CRC32#" 0x01, ten digits, 0x02 */
 
+    FLAG_COMPRESSED = 0x1,
+    FLAG_MULTI_TAGS = 0x2,
+    FLAG_COMPRESSION_TYPE = 0x700,
     FLAG_TRANSACTION = 0xC,
     FLAG_PREPARED = 0x4,
     FLAG_ROLLBACK = 0xC,

@@ -10,6 +10,8 @@ from tidy.sources import ROOT
 from silomq.shm import control, ring
 from silomq.store.consumequeue import queue
 from silomq.store.index import file
+from silomq.store.names import SCHEDULE_TOPIC, TIMER_TOPIC
+from silomq.store.reading.columns import COLUMNS
 from silomq.store.record import fields as fields_of_records
 from silomq.store.record import format as record_format
 from silomq.store.record import properties
@@ -166,6 +168,9 @@ def test_record_h_is_the_record() -> None:
         "HOST_SIZE": record_format.LAYOUT["bornHost"][1],
         "HOST_V6_SIZE": record_format.LAYOUT["bornHost"][1] + fields_of_records.IPV6_MORE,
         "HOST_PORT_SIZE": 4,
+        "FLAG_COMPRESSED": record_format.SYS_COMPRESSED,
+        "FLAG_MULTI_TAGS": record_format.SYS_MULTI_TAGS,
+        "FLAG_COMPRESSION_TYPE": record_format.SYS_COMPRESSION_TYPE,
         "FLAG_TRANSACTION": record_format.SYS_TRANSACTION,
         "FLAG_PREPARED": record_format.TRANSACTION_PREPARED,
         "FLAG_ROLLBACK": record_format.TRANSACTION_ROLLBACK,
@@ -185,10 +190,56 @@ def test_every_constant_is_looked_at(path: str) -> None:
     assert len(enums(path)) >= 15
 
 
-def test_the_statuses_in_the_compiled_ring_are_those_of_the_store() -> None:
-    text = (ROOT / "client/producing/_ring.pxd").read_text(encoding="utf-8")
-    for name in ("PUT_OK", "FLUSH_DISK_TIMEOUT"):
-        assert f"    {name} = {PutMessageStatus[name].value}\n" in text
+@pytest.mark.parametrize("path", ["store/commitlog/_append.pxd", "client/producing/_ring.pxd"])
+def test_statuses_in_compiled_modules_are_those_of_the_store(path: str) -> None:
+    found = dict(re.findall(r"^    ([A-Z_]+) = (\d+)", text_of(path), re.MULTILINE))
+    statuses = {name: int(found[name]) for name in found if name in PutMessageStatus.__members__}
+    assert "PUT_OK" in statuses
+    assert statuses == {name: PutMessageStatus[name].value for name in statuses}
+
+
+@pytest.mark.parametrize("path", ["store/record/properties.h", "store/reading/columns.h"])
+def test_names_of_properties_in_headers(path: str) -> None:
+    found = re.findall(r"== (\d+) && memcmp\(p, \"(\w+)\", (\d+)\)", text_of(path))
+    names = {name for _, name, _ in found}
+    known = {properties.TAGS, properties.KEYS, properties.UNIQ_KEY, properties.DELAY}
+    assert len(names) >= 3
+    assert names <= known
+    assert all(int(size) == int(again) == len(name) for size, name, again in found)
+
+
+@pytest.mark.parametrize(
+    ("path", "name", "text"),
+    [
+        ("store/dispatch/_dispatch.pyx", "SCHEDULE_TOPIC", SCHEDULE_TOPIC),
+        ("store/delay/_delivered.pyx", "LEVELS", SCHEDULE_TOPIC),
+        ("store/delay/_delivered.pyx", "TIMER", TIMER_TOPIC),
+        ("store/delay/_delivered.pyx", "MARK", properties.REAL_TOPIC + "\\x01"),
+        ("store/commitlog/_append.pyx", "CRC_PROPERTY", properties.CRC32 + "\\x01"),
+    ],
+)
+def test_names_in_compiled_modules(path: str, name: str, text: str) -> None:
+    assert f'cdef const char *{name} = "{text}"\n' in (ROOT / path).read_text(encoding="utf-8")
+
+
+def test_delayed_topics_have_the_length_that_compiled_modules_compare() -> None:
+    lengths = re.findall(r"(?:topic_length ==|_LENGTH =|\w+,) (\d+)\b", text_of_delayed_topics())
+    assert {int(length) for length in lengths} == {len(SCHEDULE_TOPIC)} == {len(TIMER_TOPIC)}
+
+
+def text_of_delayed_topics() -> str:
+    """The lines of compiled modules that compare topics with those of delayed messages."""
+    lines = [
+        line
+        for path in ("store/dispatch/_dispatch.pyx", "store/delay/_delivered.pyx")
+        for line in (ROOT / path).read_text(encoding="utf-8").splitlines()
+    ]
+    return "\n".join(line for line in lines if re.search(r"topic_length ==|LENGTH =|TIMER, ", line))
+
+
+def test_columns_h_has_the_columns_in_their_order() -> None:
+    found = re.findall(r"\bCOL_(\w+)[,\s]", text_of("store/reading/columns.h").split("}", 1)[0])
+    assert tuple(name.lower() for name in found) == COLUMNS
 
 
 def test_the_ack_levels_in_the_compiled_client_are_those_of_the_store() -> None:
