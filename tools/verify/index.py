@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from ...store.index.file import ENTRY_SIZE, HEADER, HEADER_SIZE, SLOT_SIZE
+from ...store.index.file import ENTRY_SIZE, HEADER, HEADER_SIZE, LAYOUTS, SLOT_SIZE
 from ...store.record.javahash import index_key_hash
 from ...store.record.properties import index_keys
 from ..rocketmq.indexes import IndexFileView
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from ...store.record.format import Record
 
 _INT_MAX = 0x7FFFFFFF
+#: Position of each field of an index file's header, in the order of the fields.
+_PLACES: Final = {name: at for name, (at, _) in LAYOUTS["header"].items()}
 
 
 class _IndexCheck:
@@ -35,30 +37,38 @@ class _IndexCheck:
 
     def header(self) -> None:
         assert self.file.memory is not None
-        head = HEADER.unpack_from(self.file.memory)
-        slots, count = head[4:]
+        head = dict(zip(_PLACES, HEADER.unpack_from(self.file.memory), strict=True))
+        slots, count = head["hash_slot_count"], head["index_count"]
         if not 0 <= count <= self.file.capacity:
             self.result.add(
-                self.path, 36, f"the header counts {count} entries of {self.file.capacity}"
+                self.path,
+                _PLACES["index_count"],
+                f"the header counts {count} entries of {self.file.capacity}",
             )
         used = sum(1 for slot in range(self.file.slots) if self.file.slot(slot) > 0)
         if slots not in (used, self.count - 1):
-            self.result.add(self.path, 32, f"the header counts {slots} slots, {used} are in use")
+            self.result.add(
+                self.path,
+                _PLACES["hash_slot_count"],
+                f"the header counts {slots} slots, {used} are in use",
+            )
         if self.count <= 1:
             return
-        for at, entry in ((16, 1), (24, self.count - 1)):
-            stands = head[at // 8]
+        for end, entry in (("begin", 1), ("end", self.count - 1)):
+            stands, stored = head[f"{end}_phy_offset"], head[f"{end}_timestamp"]
             offset = self.file.entry(entry)[1]
             if stands != offset:
                 self.result.add(
-                    self.path, at, f"the header says offset {stands}, entry {entry} {offset}"
+                    self.path,
+                    _PLACES[f"{end}_phy_offset"],
+                    f"the header says offset {stands}, entry {entry} {offset}",
                 )
             record = self.log.record_at(offset) if offset >= self.facts.first else None
-            if record is not None and head[at // 8 - 2] != record.store_timestamp:
+            if record is not None and stored != record.store_timestamp:
                 self.result.add(
                     self.path,
-                    at - 16,
-                    f"the header says time {head[at // 8 - 2]}, the record at {offset} was stored "
+                    _PLACES[f"{end}_timestamp"],
+                    f"the header says time {stored}, the record at {offset} was stored "
                     f"at {record.store_timestamp}",
                 )
 

@@ -1,14 +1,17 @@
-"""What the kernel is asked for file ranges, and what it answers."""
+"""The calls that touch the disk: modes, links, ranges, and what the kernel answers."""
 
 from __future__ import annotations
 
 import errno
 import os
+import stat
 from typing import TYPE_CHECKING
 
 import pytest
 
 from silomq.store.disk import files as disk
+from silomq.store.disk.replacing import copy_file, replace_file
+from silomq.store.errors import StoreError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -50,3 +53,70 @@ def test_processes_that_share_a_folder_list_all_of_it(tmp_path: Path) -> None:
             children.append(pid)
         wrong = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in children]
     assert wrong == [0] * 4
+
+
+def mode_of(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_new_files_and_folders_have_one_mode(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        with disk.Folder.open(tmp_path / "store", create=True) as folder:
+            replace_file(folder, "a", b"1", keep_backup=True)
+            replace_file(folder, "a", b"2", keep_backup=True)
+            with folder.parent("b/c/d", create=True) as (parent, name):
+                copy_file(folder, "a", parent, name)
+    finally:
+        os.umask(before)
+    made = {str(path.relative_to(tmp_path)): mode_of(path) for path in tmp_path.rglob("*")}
+    folders = {"store", "store/b", "store/b/c"}
+    files = {"store/a", "store/a.bak", "store/b/c/d"}
+    assert made == dict.fromkeys(folders, disk.DIR_MODE) | dict.fromkeys(files, disk.FILE_MODE)
+
+
+def test_a_copy_has_the_bytes_and_the_time(tmp_path: Path) -> None:
+    data = os.urandom(3 << 20) + b"end"
+    (tmp_path / "from").write_bytes(data)
+    (tmp_path / "to").write_bytes(bytes(4 << 20))
+    os.utime(tmp_path / "from", (1_600_000_000, 1_600_000_000))
+    with disk.Folder.open(tmp_path) as folder:
+        copy_file(folder, "from", folder, "to")
+        assert folder.about("to") == (len(data), 1_600_000_000_000, False)
+    assert (tmp_path / "to").read_bytes() == data
+
+
+def test_nothing_is_reached_through_a_link(tmp_path: Path) -> None:
+    inside, outside = tmp_path / "inside", tmp_path / "outside"
+    (inside / "tree" / "deeper").mkdir(parents=True)
+    outside.mkdir()
+    (outside / "kept").write_bytes(b"x")
+    (inside / "tree" / "file").write_bytes(b"y")
+    for place in (inside, inside / "tree", inside / "tree" / "deeper"):
+        (place / "folder").symlink_to(outside)
+        (place / "link").symlink_to(outside / "kept")
+    with disk.Folder.open(inside) as folder:
+        with pytest.raises(NotADirectoryError):
+            folder.folder("folder")
+        with pytest.raises(NotADirectoryError), folder.parent("folder/kept"):
+            pass
+        with pytest.raises(OSError, match="symbolic links"):
+            folder.read("link")
+        for name in ("..", "a/b", ""):
+            with pytest.raises(StoreError, match="not a name"):
+                folder.folder(name)
+        assert not folder.about("folder").is_folder
+        folder.remove_tree("tree")
+        assert folder.names() == ["folder", "link"]
+    assert (outside / "kept").read_bytes() == b"x"
+
+
+def test_what_is_there(tmp_path: Path) -> None:
+    (tmp_path / "nowhere").symlink_to(tmp_path / "missing")
+    with disk.Folder.open(tmp_path) as folder:
+        assert folder.has("nowhere")
+        assert not folder.has("missing")
+        assert folder.is_writable()
+    assert disk.exists(tmp_path / "nowhere")
+    assert not disk.is_folder(tmp_path / "nowhere")
+    assert disk.is_folder(tmp_path)
