@@ -33,8 +33,9 @@ from ...client.producing._sender import session_of
 from ...client.producing.producer import Producer
 from ...client.session import Connection
 from ...shm.protocol.requests import IsOpen
-from ...store.disk.files import Folder, map_file
-from ...store.disk.paths import COMMIT_LOG, file_name
+from ...store.commitlog.log_reader import map_log_file
+from ...store.disk.files import Folder
+from ...store.disk.paths import COMMIT_LOG
 from ...store.errors import StoreError
 from ...store.reading.columns import LogScan
 from ...store.status import AckLevel
@@ -223,8 +224,7 @@ class Publisher:
         size = config.file_size_commit_log
         with Folder.open(Path(self.target.store) / COMMIT_LOG) as folder:
             for base in range(start - start % size, end, size):
-                with folder.file(file_name(base)) as fd:
-                    mapping = map_file(fd, 0, size, writable=False)
+                mapping = map_log_file(folder, base, size)
                 first = max(start, base)
                 for part in LogScan(mapping, base, first, end, columns=("message_id",)):
                     keys = part.column(0)
