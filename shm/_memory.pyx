@@ -18,9 +18,8 @@ cdef extern from "sys/mman.h" nogil:
     int munmap(void *addr, size_t length)
     int madvise(void *addr, size_t length, int advice)
     int c_mlock "mlock"(const void *addr, size_t length)
-    int c_munlock "munlock"(const void *addr, size_t length)
     int c_msync "msync"(void *addr, size_t length, int flags)
-    int PROT_READ, PROT_WRITE, MAP_SHARED, MS_SYNC, MADV_RANDOM, MADV_DONTNEED, MADV_WILLNEED
+    int PROT_READ, PROT_WRITE, MAP_SHARED, MS_SYNC, MADV_RANDOM, MADV_WILLNEED
     void *MAP_FAILED
 
 cdef int MADV_POPULATE_WRITE = 23
@@ -128,10 +127,6 @@ cdef class Mapping:
         with nogil:
             r = c_mlock(p, length)
         self._check(r, "cannot lock the mapping in memory")
-
-    def unlock(self, size_t offset, size_t length):
-        cdef char *p = self._range(offset, &length)
-        self._check(c_munlock(p, length), "munlock")
 
     def sync(self, size_t offset, size_t length):
         """msync(MS_SYNC) of the pages that hold the range: its bytes are durable when this

@@ -1,5 +1,5 @@
-/* Where the compiled modules find their words. shm/control.py and shm/ring.py own these layouts; a
- * test holds the numbers here against them. */
+/* Where the compiled modules find their words. shm/control.py and shm/ring.py own these layouts and
+ * name the writer of each word. A test compares the numbers here with theirs. */
 #ifndef SILO_LAYOUT_H
 #define SILO_LAYOUT_H
 
@@ -17,7 +17,6 @@ enum {
     CONTROL_FLUSH_ASLEEP = 896,
     CONTROL_DISPATCHED = 1024,
     CONTROL_DISPATCH_COUNT = 1032,
-    CONTROL_REPUT_ASLEEP = 1152,
     CONTROL_WATCHED = 1664,
     CONTROL_PROGRESS_GENERATION = 4096,
     CONTROL_PROGRESS_0 = 4224,
@@ -47,8 +46,8 @@ typedef struct {
     int64_t status, physical_offset, queue_offset, store_timestamp;
 } silo_result;
 
-/* Reads the header of the frame at `place` of a ring, once, because a client may change it at any
- * time. Whether it lies within the `left` bytes that were published and the ring. */
+/* Copies the header of the frame at `place` of a ring, once, because a client may change it at any
+ * time. Returns whether the frame lies within the ring and the `left` published bytes. */
 static inline int silo_read_frame(const uint8_t *ring, uint64_t capacity, uint64_t place,
                                   uint64_t left, silo_frame *out) {
     if (left > capacity || left < FRAME_HEADER || place % 64 || capacity - place < FRAME_HEADER)

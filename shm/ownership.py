@@ -29,9 +29,6 @@ class NotTheWriter(Exception):
 
     def __init__(self, word: str, writer: str, asker: str) -> None:
         super().__init__(f"{word} is written by {writer} alone, and {asker} asked to write it")
-        self.word = word
-        self.writer = writer
-        self.asker = asker
 
 
 def check_writer(word: str, writer: str, asker: str) -> None:

@@ -21,7 +21,6 @@ ALLOWED: Final = "letters a-z and A-Z, digits, and the characters % | _ -"
 
 RETRY_PREFIX: Final = "%RETRY%"
 DLQ_PREFIX: Final = "%DLQ%"
-LMQ_PREFIX: Final = "%LMQ%"
 SYSTEM_PREFIX: Final = "rmq_sys_"
 
 SCHEDULE_TOPIC: Final = "SCHEDULE_TOPIC_XXXX"

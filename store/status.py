@@ -1,7 +1,7 @@
 """The answers of the store, as RocketMQ spells and orders them.
 
-The numbers are the positions in RocketMQ's enums (`PutMessageStatus`, `AppendMessageStatus`,
-`GetMessageStatus` of org.apache.rocketmq.store, 5.x). They cross process borders in rings and are
+The numbers are the positions in RocketMQ's enums (`PutMessageStatus` and `GetMessageStatus` of
+org.apache.rocketmq.store, 5.x). They cross process borders in rings and are
 compared by compiled code, so they are written out and never change. Spellings are those of 5.x: 4.x
 wrote CREATE_MAPEDFILE_FAILED and OS_PAGECACHE_BUSY.
 """
@@ -38,17 +38,6 @@ class PutMessageStatus(IntEnum):
     WHEEL_TIMER_FLOW_CONTROL = 13
     WHEEL_TIMER_MSG_ILLEGAL = 14
     WHEEL_TIMER_NOT_ENABLE = 15
-
-
-class AppendMessageStatus(IntEnum):
-    """What the last step, the append to the active file, answered."""
-
-    PUT_OK = 0
-    END_OF_FILE = 1
-    MESSAGE_SIZE_EXCEEDED = 2
-    PROPERTIES_SIZE_EXCEEDED = 3
-    UNKNOWN_ERROR = 4
-    ROCKSDB_ERROR = 5
 
 
 class GetMessageStatus(IntEnum):

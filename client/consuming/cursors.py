@@ -22,15 +22,13 @@ from ...store.disk.files import Folder
 from ...store.disk.paths import COMMIT_LOG, CONSUME_QUEUE
 from ...store.errors import Corrupt
 from ...store.reading._columns import DAMAGED, Columns
-from ...store.reading.columns import COLUMNS, MOST_BYTES, arrow, mask_of, to_batch
+from ...store.reading.columns import MOST_BYTES
 from ...store.topics.topic_table import DELETED
 from ..errors import StoreClosed, TopicDeleted
 from ..session import Connection
 from ._message_view import ALL, BAD_ENTRY, FULL, Memory, MessageView, take
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from ...shm._memory import Mapping
 
 _Found = TypeVar("_Found", int, list[MessageView])
@@ -219,22 +217,6 @@ class Cursor:
             return columns.take(file, base, entries, first, limit, chosen, max_bytes, check)
 
         return self._advance(step) or 0
-
-    def read_arrow(
-        self,
-        limit: int,
-        codes: frozenset[int] | None = None,
-        max_bytes: int = 4 << 20,
-        columns: tuple[str, ...] = COLUMNS,
-    ) -> pa.RecordBatch:
-        """As `read`, but a pyarrow.RecordBatch with the columns named (`store/reading/columns.py`
-        lists them). One batch may span several commit-log files. No rows: the queue's end was
-        reached. Raises ImportError without pyarrow.
-        """
-        arrow()
-        filled = Columns(mask_of(columns))
-        fill_from([self], filled, limit, codes, max_bytes)
-        return to_batch(filled, columns)
 
     def check_topic(self) -> None:
         """Raises TopicDeleted when the topic was deleted since the cursor was made."""

@@ -63,9 +63,7 @@ def stats(df: DataFrame, *, bucket: str = "1 hour", top: int = 20) -> dict[str, 
         .agg(fn.grouping_id().alias("level"), length.alias("length"), *_measures())
         .persist()
     )
-    tables = {name: _table(found, name) for name in _LEVELS}
-    tables["keys"] = _top_keys(df, top)
-    return tables
+    return {name: _table(found, name) if name in _LEVELS else _top_keys(df, top) for name in TABLES}
 
 
 def _measures() -> list[Column]:

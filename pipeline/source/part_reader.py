@@ -91,13 +91,9 @@ class Damage:
 
 @dataclass(slots=True)
 class Work:
-    """What reading cost: bytes of log and queues that were looked at, damaged places passed over,
-    messages that were gone.
-    """
+    """What reading cost: bytes of log and queues that were looked at."""
 
     touched: int = 0
-    damaged: int = 0
-    lost: int = 0
 
 
 def read(part: Part, rules: Rules, work: Work | None = None) -> Iterator[Any | Damage]:
@@ -117,7 +113,6 @@ def _read_log(part: LogPart, rules: Rules, work: Work) -> Iterator[Any | Damage]
             memory = memoryview(log.file(part.base))
         except FileNotFoundError:
             _lose(rules, f"{log.path(part.base)} was removed after the query had been planned")
-            work.lost += 1
             return
     start = part.start
     if start > part.base:
@@ -152,7 +147,6 @@ def _read_log(part: LogPart, rules: Rules, work: Work) -> Iterator[Any | Damage]
         ) from error
     for begin, end in scan.damage[reported:]:
         yield _damage(log.path(part.base), begin, end)
-    work.damaged += len(scan.damage)
     work.touched += max(0, scan.position - start)
 
 
@@ -292,7 +286,6 @@ class _QueueRead:
         )
         if self._rules.on_corrupt == "fail":
             raise Corrupt(path, at, f"{why}; set onCorrupt to skip or row to pass over")
-        self._work.damaged += 1
         return Damage(at, f"{path}, offset {at}: {why}")
 
     def _lost(self, piece: Slice, first: int, end: int) -> None:
@@ -301,4 +294,3 @@ class _QueueRead:
             f"{self._part.store}: queue offsets {first} to {end} of queue {piece.queue_id} of "
             f"{piece.topic} were removed after the query had been planned",
         )
-        self._work.lost += end - first

@@ -19,13 +19,10 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Mapping
 
-FILE_NAME: Final = "topics.json"
 MAX_QUEUES: Final = 0x7FFF_FFFF
 
-PERM_INHERIT: Final = 1
 PERM_WRITE: Final = 2
 PERM_READ: Final = 4
-PERM_PRIORITY: Final = 8
 DEFAULT_PERM: Final = PERM_READ | PERM_WRITE
 DEFAULT_QUEUES: Final = 16
 FILTER_TYPES: Final = ("SINGLE_TAG", "MULTI_TAG")
@@ -43,11 +40,6 @@ class TopicConfig:
     topic_filter_type: str = FILTER_TYPES[0]
     topic_sys_flag: int = 0
     attributes: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def readable(self) -> bool:
-        """Whether consumers may read."""
-        return bool(self.perm & PERM_READ)
 
     @property
     def writable(self) -> bool:
@@ -88,19 +80,10 @@ class DataVersion:
 
 @dataclass(frozen=True, slots=True)
 class TopicTable:
-    """The whole file. Not changed in place: `with_topic` and `without_topic` make the next one."""
+    """The whole file. Not changed in place: `without_topic` makes the next one."""
 
     topics: Mapping[str, TopicConfig] = field(default_factory=dict)
     data_version: DataVersion = DataVersion()
-
-    def with_topic(self, config: TopicConfig, now_ms: int) -> TopicTable:
-        """The table with `config` added or replaced.
-
-        Raises IllegalMessage for a name that is not a topic's.
-        """
-        validate_topic(config.topic_name)
-        topics = {**self.topics, config.topic_name: config}
-        return TopicTable(topics, self.data_version.next(now_ms))
 
     def without_topic(self, name: str, now_ms: int) -> TopicTable:
         """The table without the topic `name`; the same table if there is none."""

@@ -50,7 +50,6 @@ from .properties import (
     CRC32,
     CRC_PAIR_BYTES,
     TAGS,
-    UNIQ_KEY,
     check_properties_size,
     decode_properties,
     encode_crc,
@@ -92,8 +91,6 @@ TRANSACTION_COMMIT: Final = 0x8
 TRANSACTION_ROLLBACK: Final = 0xC
 SYS_BORN_V6: Final = 0x10
 SYS_STORE_V6: Final = 0x20
-SYS_NEED_UNWRAP: Final = 0x40
-SYS_INNER_BATCH: Final = 0x80
 SYS_COMPRESSION_TYPE: Final = 0x700
 
 CRC_MASK: Final = 0x7FFF_FFFF
@@ -155,11 +152,6 @@ class Record:
         return self.properties.get(TAGS)
 
     @property
-    def uniq_key(self) -> str | None:
-        """The UNIQ_KEY property: the id that the client gave."""
-        return self.properties.get(UNIQ_KEY)
-
-    @property
     def offset_message_id(self) -> str:
         """The offset message id, made from store host and physical offset."""
         return encode_offset_message_id(self.store_host, self.physical_offset)
@@ -199,8 +191,8 @@ def encode_record(
 
     `topic` comes from `names.validate_topic`, `properties` from `properties.encode_properties`. The
     version follows from the topic's length unless given; the IPv6 bits of `sys_flag` follow from
-    the hosts. `record_crc` adds the `__CRC32#` pair, computed over the bytes as they are returned:
-    `patch_record` redoes it. Raises IllegalMessage with the status RocketMQ gives for the same
+    the hosts. `record_crc` adds the `__CRC32#` pair, computed over the bytes as they are returned;
+    append computes it anew. Raises IllegalMessage with the status RocketMQ gives for the same
     message.
     """
     version = version or (1 if len(topic) <= MAX_V1_TOPIC_BYTES else 2)
@@ -234,28 +226,6 @@ def encode_record(
     if record_crc:
         _write_record_crc(record, 0, total)
     return bytes(record)
-
-
-def patch_record(
-    buffer: bytearray | memoryview | mmap.mmap,
-    position: int,
-    queue_offset: int,
-    physical_offset: int,
-    store_timestamp: int,
-    *,
-    record_crc: bool = False,
-) -> None:
-    """Set what only append knows in the record at `position`, which must have been checked before.
-
-    With `record_crc` the last 20 bytes are the `__CRC32#` pair and are computed anew.
-    """
-    total: int = _I32.unpack_from(buffer, position)[0]
-    struct.pack_into(">qq", buffer, position + 20, queue_offset, physical_offset)
-    sys_flag: int = _I32.unpack_from(buffer, position + 36)[0]
-    shift = 12 if sys_flag & SYS_BORN_V6 else 0
-    struct.pack_into(">q", buffer, position + 56 + shift, store_timestamp)
-    if record_crc:
-        _write_record_crc(buffer, position, total)
 
 
 def decode_record(
@@ -302,6 +272,13 @@ class _Spans(NamedTuple):
     topic: int
     properties: int
     end: int
+
+
+def is_blank(buffer: ReadBuffer, position: int, remaining: int) -> bool:
+    """Whether an end-of-file record at `position` fills its file's `remaining` bytes exactly."""
+    if remaining < BLANK_BYTES or position + BLANK_BYTES > len(buffer):
+        return False
+    return _START.unpack_from(buffer, position) == (remaining, MAGIC_BLANK)
 
 
 def _split(buffer: ReadBuffer, position: int, limit: int) -> tuple[tuple[Any, ...], _Spans]:
@@ -369,20 +346,6 @@ def _check_crcs(buffer: ReadBuffer, position: int, record: Record, topic_at: int
         crc = _record_crc(buffer, position, record.total_size)
         if crc != stored:
             raise _Bad(position, f"{CRC32} is {stored:08x}, the record has {crc:08x}")
-
-
-def encode_blank(remaining: int) -> bytes:
-    """The 8 bytes of an end-of-file record for the last `remaining` bytes of a file (>= 8)."""
-    if remaining < BLANK_BYTES:
-        raise ValueError(f"an end-of-file record needs {BLANK_BYTES} bytes, {remaining} are left")
-    return _START.pack(remaining, MAGIC_BLANK)
-
-
-def is_blank(buffer: ReadBuffer, position: int, remaining: int) -> bool:
-    """Whether an end-of-file record at `position` fills its file's `remaining` bytes exactly."""
-    if remaining < BLANK_BYTES or position + BLANK_BYTES > len(buffer):
-        return False
-    return _START.unpack_from(buffer, position) == (remaining, MAGIC_BLANK)
 
 
 def _record_crc(buffer: ReadBuffer, position: int, total: int) -> int:

@@ -11,7 +11,7 @@ offset  size  type   field        meaning
 ======  ====  =====  ===========  ====================================================
 0       4     bytes  address      IPv4 address of the client
 4       2     u16    pid          low half of the process id
-6       4     u32    incarnation  class-loader hash in Java; see `UniqKeys`
+6       4     u32    incarnation  class-loader hash in Java, random here
 10      4     u32    timeDiff     milliseconds since the first of the month, local time
 14      2     u16    counter      counts on over all keys of the process
 ======  ====  =====  ===========  ====================================================
@@ -19,15 +19,10 @@ offset  size  type   field        meaning
 
 from __future__ import annotations
 
-import os
 import socket
 import struct
-import threading
 import time
-from typing import TYPE_CHECKING, Final, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from typing import Final, NamedTuple
 
 LAYOUT: Final = {
     "address": (0, 4),
@@ -36,10 +31,6 @@ LAYOUT: Final = {
     "timeDiff": (10, 4),
     "counter": (14, 2),
 }
-UNIQ_KEY_BYTES: Final = 16
-COUNTER_RANGE: Final = 65_536
-_KEY: Final = struct.Struct(">4sHIIH")
-assert _KEY.size == UNIQ_KEY_BYTES
 
 
 class Host(NamedTuple):
@@ -97,85 +88,6 @@ def decode_offset_message_id(message_id: str) -> tuple[Host, int]:
     if not 0 <= port <= 65535 or offset < 0:
         raise ValueError(f"message id {message_id} has port {port} and offset {offset}")
     return Host(raw[:-12], port), offset
-
-
-class UniqKeys:
-    """Makes UNIQ_KEYs; safe between threads and across forks.
-
-    No key is made twice, whatever the clock does:
-
-    - *One process.* The time of a key never steps back, and after 65,536 keys of one millisecond it
-      steps forward, ahead of the clock if need be: two keys with the same counter differ in time.
-      `timeDiff` starts over each month (Java's generator can repeat itself there); with each new
-      month the incarnation is counted up, so keys of different months differ in it.
-    - *Processes of one machine.* They differ in the low half of the process id, or, where that
-      repeats, in the incarnation: 32 random bits, drawn at the start and again after a fork.
-    - *Machines* differ in the address. Where it is private and repeats, pid and incarnation must
-      differ: two processes with the same address and pid collide with probability 2**-32, and then
-      only with keys of the same millisecond and counter.
-    """
-
-    def __init__(
-        self, address: bytes | None = None, clock_ms: Callable[[], int] | None = None
-    ) -> None:
-        self._address = local_address() if address is None else address
-        if len(self._address) != 4:
-            raise ValueError(f"a unique key holds an IPv4 address, not {self._address.hex()}")
-        self._clock_ms = clock_ms or _now_ms
-        self._lock = threading.Lock()
-        self._ms = self._counter = 0
-        self._left = self._pid = self._incarnation = self._month = self._next_month = 0
-        self._start_incarnation()
-
-    def next(self) -> str:
-        """A new key: 32 upper-case hex digits."""
-        now = self._clock_ms()
-        pid = os.getpid()
-        if pid != self._pid:
-            # A fork: this is the child's only thread, and a thread that is gone may have held the
-            # lock.
-            self._lock = threading.Lock()
-            self._start_incarnation()
-        with self._lock:
-            if now > self._ms:
-                self._ms, self._left = now, COUNTER_RANGE
-            elif self._left == 0:
-                self._ms, self._left = self._ms + 1, COUNTER_RANGE
-            if self._ms >= self._next_month:
-                self._month, self._next_month = month_bounds_ms(self._ms)
-                self._incarnation = (self._incarnation + 1) & 0xFFFF_FFFF
-            self._left -= 1
-            self._counter = (self._counter + 1) % COUNTER_RANGE
-            raw = _KEY.pack(
-                self._address,
-                pid & 0xFFFF,
-                self._incarnation,
-                (self._ms - self._month) & 0xFFFF_FFFF,
-                self._counter,
-            )
-        return raw.hex().upper()
-
-    def _start_incarnation(self) -> None:
-        self._pid = os.getpid()
-        self._incarnation = int.from_bytes(os.urandom(4), "big")
-        self._left = COUNTER_RANGE
-        self._month = self._next_month = 0
-
-
-def uniq_key_time_ms(key: str, now_ms: int | None = None) -> int:
-    """When `key` was made, in epoch milliseconds (RocketMQ: `getNearlyTimeFromID`).
-
-    A key only tells the time within a month of local time. This month is taken, or the last one if
-    the result would lie in the future of `now_ms`. Raises ValueError if `key` is not 32 hex digits.
-    """
-    if len(key) != 2 * UNIQ_KEY_BYTES or not _is_hex(key):
-        raise ValueError(f"a unique key is 32 hex digits, not {key[:80]!a}")
-    now_ms = _now_ms() if now_ms is None else now_ms
-    span: int = _KEY.unpack(bytes.fromhex(key))[3]
-    month, _ = month_bounds_ms(now_ms)
-    if month + span > now_ms:
-        month, _ = month_bounds_ms(month - 1)
-    return month + span
 
 
 def month_bounds_ms(at_ms: int) -> tuple[int, int]:

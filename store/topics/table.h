@@ -9,7 +9,6 @@
 #include "shm/words.h"
 
 enum {
-    TABLE_MAX_QUEUES = 24,
     TABLE_BUCKETS = 32,
     TABLE_QUEUE_COUNT = 48,
     TABLE_TOPICS_AT = 56,

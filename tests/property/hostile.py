@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import crc32c
 from support.append_rig import LONG_TOPIC, Batch, Rig, RingProducer, make_frame, random_message
+from support.plain_records import encode_blank
 
 from silomq.shm.ring import DATA, FRAME, RING
-from silomq.store.record.format import encode_blank
 
 if TYPE_CHECKING:
     import random

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import crc32c
+from support.plain_records import encode_blank
 from support.twins import Queue, twin_append
 
 from silomq.shm import ring
@@ -19,7 +20,7 @@ from silomq.shm._memory import Mapping
 from silomq.shm.control import CONTROL, SIZE, Control
 from silomq.shm.ownership import STARTUP
 from silomq.store.commitlog import _append as kernel
-from silomq.store.record.format import decode_record, encode_blank, encode_record
+from silomq.store.record.format import decode_record, encode_record
 from silomq.store.record.ids import Host
 from silomq.store.record.properties import encode_properties
 from silomq.store.topics.table_layout import Plan

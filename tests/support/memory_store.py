@@ -139,7 +139,10 @@ class MemoryStore:
 
     def keys(self) -> list[str | None]:
         """The UNIQ_KEYs of `records`, of a batch the first."""
-        return [decode_record(records, check_crc=False).uniq_key for records in self.records()]
+        return [
+            decode_record(records, check_crc=False).properties.get("UNIQ_KEY")
+            for records in self.records()
+        ]
 
     def write_results(self, *statuses: int) -> list[Frame]:
         """Answers the next frames, one for each status, but does not move `tail`."""

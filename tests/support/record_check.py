@@ -25,7 +25,6 @@ from silomq.store.record.properties import (
     CRC32,
     CRC_PAIR_BYTES,
     DELAY,
-    DUP_INFO,
     decode_crc,
     decode_properties,
 )
@@ -46,6 +45,8 @@ class Check(NamedTuple):
 
 
 STOP: Final = -1
+#: The property with which RocketMQ finds records that it has twice.
+DUP_INFO: Final = "DUP_INFO"
 
 
 def check_record(

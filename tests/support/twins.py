@@ -7,9 +7,12 @@ ships them.
 
 from __future__ import annotations
 
+import enum
 import struct
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
+
+from support.plain_records import encode_blank, is_blank, patch_record
 
 from silomq.store.names import SCHEDULE_TOPIC
 from silomq.store.record.format import (
@@ -19,13 +22,9 @@ from silomq.store.record.format import (
     TRANSACTION_ROLLBACK,
     Record,
     decode_record,
-    encode_blank,
-    is_blank,
-    patch_record,
 )
 from silomq.store.record.javahash import index_key_hash, java_parse_int, tags_code
 from silomq.store.record.properties import DELAY, index_keys
-from silomq.store.status import AppendMessageStatus
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -38,6 +37,17 @@ DELAY_LEVELS_MS = (
     1 * _S, 5 * _S, 10 * _S, 30 * _S, 1 * _M, 2 * _M, 3 * _M, 4 * _M, 5 * _M,
     6 * _M, 7 * _M, 8 * _M, 9 * _M, 10 * _M, 20 * _M, 30 * _M, 1 * _H, 2 * _H,
 )  # fmt: skip
+
+
+class AppendMessageStatus(enum.IntEnum):
+    """What RocketMQ's append to the active file answers, numbered as there."""
+
+    PUT_OK = 0
+    END_OF_FILE = 1
+    MESSAGE_SIZE_EXCEEDED = 2
+    PROPERTIES_SIZE_EXCEEDED = 3
+    UNKNOWN_ERROR = 4
+    ROCKSDB_ERROR = 5
 
 
 class Appended(NamedTuple):

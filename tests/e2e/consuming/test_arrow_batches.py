@@ -13,11 +13,12 @@ from support.load.messages import owner_of
 from support.small_settings import ALWAYS
 
 from silomq import Consumer, Producer, StoreClosed
-from silomq.client.consuming.cursors import StoreView
+from silomq.client.consuming.cursors import StoreView, fill_from
 from silomq.client.session import Connection
 from silomq.shm.protocol.requests import Open
 from silomq.store.errors import Corrupt
-from silomq.store.reading.columns import COLUMNS, schema
+from silomq.store.reading._columns import Columns
+from silomq.store.reading.columns import COLUMNS, mask_of, schema, to_batch
 from silomq.store.record.javahash import tags_code
 
 if TYPE_CHECKING:
@@ -129,7 +130,9 @@ def test_a_cursor_passes_over_other_tags(store: StoreProcess, filled: str) -> No
         assert [view.tags for view in found] == [tags] * 100
         assert cursor.next == found[-1].queue_offset + 1
         cursor.next = 0
-        batch = cursor.read_arrow(100, codes)
+        columns = Columns(mask_of(COLUMNS))
+        fill_from([cursor], columns, 100, codes)
+        batch = to_batch(columns, COLUMNS)
         assert batch["queue_offset"].to_pylist() == [view.queue_offset for view in found]
         assert len(cursor.read(10_000, codes)) == COUNT // 4 - 100
         assert cursor.next == COUNT // 2

@@ -76,7 +76,7 @@ def test_look_ups_equal_a_scan(store: StoreProcess, sends: list[Any], asked: lis
             assert places(found) == scan(records, key, begin, end)[-most:]
             assert places(reader.by_key(topic, key, 1000)) == scan(records, key, 0, FOREVER)
         for record in records:
-            found = reader.by_unique_key(topic, record.uniq_key or "")
+            found = reader.by_unique_key(topic, record.properties.get("UNIQ_KEY") or "")
             assert places(found) == [record.physical_offset]
         for queue, moment in itertools.product(range(3), moments):
             times = [r.store_timestamp for r in records if r.queue_id == queue]

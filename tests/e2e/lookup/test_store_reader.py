@@ -218,7 +218,7 @@ def test_look_ups(store: StoreProcess, reader: StoreReader) -> None:
             reader.by_offset_message_id(record.offset_message_id),
             reader.by_offset_message_id(record.offset_message_id.lower()),
             reader.at("orders", record.queue_id, record.queue_offset),
-            *reader.by_unique_key("orders", record.uniq_key or ""),
+            *reader.by_unique_key("orders", record.properties.get("UNIQ_KEY") or ""),
         ):
             assert found.physical_offset == record.physical_offset
             assert found.queue_offset == record.queue_offset
@@ -241,7 +241,7 @@ def test_keys(store: StoreProcess, reader: StoreReader) -> None:
     ]
     assert reader.by_key("orders", "nobody") == []
     assert reader.by_unique_key("orders", "all") == []  # a key, but no unique key
-    uniq = records[9].uniq_key or ""
+    uniq = records[9].properties["UNIQ_KEY"]
     assert [v.queue_offset for v in reader.by_key("orders", uniq)] == [records[9].queue_offset]
     assert reader.by_key("large", "all") == []
 

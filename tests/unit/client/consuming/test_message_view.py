@@ -45,7 +45,7 @@ def decoded(data: bytes, queue_offset: int) -> dict[str, Any]:
         "size": len(data),
         "queue_offset": queue_offset,
         "offset_message_id": r.offset_message_id,
-        "message_id": r.uniq_key,
+        "message_id": r.properties.get("UNIQ_KEY"),
         "origin_topic": r.properties.get("RETRY_TOPIC", r.topic) if came_back else r.topic,
         "keys": [key for key in r.properties.get(KEYS, "").split(" ") if key],
         **{

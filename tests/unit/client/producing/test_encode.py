@@ -138,7 +138,7 @@ def test_a_batch_is_its_messages_one_behind_the_other(
     assert (frame.number, future.count) == (len(items), len(items))
     memory.answer(0)
     result = future.result()
-    assert result.message_ids == [record.uniq_key for record in found]
+    assert result.message_ids == [record.properties.get("UNIQ_KEY") for record in found]
     offsets = [result.physical_offset]
     for record in found[:-1]:
         offsets.append(offsets[-1] + record.total_size)
@@ -188,7 +188,7 @@ def test_unique_keys_count_up_in_one_millisecond() -> None:
     assert len(set(keys)) == 140_000
     assert len({key[:20] for key in keys}) == 1
     record = decode_record(memory.frames(0)[0].records, check_crc=False)
-    assert record.uniq_key == keys[0]
+    assert record.properties.get("UNIQ_KEY") == keys[0]
     assert record.properties["UNIQ_KEY"][20:28] == keys[0][20:28]
 
 
@@ -196,7 +196,9 @@ def test_two_producers_have_keys_of_their_own() -> None:
     stores = [MemoryStore(), MemoryStore()]
     for store in stores:
         connect(store).send_oneway("t", b"")
-    first, second = (decode_record(s.frames()[0].records).uniq_key for s in stores)
+    first, second = (
+        decode_record(s.frames()[0].records).properties.get("UNIQ_KEY") for s in stores
+    )
     assert first is not None
     assert second is not None
     assert first[:20] != second[:20]
@@ -207,8 +209,8 @@ def test_a_key_says_when_it_was_made() -> None:
     store = MemoryStore()
     connect(store).send_oneway("t", b"")
     record = decode_record(store.frames()[0].records)
-    assert record.uniq_key is not None
-    made = store.config.key_epoch_ms + int(record.uniq_key[20:28], 16)
+    assert record.properties.get("UNIQ_KEY") is not None
+    made = store.config.key_epoch_ms + int(record.properties.get("UNIQ_KEY")[20:28], 16)
     assert made % 2**32 == record.born_timestamp % 2**32 or made == record.born_timestamp
 
 

@@ -14,13 +14,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import golden_stores
 from support.fence import Fence
+from support.plain_records import encode_blank
 from support.strategies import FIELDS, records
 
 from silomq.store.errors import CorruptRange
 from silomq.store.reading import _columns
 from silomq.store.reading._columns import Columns
 from silomq.store.reading.columns import COLUMNS, LogScan, mask_of, schema, to_batch
-from silomq.store.record.format import decode_record, encode_blank, encode_record
+from silomq.store.record.format import decode_record, encode_record
 from silomq.store.record.properties import decode_properties
 
 if TYPE_CHECKING:

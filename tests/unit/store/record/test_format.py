@@ -11,13 +11,14 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.plain_records import encode_blank, is_blank, patch_record
 from support.record_check import Check, check_record
 from support.strategies import FIELDS, PROPERTIES, TOPICS, records
 
 from silomq.store.errors import Corrupt, IllegalMessage
 from silomq.store.record import format as record_format
 from silomq.store.record import ids
-from silomq.store.record.format import Record, decode_record, encode_record, patch_record
+from silomq.store.record.format import Record, decode_record, encode_record
 from silomq.store.record.ids import Host
 from silomq.store.record.properties import encode_properties
 from silomq.store.status import PutMessageStatus
@@ -114,16 +115,16 @@ def test_a2_message_id() -> None:
 
 
 def test_a7_blank() -> None:
-    blank = record_format.encode_blank(100)
+    blank = encode_blank(100)
     assert blank == bytes.fromhex("00000064cbd43194")
-    assert record_format.is_blank(blank + bytes(92), 0, 100)
-    assert not record_format.is_blank(blank + bytes(92), 0, 101)
-    assert not record_format.is_blank(blank[:7], 0, 100)
+    assert is_blank(blank + bytes(92), 0, 100)
+    assert not is_blank(blank + bytes(92), 0, 101)
+    assert not is_blank(blank[:7], 0, 100)
     assert check_record(blank + bytes(92)) == Check(0, ok=True)
     with pytest.raises(Corrupt, match="end-of-file record"):
         decode_record(blank + bytes(92))
     with pytest.raises(ValueError, match="needs 8 bytes"):
-        record_format.encode_blank(7)
+        encode_blank(7)
 
 
 def test_long_topic_takes_version_2() -> None:

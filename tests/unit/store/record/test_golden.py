@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from support import golden_stores
+from support.plain_records import is_blank
 from support.record_check import check_record
 from support.twins import QueueEntry, twin_dispatch, twin_index, walk
 
 from silomq.store.config.fastjson import dumps, loads
-from silomq.store.record.format import Record, decode_record, is_blank
+from silomq.store.record.format import Record, decode_record
 
 if TYPE_CHECKING:
     from pathlib import Path

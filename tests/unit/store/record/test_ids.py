@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.strategies import HOSTS
+from support.uniq_keys import UniqKeys, uniq_key_time_ms
 
 from silomq.store.record import ids
-from silomq.store.record.ids import Host, UniqKeys
+from silomq.store.record.ids import Host
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,8 +52,8 @@ def test_unique_key_is_rocketmqs() -> None:
     assert key == key.upper()
     assert raw[:4] == ADDRESS
     assert int.from_bytes(raw[4:6], "big") == os.getpid() & 0xFFFF
-    assert ids.uniq_key_time_ms(key, now) == now
-    assert ids.uniq_key_time_ms(key, now + 20 * 86_400_000) == now
+    assert uniq_key_time_ms(key, now) == now
+    assert uniq_key_time_ms(key, now + 20 * 86_400_000) == now
     month, following = ids.month_bounds_ms(now)
     assert month <= now < following
 
@@ -60,13 +61,13 @@ def test_unique_key_is_rocketmqs() -> None:
 def test_a_key_of_last_month_is_read_as_such() -> None:
     month, _ = ids.month_bounds_ms(1_700_000_000_000)
     key = UniqKeys(ADDRESS, lambda: month - 5000).next()
-    assert ids.uniq_key_time_ms(key, month + 1000) == month - 5000
+    assert uniq_key_time_ms(key, month + 1000) == month - 5000
 
 
 @pytest.mark.parametrize("key", ["", "0" * 31, "G" * 32, "0 " * 16])
 def test_bad_unique_keys(key: str) -> None:
     with pytest.raises(ValueError, match="32 hex digits"):
-        ids.uniq_key_time_ms(key)
+        uniq_key_time_ms(key)
 
 
 def clock(*times: int) -> Iterator[int]:

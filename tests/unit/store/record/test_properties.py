@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.strategies import PROPERTIES
-from support.twins import QueueEntry
+from support.twins import AppendMessageStatus, QueueEntry
 
 from silomq.store.errors import Corrupt, CorruptRange, IllegalMessage, StoreError
 from silomq.store.record import properties as p
 from silomq.store.record.javahash import index_key_hash, java_parse_int, java_string_hash, tags_code
-from silomq.store.status import AppendMessageStatus, GetMessageStatus, PutMessageStatus
+from silomq.store.status import GetMessageStatus, PutMessageStatus
 
 
 @given(PROPERTIES)

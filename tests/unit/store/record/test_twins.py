@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
-from support.twins import Queue, twin_append, twin_dispatch, twin_index, walk
+from support.plain_records import is_blank
+from support.twins import (
+    AppendMessageStatus,
+    Queue,
+    twin_append,
+    twin_dispatch,
+    twin_index,
+    walk,
+)
 
 from silomq.store.record.format import (
     TRANSACTION_COMMIT,
@@ -12,11 +20,9 @@ from silomq.store.record.format import (
     TRANSACTION_ROLLBACK,
     decode_record,
     encode_record,
-    is_blank,
 )
 from silomq.store.record.javahash import index_key_hash
 from silomq.store.record.properties import encode_properties
-from silomq.store.status import AppendMessageStatus
 
 
 def message(size: int, topic: str = "t", sys_flag: int = 0, **properties: str) -> bytes:

@@ -11,6 +11,7 @@ import pytest
 from support.append_rig import Batch
 from support.starts import FILE_SIZE, check, made, restart, start
 from support.store_files import Store, batches, message
+from support.topics_json import with_topic
 
 from silomq.store.commitlog import _scan as kernel
 from silomq.store.commitlog.log_end import ENDS
@@ -171,7 +172,7 @@ def test_a_configured_topic_with_more_queues_in_the_log(nums: int, tmp_path: Pat
     """It gets the queues, and keeps the numbers that somebody gave it."""
     batches_of = [Batch("a", queue_id, [{"body": b""}]) for queue_id in (6, 0, 4)]
     store = Store(tmp_path, batches_of, file_size=FILE_SIZE)
-    table = topics_json.TopicTable().with_topic(topics_json.TopicConfig("a", nums, nums), 1)
+    table = with_topic(topics_json.TopicTable(), topics_json.TopicConfig("a", nums, nums), 1)
     topics_json.save(f"{store.folders.config.path}/topics.json", table)
     start(store, tmp_path)
     check(store)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from support.starts import start
 from support.store_files import Store, message
+from support.topics_json import with_topic
 
 from silomq.store.config import topics as topics_json
 from silomq.store.config.topics import TopicConfig, TopicTable
@@ -71,7 +72,7 @@ def test_a_start_finishes_a_deletion(
         store.dispatch()
     path = f"{store.folders.config.path}/topics.json"
     if listed:
-        topics_json.save(path, TopicTable().with_topic(TopicConfig("a", 3, 3), 1))
+        topics_json.save(path, with_topic(TopicTable(), TopicConfig("a", 3, 3), 1))
     decided(store, a=Deletion(store.ends[3], 2, done=done))
     report = start(store, tmp_path)
     # Listed again after a deletion that was done: a new topic, still without a message.
