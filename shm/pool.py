@@ -1,9 +1,10 @@
 """The transient store pool: buffers in shared memory that append writes into instead of files.
 
-The commit process writes a buffer's bytes into the commit-log file it stands for. File number n
-(its offset divided by the file size) lies in buffer n modulo the number of buffers, so a buffer is
-free for a file when all of the file before it in the same buffer has been committed. The buffers
-are segments of their own and outlive every process, but not the machine.
+Commit writes a buffer's bytes into the commit-log file that the buffer stands for. File number n
+(its offset divided by the file size) lies in buffer n modulo the number of buffers. So a buffer is
+free for a file when all of the file that had it before is committed. Each buffer is a segment of
+its own, which outlives every process but not the machine. Append writes to it, commit and recovery
+read it.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ def _kind(number: int) -> str:
 
 
 def create(store_id: int, buffers: int, size: int) -> None:
-    """Makes the buffers, their memory taken. OSError (ENOSPC) when /dev/shm has too little."""
+    """Makes the buffers and takes their memory. Raises OSError (ENOSPC) when /dev/shm has too
+    little.
+    """
     for number in range(buffers):
         create_segment(store_id, _kind(number), size)
 
@@ -48,13 +51,13 @@ class Pool:
         self._mapped: dict[int, Mapping] = {}
 
     def free_from(self, base: int) -> int:
-        """What must be committed before the file at offset `base` may have its buffer: its end of
-        the file that had it before, 0 if none had.
+        """Up to which log offset all must be committed before the file at offset `base` may have
+        its buffer: the end of the file that had it before, 0 if none had.
         """
         return max(0, base - (self.buffers - 1) * self.size)
 
     def buffer(self, base: int) -> Mapping:
-        """The memory of the file at offset `base`."""
+        """The memory of the file at offset `base`. Raises OSError for a buffer of another size."""
         number = base // self.size % self.buffers
         mapping = self._mapped.get(number)
         if mapping is None:

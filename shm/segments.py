@@ -1,10 +1,10 @@
-"""The named objects of a store: shared segments and semaphores, and the removal of what a dead
-store left behind.
+"""The named objects of a store, shared segments and semaphores, and the removal of those that a
+dead store left.
 
-Names come from the store's identity, the device and inode of its folder: two stores never meet, a
-copied folder is another store, a renamed one is the same. Segments are owned by the store's user
-and opened to nobody else whatever the umask says; clients get read-only descriptors over the
-registry's socket.
+Names are made of the store's identity, the device and inode of its folder. So two stores never
+share an object, a copied folder is another store, and a renamed one is the same. Segments belong to
+the store's user and are closed to everybody else, whatever the umask. Clients get read-only
+descriptors over the registry's socket.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ def object_name(store_id: int, kind: str) -> str:
 
 def create_segment(store_id: int, kind: str, size: int) -> Mapping:
     """A new zeroed segment, mapped for writing. Raises posix_ipc.ExistentialError if the name is
-    taken.
+    taken, OSError (ENOSPC) when /dev/shm has too little.
     """
     memory = posix_ipc.SharedMemory(object_name(store_id, kind), posix_ipc.O_CREX, mode=MODE)
     try:
         os.fchmod(memory.fd, MODE)
-        # Really taken: a full /dev/shm is an error now, not a SIGBUS later.
+        # Takes the memory now: a full /dev/shm is an error here, not a SIGBUS later.
         os.posix_fallocate(memory.fd, 0, size)
         return Mapping(memory.fd, 0, size)
     finally:
@@ -49,7 +49,9 @@ def create_segment(store_id: int, kind: str, size: int) -> Mapping:
 
 
 def open_segment(store_id: int, kind: str) -> int:
-    """A read-only descriptor of a segment, for handing to clients; the caller closes it."""
+    """A read-only descriptor of a segment, to hand to clients. The caller closes it. Raises
+    posix_ipc.ExistentialError if there is none.
+    """
     memory = posix_ipc.SharedMemory(object_name(store_id, kind), flags=0, mode=0, read_only=True)
     return int(memory.fd)
 
@@ -63,14 +65,14 @@ def create_semaphore(store_id: int, kind: str) -> posix_ipc.Semaphore:
 
 
 def leftovers(store_id: int) -> list[str]:
-    """Names of this store's objects, as posix_ipc spells them, that exist now."""
+    """The names below /dev/shm of this store's objects that exist now."""
     prefix = object_name(store_id, "")[1:]
     names = os.listdir(_SHM) if _SHM.is_dir() else []
     return sorted(name for name in names if name.removeprefix("sem.").startswith(prefix))
 
 
 def remove_all(store_id: int) -> list[str]:
-    """Unlinks every object of the store; who has one mapped keeps it. Returns what was removed."""
+    """Unlinks every object of the store; a process that maps one keeps it. Returns the names."""
     removed = []
     for name in leftovers(store_id):
         with contextlib.suppress(posix_ipc.ExistentialError):

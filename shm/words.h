@@ -32,13 +32,13 @@ static inline void silo_store(void *p, uint64_t v) {
     __atomic_store_n((uint64_t *)p, v, __ATOMIC_RELEASE);
 }
 
-/* Between "publish" and "is anybody asleep?" (and its mirror in the sleeper): neither may pass the
- * other. */
+/* Stands between a store and the load that decides on a wake-up. The writer stores its word, then
+ * loads `asleep`; the sleeper stores `asleep`, then loads the word. Neither may be reordered. */
 static inline void silo_fence(void) { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 
-/* Keeps the compiler from moving stores whose order a kill -9 could observe. The CPU needs no more:
- * a killed process's stores become visible in program order on x86, and the release fence says so
- * to other machines. */
+/* Keeps the order of stores that a successor sees after a kill -9. On x86 the stores of a killed
+ * process become visible in program order, so only the compiler must be held back. On other
+ * machines the release fence also holds back the CPU. */
 static inline void silo_order(void) { __atomic_thread_fence(__ATOMIC_RELEASE); }
 
 static inline void silo_pause(void) {
@@ -49,7 +49,7 @@ static inline void silo_pause(void) {
 #endif
 }
 
-/* One turn of a wait: cheap at first, later it offers the core to whoever else wants it. */
+/* One turn of a wait: cheap at first, later it offers the core to other processes. */
 static inline void silo_relax(int64_t waited_ns) {
     if (waited_ns > 20000)
         sched_yield();
@@ -69,8 +69,8 @@ static inline int64_t silo_realtime_ms(void) {
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-/* Sleeps while the low half of *p is `seen`. 0 = woken, else -errno (EAGAIN: changed before,
- * ETIMEDOUT, EINTR). The page may be mapped read-only. */
+/* Sleeps while the low half of *p is `seen`. Returns 0 when woken, else -errno (EAGAIN: it had
+ * changed before, ETIMEDOUT, EINTR). The page may be mapped read-only. */
 static inline int silo_futex_wait(const void *p, uint64_t seen, int64_t timeout_ns) {
     struct timespec t = {timeout_ns / 1000000000, timeout_ns % 1000000000};
     long r = syscall(SYS_futex, p, FUTEX_WAIT, (uint32_t)seen, &t, NULL, 0);
@@ -132,9 +132,9 @@ static inline void silo_put16(uint8_t *p, uint16_t v) {
     p[1] = (uint8_t)v;
 }
 
-/* Fault points. A build with -DSILO_FAULT_POINTS kills its process the n-th time it passes the
- * point named in SILOMQ_FAULT ("name:n"), once: the process that manages to unlink the file in
- * SILOMQ_FAULT_TOKEN dies. In any other build SILO_FAULT is nothing. */
+/* Fault points. A process of a build with -DSILO_FAULT_POINTS kills itself when it passes the point
+ * named in SILOMQ_FAULT ("name:n") for the n-th time. Only one process does: it must first unlink
+ * the file named in SILOMQ_FAULT_TOKEN. In any other build SILO_FAULT is nothing. */
 #ifdef SILO_FAULT_POINTS
 static inline void silo_fault(const char *name) {
     static __thread long left = -1;

@@ -1,6 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False
-"""The compiled side of the topic table: the hash that the registry files queues under, and the
-look-up."""
+"""The compiled side of the topic table: the hash under which the registry files queues, and the
+look-up by it."""
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 

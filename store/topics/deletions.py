@@ -1,15 +1,17 @@
-"""Deleted topics: `silomq/deleted`, which RocketMQ ignores.
+"""Deleted topics: `silomq/deleted`, a JSON file which RocketMQ ignores.
 
-The commit log keeps the records of a deleted topic until they expire, and whoever dispatches them
-again would bring the topic back (RocketMQ's does). So each deletion is written down with the log
-offset at which it happened: records of that name below it belong to nobody, also when there is a
-topic of that name again. It is forgotten when the log begins behind it.
+The commit log keeps the records of a deleted topic until they expire. A start that dispatches them
+again would bring the topic back, as it does in RocketMQ. So the registry writes each deletion down
+with the log offset at which it happened. Records of that name below it belong to no topic, also
+when a topic of that name exists again. A deletion is forgotten when the log begins behind it.
 
-A deletion is decided when it stands here, and `done` when the topic is gone from topics.json and
-its queues from `consumequeue/`; only then may the name be used again. A start goes on with what is
-not done. JSON: `topics`: name -> {`below`: log offset, `entries`: queue entries that it had when it
-was decided, `done`}; `entries`: queue entries that went with finished deletions, which the progress
-record's dispatch_count still counts.
+A deletion is decided once it stands in the file. It is `done` once the topic is gone from
+topics.json and its queues from `consumequeue/`; only then may the name be used again. The next
+start finishes deletions that are not done.
+
+The file holds `topics`: name -> {`below`: log offset, `entries`: queue entries that the topic had
+when the deletion was decided, `done`}. And it holds `entries`: queue entries that went with
+finished deletions, which the dispatch_count of the progress record still counts.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ _ALL: Final = 1 << 62
 
 @dataclass(frozen=True, slots=True)
 class Deletion:
-    """One deleted topic: records below the log offset `below` were its own."""
+    """One deleted topic: records of its name below the log offset `below` belonged to it."""
 
     below: int
     entries: int
@@ -51,8 +53,8 @@ class Deletions:
 
     @classmethod
     def read(cls, folder: Folder) -> Deletions:
-        """What the file says; nothing without one. Raises StoreError for one that makes no
-        sense.
+        """What the file says; no deletions if there is none. Raises StoreError for an unreadable
+        one.
         """
         try:
             data = folder.read(FILE_NAME)
@@ -74,17 +76,21 @@ class Deletions:
         replace_file(self.folder, FILE_NAME, data)
 
     def below(self, topic: str) -> int:
-        """The log offset below which records of that name belong to nobody."""
+        """The log offset below which records of that name belong to no topic."""
         found = self.topics.get(topic)
         return found.below if found else 0
 
     def decide(self, topic: str, below: int, entries: int) -> None:
-        """The topic is deleted, whatever happens from now on. Raises OSError."""
+        """Writes down that the topic is deleted: from now on no crash takes it back. Raises
+        OSError.
+        """
         self.topics[topic] = Deletion(below, entries)
         self.write()
 
     def finish(self, topic: str, entries: int) -> None:
-        """All of the topic is gone, and with it so many queue entries. Raises OSError."""
+        """Writes down that all of the topic is gone, and `entries` queue entries with it. Raises
+        OSError.
+        """
         self.topics[topic] = replace(self.topics[topic], done=True)
         self.entries += entries
         self.write()
@@ -96,8 +102,9 @@ class _File(msgspec.Struct):
 
 
 def remove_queues(folder: Folder, topic: str) -> None:
-    """Removes the folders of a topic's queues below `folder` (`consumequeue/`), durably; gone
-    already is fine. What is no queue file stays, and its folder with it. Raises OSError.
+    """Removes the folders of a topic's queues below `folder` (`consumequeue/`), durably. Folders
+    that are gone already are no error. Whatever is no queue file stays, and its folder with it.
+    Raises OSError.
     """
     try:
         parent = folder.folder(topic)
@@ -120,7 +127,7 @@ def remove_queues(folder: Folder, topic: str) -> None:
 
 
 def _remove_folder(parent: Folder, name: str) -> None:
-    with contextlib.suppress(OSError):  # what else is in it is not ours to judge
+    with contextlib.suppress(OSError):  # it holds something that is not the store's
         parent.remove_folder(name)
 
 
@@ -145,7 +152,7 @@ class DeletionsPlan:
         return self.finished + self.dispatched_again
 
     def below(self, topic: str) -> int:
-        """The log offset below which records of that name belong to nobody."""
+        """The log offset below which records of that name belong to no topic."""
         found = self.topics.get(topic)
         return found.below if found else 0
 
@@ -160,8 +167,8 @@ def plan_deletions(found: Deletions, queues: QueueFiles, first: int, end: int) -
     """For a start of the store, whose log goes from offset `first` to `end`: which deletions are to
     be finished, and which deleted topics something dispatched again. Changes nothing.
 
-    A log that ends before a deletion (a power cut took what was behind) goes on with records of
-    whoever comes next, so the deletion counts up to the end. Raises OSError.
+    A power cut may have shortened the log to before a deletion. Then new records will stand there,
+    so the deletion counts only up to the end of the log. Raises OSError.
     """
     topics: dict[str, Deletion] = {}
     finished, dispatched_again, entries = [], [], found.entries
@@ -197,14 +204,14 @@ def finish(plan: DeletionsPlan, folders: StoreFolders) -> None:
 
 
 def _entries(queues: QueueFiles, topic: str) -> int:
-    """How many entries the topic's queues have had."""
+    """How many entries the topic's queues ever had."""
     found = queues.queues_of(topic)
     return sum(entries_below(folder, queues.file_size, _ALL) for _, _, folder in found)
 
 
 def _only_below(queues: QueueFiles, topic: str, deletion: Deletion) -> bool:
-    """Whether there are queues of that name, and all they lead to are records of before the
-    deletion: RocketMQ dispatched them, which does not know of it.
+    """Whether queues of that name exist and lead only to records from before the deletion.
+    RocketMQ, which does not know of the deletion, dispatched those.
     """
     last = [last_entry(folder, queues.file_size) for _, _, folder in queues.queues_of(topic)]
     return bool(last) and all(entry is None or entry[0] < deletion.below for entry in last)

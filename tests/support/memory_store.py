@@ -139,10 +139,8 @@ class MemoryStore:
 
     def keys(self) -> list[str | None]:
         """The UNIQ_KEYs of `records`, of a batch the first."""
-        return [
-            decode_record(records, check_crc=False).properties.get("UNIQ_KEY")
-            for records in self.records()
-        ]
+        found = (decode_record(records, check_crc=False) for records in self.records())
+        return [record.properties.get("UNIQ_KEY") for record in found]
 
     def write_results(self, *statuses: int) -> list[Frame]:
         """Answers the next frames, one for each status, but does not move `tail`."""

@@ -209,8 +209,7 @@ def test_a_key_says_when_it_was_made() -> None:
     store = MemoryStore()
     connect(store).send_oneway("t", b"")
     record = decode_record(store.frames()[0].records)
-    assert record.properties.get("UNIQ_KEY") is not None
-    made = store.config.key_epoch_ms + int(record.properties.get("UNIQ_KEY")[20:28], 16)
+    made = store.config.key_epoch_ms + int(record.properties["UNIQ_KEY"][20:28], 16)
     assert made % 2**32 == record.born_timestamp % 2**32 or made == record.born_timestamp
 
 
