@@ -16,7 +16,7 @@ PIP := flock $(STAMPS) $(VENV)/bin/python -m pip --quiet --disable-pip-version-c
 # task `bench`.
 PACKAGES := actors bench cli client conf pipeline pyspark_silomq shm store supervisor tools
 SOURCES := pyproject.toml MANIFEST.in $(wildcard __init__.py py.typed) \
-	$(shell find $(addsuffix /,$(PACKAGES)) -name __pycache__ -prune -o \
+	$(shell find $(addsuffix /,$(PACKAGES) setup) -name __pycache__ -prune -o \
 		\( -type d -o -name '*.py' -o -name '*.py[ix]' -o -name '*.pxd' -o -name '*.h' -o -name '*.toml' -o -name '*.service' \) -print)
 FAULTS := build/faults
 # RocketMQ itself, for the tests of interchange: the releases it is tried with.
@@ -86,7 +86,7 @@ lint: $(STAMPS)/dev $(STAMPS)/spark $(STAMPS)/silomq
 	$(RUN) -m ruff check .
 	$(RUN) -m ruff format --check .
 	$(RUN) -m mypy -p silomq
-	$(RUN) -m mypy tests
+	$(RUN) -m mypy tests setup
 
 # Prints the requirements of pyproject.toml: one list serves the package and this file.
 define REQUIREMENTS
@@ -119,16 +119,7 @@ $(STAMPS)/base $(STAMPS)/demo $(STAMPS)/bench $(STAMPS)/spark $(STAMPS)/dev: pyp
 	$(PIP) install $(FASTER) -c constraints.txt -r $(STAMPS)/$(@F).txt
 	touch $@
 
-# build/lib keeps what was once built there, and a wheel is made of it: a deleted or renamed module would
-# stay in the package. So all but the extension modules that still have a source goes before each build.
-define PRUNE
-	@find $(1)/lib.* -type f ! -name '*.so' -delete 2>/dev/null || true
-	@for so in $$(find $(1)/lib.* -name '*.so' 2>/dev/null); do \
-		source=$${so#*/silomq/}; test -e "$${source%%.*}.pyx" || rm "$$so"; done
-endef
-
 $(STAMPS)/silomq: $(STAMPS)/base $(SOURCES)
-	$(call PRUNE,build)
 	$(PIP) install --no-deps --no-build-isolation --force-reinstall .
 	touch $@
 
@@ -148,15 +139,13 @@ $(INTEROP)/%/.stamp: $(INTEROP)/%/lib/.stamp $(shell find $(JAVA) -name '*.java'
 		$$(find $(JAVA)/common $(JAVA)/v$(firstword $(subst ., ,$*)) -name '*.java')
 	touch $@
 
-# Objects of the two builds differ in CFLAGS, so they must not share a folder. What does not differ is taken
-# over, which saves most of the time: the generated C, and the modules that have no fault points.
+# Objects of the two builds differ in CFLAGS, so they must not share a folder. What does not differ is
+# taken over: the generated C, and the modules without fault points.
 $(FAULTS)/.stamp: $(STAMPS)/silomq
 	mkdir -p $(FAULTS) build/faults-work
-	@cd build; for made in $$(find lib.* -name '*.so') $$(find temp.* -name '*.c'); do \
-		module=$${made#*/silomq/}; module=../$${module%%.*}; \
-		grep -qs -e SILO_FAULT -e store/index/index.h $$module.pyx $$module.pxd || \
-		install -D -p $$made faults-work/$$made; done
-	$(call PRUNE,build/faults-work)
+	$(RUN) setup/build_commands.py SILO_FAULT | sed 's/pyx$$//' > build/faults.differ
+	cd build && cp -p --parents $$(find temp.* -name '*.c') \
+		$$(find lib.* -name '*.so' | grep -vFf faults.differ) faults-work
 	printf '[build]\nbuild_base = build/faults-work\n' > build/faults.cfg
 	DIST_EXTRA_CONFIG='$(CURDIR)/build/faults.cfg' CFLAGS='$(CFLAGS) -DSILO_FAULT_POINTS=1' \
 		$(PIP) install --no-deps --no-build-isolation --upgrade --target $(FAULTS) .

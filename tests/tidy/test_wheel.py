@@ -1,4 +1,4 @@
-"""The wheel holds the package, all of it, and nothing else of the repository that is its folder."""
+"""Wheel and sdist hold the package, and nothing else of the repository that is its folder."""
 
 from __future__ import annotations
 
@@ -7,21 +7,33 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tarfile
 import zipfile
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
+from build_commands import SHARED
 from tidy.sources import PACKAGES, ROOMS, ROOT, files, project
 
-if TYPE_CHECKING:
-    from pathlib import Path
+# Without build/ everything is compiled.
+pytestmark = pytest.mark.timeout(300)
+
+PYTHON = (sys.executable, "-P")
+#: A C compiler and linker that only makes the files and notes their names in the folder's `log`.
+NOTING = """#!/bin/sh
+for word do
+    [ "$before" = -o ] && touch "$word" && echo "$word" >> "$(dirname "$0")/log"
+    before=$word
+done
+"""
 
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the repository with what is built already: generated C and extension modules.
 
-    They are up to date by their times and so not compiled again, which would take a minute.
+    They are up to date by their times and so not compiled again, which would take half a minute.
+    Beside them lies what was built of modules that are gone.
     """
     tree = tmp_path_factory.mktemp("wheel") / "tree"
     built = [
@@ -33,25 +45,22 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for path in (*files(), *built):
         (tree / path).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(ROOT / path, tree / path)
-    (tree / ".names").mkdir(exist_ok=True)
-    (tree / ".names" / "silomq").symlink_to("..")
+    lib = tree / "build" / f"lib.{sysconfig.get_platform()}-{sys.implementation.cache_tag}"
+    for name in ("store/gone.py", "store/_gone.so", "gone/__init__.py"):
+        (lib / "silomq" / name).parent.mkdir(parents=True, exist_ok=True)
+        (lib / "silomq" / name).touch()
     return tree
 
 
-@pytest.mark.timeout(300)  # without build/ everything is compiled
-def test_wheel_holds_the_package(tree: Path, tmp_path: Path) -> None:
-    pip = [sys.executable, "-P", "-m", "pip", "--quiet", "--disable-pip-version-check"]
-    subprocess.run(
-        [*pip, "wheel", "--no-deps", "--no-build-isolation", "-w", str(tmp_path), str(tree)],
-        check=True,
-        env=os.environ | {"DIST_EXTRA_CONFIG": ""},
-        stdin=subprocess.DEVNULL,
-    )
-    (wheel,) = tmp_path.glob("*.whl")
-    with zipfile.ZipFile(wheel) as archive:
-        found = set(archive.namelist())
+@pytest.fixture(scope="module")
+def wheel(tree: Path) -> set[str]:
+    """The names in a wheel of the tree."""
+    return _wheel_of(tree)
+
+
+def test_wheel_holds_the_package(wheel: set[str]) -> None:
     info = f"silomq-{project()['project']['version']}.dist-info"
-    assert found == _package_files() | {
+    assert wheel == _package_files() | {
         f"{info}/{name}"
         for name in (
             "METADATA",
@@ -64,36 +73,60 @@ def test_wheel_holds_the_package(tree: Path, tmp_path: Path) -> None:
     }
 
 
-def test_every_compiled_module_is_listed() -> None:
-    listed = {source for module in _extensions() for source in module["sources"]}
-    assert listed == {str(path) for path in files() if path.suffix == ".pyx"}
+def test_a_wheel_of_the_sdist_is_the_same(tree: Path, wheel: set[str], tmp_path: Path) -> None:
+    _setuptools(tree, "sdist", "--dist-dir", str(tmp_path))
+    (archive,) = tmp_path.glob("*.tar.gz")
+    with tarfile.open(archive) as packed:
+        packed.extractall(tmp_path, filter="data")
+    unpacked = tmp_path / archive.name.removesuffix(".tar.gz")
+    shutil.copytree(tree / "build", unpacked / "build")
+    assert _wheel_of(unpacked) == wheel
 
 
-def test_every_compiled_module_names_its_headers() -> None:
-    for module in _extensions():
-        missing = [name for name in module["depends"] if not (ROOT / name).is_file()]
-        assert not missing, module["name"]
-        text = (ROOT / module["sources"][0]).read_text(encoding="utf-8")
-        own = ROOT / module["sources"][0].replace(".pyx", ".pxd")
-        text += own.read_text(encoding="utf-8") if own.exists() else ""
-        headers = {str(p) for p in files() if p.suffix == ".h" and f'"{p}"' in text}
-        assert headers <= set(module["depends"]), module["name"]
+def test_an_edited_header_compiles_its_users_again(
+    tree: Path, wheel: set[str], tmp_path: Path
+) -> None:
+    copy = shutil.copytree(tree, tmp_path / "copy", symlinks=True)
+    compiler = tmp_path / "cc"
+    compiler.write_text(NOTING)
+    compiler.chmod(0o755)
+    (tmp_path / "log").touch()
+    _setuptools(copy, "build_ext", environ={"CC": str(compiler)})
+    assert (tmp_path / "log").read_text() == ""
+    (copy / "store" / "consumequeue" / "entries.h").touch()
+    _setuptools(copy, "build_ext", environ={"CC": str(compiler)})
+    made = {Path(name).name.partition(".")[0] for name in (tmp_path / "log").read_text().split()}
+    assert made == {"_columns", "_message_view"}
 
 
-def test_every_package_is_listed() -> None:
-    listed = project()["tool"]["setuptools"]["packages"]
-    names = sorted((*PACKAGES, *(name.replace("/", ".") for name in ROOMS)))
-    assert listed == ["silomq", *(f"silomq.{name}" for name in names), "pyspark_silomq"]
+def _wheel_of(tree: Path) -> set[str]:
+    shutil.rmtree(tree / "dist", ignore_errors=True)
+    pip = [*PYTHON, "-m", "pip", "--quiet", "--disable-pip-version-check"]
+    subprocess.run(
+        [*pip, "wheel", "--no-deps", "--no-build-isolation", "-w", str(tree / "dist"), str(tree)],
+        check=True,
+        env=os.environ | {"DIST_EXTRA_CONFIG": ""},
+        stdin=subprocess.DEVNULL,
+    )
+    (wheel,) = (tree / "dist").glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        return set(archive.namelist())
 
 
-def _extensions() -> list[dict[str, list[str]]]:
-    modules: list[dict[str, list[str]]] = project()["tool"]["setuptools"]["ext-modules"]
-    return modules
+def _setuptools(tree: Path, *words: str, environ: dict[str, str] | None = None) -> None:
+    subprocess.run(
+        [*PYTHON, "-c", "import setuptools; setuptools.setup()", "--quiet", *words],
+        cwd=tree,
+        check=True,
+        env=os.environ | {"DIST_EXTRA_CONFIG": ""} | (environ or {}),
+        stdin=subprocess.DEVNULL,
+    )
 
 
 def _package_files() -> set[str]:
     suffix = sysconfig.get_config_var("EXT_SUFFIX")
-    compiled = {f"silomq/{m['sources'][0].removesuffix('.pyx')}{suffix}" for m in _extensions()}
+    modules = [f"silomq/{path.with_suffix('')}" for path in files() if path.suffix == ".pyx"]
+    compiled = {f"{module}{suffix}" for module in (*modules, SHARED.replace(".", "/"))}
     shipped = {
         f"silomq/{path}"
         for path in files()
