@@ -21,6 +21,9 @@ from silomq.client.producing.send_session import SendSession
 from silomq.client.session import StoreConfig
 from silomq.shm import ring
 from silomq.shm.control import SIZE, Control
+from silomq.shm.ownership import STARTUP
+from silomq.shm.protocol.answers import Opened, OpenedDelayed
+from silomq.shm.protocol.requests import Open, OpenDelayed, OpenRetry
 from silomq.store.errors import IllegalMessage
 from silomq.store.reading.get_message import Transfer
 from silomq.store.record.format import decode_record
@@ -80,10 +83,10 @@ class MemoryStore:
         self.ring = self.memory.memory
         self.capacity = capacity
         self.bell = os.eventfd(0, os.EFD_NONBLOCK)
-        self.control = Control(bytearray(SIZE))
+        self.control = Control(bytearray(SIZE), STARTUP)
         self.control.own("append_asleep").store(1)  # asleep, so never stuck in a batch
         self.queues = queues
-        self.requests: list[dict[str, Any]] = []
+        self.requests: list[Open | OpenDelayed | OpenRetry] = []
         #: Topics that the registry refuses.
         self.refused: set[str] = set()
         self.alive = True
@@ -91,13 +94,15 @@ class MemoryStore:
 
     # -- what a connection does
 
-    def request(self, message: dict[str, Any]) -> dict[str, Any]:
-        self.requests.append(message)
-        topic = message.get("topic", "")
+    def request(self, asked: Open | OpenDelayed | OpenRetry) -> Opened | OpenedDelayed:
+        self.requests.append(asked)
+        topic = "" if isinstance(asked, OpenRetry) else asked.topic
         if topic in self.refused:
             raise IllegalMessage(PutMessageStatus.MESSAGE_ILLEGAL, f"{topic} may not be written")
-        slots = [100 + number for number in range(self.queues)]
-        return {"delayed": slots} if message["do"] == "open_delayed" else {"slots": slots}
+        slots = tuple(100 + number for number in range(self.queues))
+        if isinstance(asked, OpenDelayed):
+            return OpenedDelayed(index=0, slots=slots, delayed=slots)
+        return Opened(index=0, slots=slots)
 
     def is_alive(self) -> bool:
         return self.alive

@@ -95,7 +95,6 @@ EXCEPTIONS: Final[dict[str, tuple[frozenset[str], str]]] = {
         ("store/recovery/pool_recovery.py", "Mapping", _MEMORY),
         ("store/recovery/power_cut.py", ".read_bytes", _KERNEL),
         ("supervisor/main.py", "open", _KERNEL),
-        ("supervisor/prepare.py", "Mapping", _MEMORY),
         ("tools/repair.py", "Mapping os.ftruncate", _MEMORY),
     )
 }

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 #: Who owns a format, and which.
 OWNERS: Final = {
-    "actors/registry/registry.py": "the kernel's struct ucred",
+    "actors/registry/access.py": "the kernel's struct ucred",
     "shm/control.py": "the control block",
     "shm/ringwriter.py": "frames of rings",
     "store/consumequeue/queue.py": "queue entries",

@@ -17,6 +17,7 @@ from silomq.client.producing._sender import Sender, session_of
 from silomq.client.producing.message_properties import RESERVED, TIMERS
 from silomq.client.session import StoreConfig
 from silomq.shm import ring
+from silomq.shm.protocol.requests import OpenDelayed
 from silomq.store.record.format import decode_record, encode_record
 from silomq.store.record.ids import Host
 from silomq.store.record.properties import CRC_PAIR_BYTES, encode_properties
@@ -168,7 +169,7 @@ def test_a_delayed_message_goes_where_delays_wait(arguments: dict[str, Any], pai
     assert record.topic == future.topic == "SCHEDULE_TOPIC_XXXX"
     assert record.queue_id == future.queue_id == min(arguments["delay_level"], 18) - 1
     assert record.properties_raw.endswith(b"a\x01b\x02" + pairs.encode())
-    assert memory.requests[-1] == {"do": "open_delayed", "topic": "t", "timer": False}
+    assert memory.requests[-1] == OpenDelayed("t", timer=False)
 
 
 # -- unique keys

@@ -21,6 +21,7 @@ from silomq import (
 )
 from silomq.client.producing import _future
 from silomq.client.producing._sender import Sender, session_of
+from silomq.shm.protocol.requests import Open
 from silomq.store.status import AckLevel
 
 if TYPE_CHECKING:
@@ -82,9 +83,9 @@ def test_a_refusal_is_an_error_and_opens_the_topic_again(
             future.result()
         assert error.value.status == status
         assert future.exception() is error.value
-    assert [request["topic"] for request in store.requests] == ["t"]
+    assert store.requests == [Open("t", write=True)]
     sender.send_oneway("t", b"x")
-    assert [request["topic"] for request in store.requests] == ["t", "t"]
+    assert store.requests == [Open("t", write=True)] * 2
 
 
 def test_a_refusal_says_the_reason_of_its_time(store: MemoryStore, sender: Sender) -> None:

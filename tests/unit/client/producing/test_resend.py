@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import Any
 
 import pytest
 from support.harness import eventually
@@ -20,6 +19,8 @@ from silomq import (
 from silomq.client.producing._sender import Sender, session_of
 from silomq.client.producing.resend import may_resend, session_lost
 from silomq.client.producing.send_session import Hold
+from silomq.shm.protocol.answers import Opened, OpenedDelayed
+from silomq.shm.protocol.requests import Open, OpenDelayed, OpenRetry
 from silomq.shm.ring import RingClosed
 from silomq.store.record.format import decode_record
 
@@ -61,8 +62,11 @@ def test_what_was_unanswered_is_sent_again_in_order() -> None:
     assert [frame.records for frame in second.frames()] == wanted
     assert [future.result().queue_offset for future in futures] == [0, 1, 0, 1, 2, 3]
     assert futures[3].result().message_id in str(wanted[1])
-    asked = [(request["do"], request["topic"]) for request in second.requests]
-    assert asked == [("open", "t0"), ("open", "t1"), ("open_delayed", "t0")]
+    assert second.requests == [
+        Open("t0", write=True),
+        Open("t1", write=True),
+        OpenDelayed("t0", timer=False),
+    ]
 
 
 def test_answers_that_nobody_took_count() -> None:
@@ -113,11 +117,11 @@ def test_a_store_that_goes_again() -> None:
     first.lose()
     ask = second.request
 
-    def lose_at_the_third(message: dict[str, Any]) -> dict[str, Any]:
-        if message["topic"] == "t2":
+    def lose_at_the_third(asked: Open | OpenDelayed | OpenRetry) -> Opened | OpenedDelayed:
+        if asked == Open("t2", write=True):
             second.lose()
             raise StoreClosed("gone")
-        return ask(message)
+        return ask(asked)
 
     second.request = lose_at_the_third  # type: ignore[method-assign]
     with answering(third):

@@ -17,6 +17,7 @@ from silomq import (
 )
 from silomq.client.producing._sender import send_encoded, session_of
 from silomq.client.producing.send_session import Hold
+from silomq.shm.protocol.requests import Open, OpenDelayed, OpenRetry
 from silomq.shm.ring import RingClosed
 
 if TYPE_CHECKING:
@@ -34,9 +35,11 @@ def test_a_topic_is_opened_once() -> None:
     for _ in range(3):
         sender.send_oneway("t", b"x")
     sender.send_oneway("u", b"x", delay_level=1, queue=2)
-    assert [(request["do"], request["topic"]) for request in store.requests] == [
-        ("open", "t"), ("open", "u"), ("open_delayed", "u"),
-    ]  # fmt: skip
+    assert store.requests == [
+        Open("t", write=True),
+        Open("u", write=True),
+        OpenDelayed("u", timer=False),
+    ]
 
 
 def test_retry_topics_are_opened_for_their_group() -> None:
@@ -45,8 +48,7 @@ def test_retry_topics_are_opened_for_their_group() -> None:
     for _ in range(2):
         assert session.open_retry("g", dead=False) == "%RETRY%g"
         assert session.open_retry("g", dead=True) == "%DLQ%g"
-    asked = [(request["do"], request["group"], request["dead"]) for request in store.requests]
-    assert asked == [("open_retry", "g", False), ("open_retry", "g", True)]
+    assert store.requests == [OpenRetry("g", dead=False), OpenRetry("g", dead=True)]
 
 
 def test_an_encoded_record_keeps_its_bytes() -> None:

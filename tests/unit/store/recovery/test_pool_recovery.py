@@ -12,6 +12,7 @@ from support.offline_stores import state
 from silomq.shm import pool, segments
 from silomq.shm._memory import Mapping
 from silomq.shm.control import SIZE, Control
+from silomq.shm.ownership import STARTUP
 from silomq.store.disk.paths import StoreFolders, file_name
 from silomq.store.errors import StoreError
 from silomq.store.recovery.pool_recovery import look_in_pool, old_control, put_into_log
@@ -38,7 +39,7 @@ def killed(path: Path, store_id: int, committed: int, wrote: int) -> StoreFolder
     control block and pool.
     """
     folders = StoreFolders(path, create=True)
-    control = Control(segments.create_segment(store_id, "control", SIZE))
+    control = Control(segments.create_segment(store_id, "control", SIZE), STARTUP)
     control.create(store_id)
     control.own("committed").store(committed)
     control.own("wrote").store(wrote)
