@@ -1,9 +1,10 @@
 """Sending: `Producer`, the record encoder, and the producer's side of a ring.
 
 One Python call encodes a message, in its final form, straight into the session's ring. Append
-copies it once into the log and fills in offsets and time. Calls run one way: `producer.py` owns the
-session and decides (is the store alive? connect again? send again what was not answered?),
-`_sender.pyx` encodes and publishes, `_ring.pyx` knows nothing but the ring.
+copies it once into the log and fills in offsets and time. Calls run one way: `Producer`
+(`producer.py`, `_sender.pyx`) encodes and publishes; `send_session.py` owns the session and decides
+whether the store is alive and whether to connect again; `_ring.pyx` knows nothing but the ring.
+`resend.py` decides what becomes of messages that were refused, or not answered.
 
 When a put is refused (each bound that the client checks, append checks again):
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -97,6 +98,13 @@ def test_circles_are_found() -> None:
 
 def test_no_files_import_each_other_in_a_circle() -> None:
     assert not circles(graph())
+
+
+def test_the_map_shows_the_floors_of_the_store() -> None:
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    drawn = re.findall(r"^\| (\d) \| ((?:`\w+`(?:, )?)+) \|$", text, re.MULTILINE)
+    found = {int(number): tuple(re.findall(r"\w+", rooms)) for number, rooms in drawn}
+    assert found == {n: rooms for n, rooms in enumerate(FLOORS["store"], 1) if rooms != ("",)}
 
 
 def test_every_room_has_one_floor() -> None:
