@@ -8,10 +8,10 @@ VENV := .venv
 # -P: the folder make runs in is not on the path, so what runs is the installed package.
 RUN := $(VENV)/bin/python -P
 STAMPS := $(VENV)/.stamps
-# Set-up runs in up to three processes. Of pip there is one at a time: it does not expect another in its environment, and
-# both builds write silomq.egg-info.
+# Set-up runs in up to three processes. One pip at a time changes the environment: it does not expect another there.
 MAKEFLAGS += --jobs=3
-PIP := flock $(STAMPS) $(VENV)/bin/python -m pip --quiet --disable-pip-version-check
+PIP := $(VENV)/bin/python -m pip --quiet --disable-pip-version-check
+INSTALL := flock $(STAMPS) $(PIP) install
 # Folders are listed too: a deleted file changes its folder's time. The slash keeps `bench/` apart from the
 # task `bench`.
 PACKAGES := actors bench cli client conf pipeline pyspark_silomq shm store supervisor tools
@@ -28,7 +28,7 @@ ARGS ?=
 # pip compiles nothing here (FASTER): each module is compiled when it is first imported, and kept for the next process.
 unexport PYTHONDONTWRITEBYTECODE
 # Test modules run side by side: most of their time is waiting. One process: make test JOBS=0
-JOBS ?= 3
+JOBS ?= 4
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -114,13 +114,17 @@ $(STAMPS)/venv:
 # PySpark comes as source of 400 MB: half of the time goes into a compressed wheel that is unpacked at once.
 FASTER := --no-compile --config-settings='--build-option=--compression=stored'
 
+# The base comes first: the package can be compiled while the others are installed.
+$(STAMPS)/demo $(STAMPS)/bench $(STAMPS)/spark $(STAMPS)/dev: | $(STAMPS)/base
 $(STAMPS)/base $(STAMPS)/demo $(STAMPS)/bench $(STAMPS)/spark $(STAMPS)/dev: pyproject.toml constraints.txt | $(STAMPS)/venv
 	$(RUN) -c "$$REQUIREMENTS" $(@F) > $(STAMPS)/$(@F).txt
-	$(PIP) install $(FASTER) -c constraints.txt -r $(STAMPS)/$(@F).txt
+	$(INSTALL) $(FASTER) -c constraints.txt -r $(STAMPS)/$(@F).txt
 	touch $@
 
 $(STAMPS)/silomq: $(STAMPS)/base $(SOURCES)
-	$(PIP) install --no-deps --no-build-isolation --force-reinstall .
+	rm -rf build/wheel
+	$(PIP) wheel --no-deps --no-build-isolation --wheel-dir build/wheel .
+	$(INSTALL) --no-deps --force-reinstall build/wheel/*.whl
 	touch $@
 
 $(INTEROP)/%/lib/.stamp: $(JAVA)/pom.xml
@@ -148,5 +152,5 @@ $(FAULTS)/.stamp: $(STAMPS)/silomq
 		$$(find lib.* -name '*.so' | grep -vFf faults.differ) faults-work
 	printf '[build]\nbuild_base = build/faults-work\n' > build/faults.cfg
 	DIST_EXTRA_CONFIG='$(CURDIR)/build/faults.cfg' CFLAGS='$(CFLAGS) -DSILO_FAULT_POINTS=1' \
-		$(PIP) install --no-deps --no-build-isolation --upgrade --target $(FAULTS) .
+		$(INSTALL) --no-deps --no-build-isolation --upgrade --target $(FAULTS) .
 	touch $@

@@ -126,9 +126,7 @@ def main(*, runs: int, short: bool, folder: Path | None, output: Path) -> None:
     """Measures recovery against this machine's limits. Run it alone: it wants both cores."""
     console = bench_console()
     with tempfile.TemporaryDirectory(prefix="silomq-bench-", dir=folder or Path.cwd()) as inside:
-        plan = Plan(Path(inside), runs)
-        if short:
-            plan = Plan(Path(inside), 1, 0.02, 64 << 20)
+        plan = Plan.of(Path(inside), 1 if short else runs, short=short)
         found = [*scan_rates(plan), *clean_start(plan), *after_kill(plan)]
     report(found, plan, console, output)
 

@@ -66,6 +66,11 @@ class Plan:
     scale: float = 1.0
     file_size: int = 1 << 30
 
+    @classmethod
+    def of(cls, folder: Path, runs: int, *, short: bool) -> Plan:
+        """The full plan, or the short form."""
+        return cls(folder, min(runs, 2), 0.02, 64 << 20) if short else cls(folder, runs)
+
     @property
     def warm_ups(self) -> int:
         """Runs that do not count, for compilers to warm up; the short form's figures never do."""

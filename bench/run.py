@@ -145,9 +145,7 @@ def main(  # click passes by name
     console = bench_console()
     home = folder or Path.cwd()
     with tempfile.TemporaryDirectory(prefix="silomq-bench-", dir=home) as inside:
-        plan = Plan(Path(inside), runs)
-        if short:
-            plan = Plan(Path(inside), min(runs, 2), 0.02, 64 << 20)
+        plan = Plan.of(Path(inside), runs, short=short)
         found = collect(plan, parts or PARTS, console)
     report(found, plan, console, output)
 

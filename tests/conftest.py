@@ -13,11 +13,11 @@ OURS = ("SILOMQ_FAULT_BUILD", "SILOMQ_LONG")
 
 #: How the names of slow modules begin, the slowest first.
 SLOW = (
-    "spark/test_batch", "spark/test_jobs", "spark/test_killed", "spark/",
-    "interop/", "crash/", "e2e/", "power/",
+    "spark/test_killed", "spark/test_jobs", "spark/test_demo", "spark/test_program", "spark/",
+    "interop/", "crash/", "e2e/", "power/", "unit/tools/",
 )  # fmt: skip
 #: Modules below `spark` whose Spark runs in processes of their own.
-OWN_SPARK = ("test_killed_drivers.py", "test_demo.py", "test_bench.py", "test_program.py")
+OWN_SPARK = ("test_demo.py", "test_program.py")
 
 
 class RootIsNoPackage:

@@ -136,7 +136,7 @@ def _variables(folder: Path, master: str) -> dict[str, str]:
     given = os.environ.get("SPARK_SUBMIT_OPTS", "")
     java_options = [f'"-Dlog4j2.configurationFile={logging}"', *class_archive.options(), given]
     # The package's own place, for workers of another search path than this process's.
-    place = str(Path(__file__).resolve().parents[2])
+    place = str(Path(__file__).resolve().parents[3])
     found = {
         "JAVA_HOME": str(java.find(folder)),
         "SPARK_CONF_DIR": str(conf),

@@ -30,16 +30,8 @@ def rows(spark: SparkSession, source: str) -> DataFrame:
     return reader.options(**options).load(source)
 
 
-def main() -> None:
-    store, source, checkpoint = sys.argv[1:]
-    spark = session(
-        "silomq sink",
-        master="local[2]",
-        **{
-            "spark.driver.memory": "512m",
-            "spark.driver.defaultJavaOptions": QUICK,
-        },
-    )
+def copy(spark: SparkSession, store: str, source: str, checkpoint: str) -> None:
+    """Puts all that `source` has into the store, and goes on where another driver was killed."""
     query = (
         rows(spark, source)
         .writeStream.format("silomq")
@@ -50,6 +42,18 @@ def main() -> None:
         .start()
     )
     query.awaitTermination()
+
+
+def main() -> None:
+    spark = session(
+        "silomq sink",
+        master="local[2]",
+        **{
+            "spark.driver.memory": "512m",
+            "spark.driver.defaultJavaOptions": QUICK,
+        },
+    )
+    copy(spark, *sys.argv[1:])
 
 
 if __name__ == "__main__":

@@ -1,16 +1,15 @@
-"""How Spark's Java is started: with the class archive, if it is whole; with one collector."""
+"""How Spark's processes are started: Java with a whole class archive, Python with our package."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import os
+from pathlib import Path
 
 import pytest
 
+import silomq
 from silomq.pipeline.spark import class_archive
-from silomq.pipeline.spark.session import collector
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from silomq.pipeline.spark.session import _variables, collector
 
 
 def test_only_a_whole_archive_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -38,3 +37,8 @@ def test_java_is_told_of_one_collector(place: str, monkeypatch: pytest.MonkeyPat
     found = collector(conf, "local[2]")
     assert found == ({} if place else {"spark.driver.defaultJavaOptions": "-XX:+UseParallelGC"})
     assert collector(conf, "spark://there:7077") == {}
+
+
+def test_workers_import_the_same_package(tmp_path: Path) -> None:
+    first = _variables(tmp_path, "local[2]")["PYTHONPATH"].split(os.pathsep)[0]
+    assert Path(first) == Path(silomq.__path__[0]).parent

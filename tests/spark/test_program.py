@@ -14,6 +14,7 @@ pytest.importorskip("pyspark")
 
 from support.harness import StoreProcess
 
+from silomq.pipeline.spark import class_archive
 from silomq.pipeline.spark.session import QUICK
 
 if TYPE_CHECKING:
@@ -43,7 +44,9 @@ def test_it_is_found_without_registration(tmp_path: Path) -> None:
             "PATH": "/usr/bin:/bin",
             "HOME": str(tmp_path),
             "TMPDIR": str(tmp_path),
-            "SPARK_SUBMIT_OPTS": QUICK,
+            # These make it start sooner, and nothing else.
+            "SPARK_SUBMIT_OPTS": " ".join([QUICK, *class_archive.options()]),
+            "SPARK_CONF_DIR": str(class_archive.CONF),
         },
         capture_output=True,
         text=True,
