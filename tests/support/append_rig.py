@@ -297,6 +297,10 @@ class Rig:
         return bytes(log), wrote, table
 
 
+def one(topic: str = "a", queue_id: int = 0, **message: object) -> Batch:
+    return Batch(topic, queue_id, [{"body": b"body", **message}])
+
+
 def random_batch(rng: random.Random, *, largest_body: int = 300) -> Batch:
     """One to four messages for one of the queues of TOPICS."""
     topic = rng.choice(list(TOPICS))

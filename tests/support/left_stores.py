@@ -6,7 +6,6 @@ import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from support.offline_stores import state
 from support.starts import (
@@ -24,9 +23,6 @@ from silomq.store.recovery import durable_progress
 from silomq.store.recovery.look import look
 from silomq.store.recovery.plan import RecoveryPlan
 from silomq.store.topics.deletions import Deletion, Deletions
-
-if TYPE_CHECKING:
-    pass
 
 
 def plan_of(store: Store) -> RecoveryPlan:

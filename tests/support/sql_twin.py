@@ -4,43 +4,24 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import dataclass, field
 from typing import Any
-
-from hypothesis import strategies as st
 
 #: ("and", left, right), ("=", left, right), ("in", name, negative, strings) and so on.
 Tree = tuple[Any, ...]
-NAMES = st.sampled_from(["a", "b", "TAGS"])
-TEXTS = st.sampled_from(
-    ["", "x", "it's", "true", "False", "1", "-1", "2.5", "1e1", " 3 ", "NaN", "9x", str(2**63)]
-)
-NUMBERS = st.integers(-3, 12) | st.sampled_from([2.5, -0.5, 10.0, 2**63 - 1, -(2**63)])
+#: What searches in a property for a constant string.
 SEARCHES = ("CONTAINS", "STARTSWITH", "ENDSWITH")
-PROPERTIES = st.dictionaries(NAMES, TEXTS)
-_OPERANDS = NAMES.map(lambda n: ("property", n)) | NUMBERS.map(lambda n: ("constant", n))
-_LIMITS = st.tuples(st.integers(-3, 12), st.integers(-3, 12)).map(sorted)
-_LEAVES = (
-    st.tuples(st.sampled_from(["<", "<=", ">", ">="]), _OPERANDS, _OPERANDS)
-    | st.tuples(
-        st.sampled_from(["=", "<>"]),
-        _OPERANDS,
-        _OPERANDS | TEXTS.map(lambda t: ("constant", t)) | st.just(("constant", True)),
-    )
-    | st.tuples(st.just("in"), NAMES, st.booleans(), st.lists(TEXTS, min_size=1, max_size=3))
-    | st.tuples(st.just("between"), _OPERANDS, st.booleans(), _LIMITS)
-    | st.tuples(st.just("null"), NAMES, st.booleans())
-    | st.tuples(
-        st.sampled_from(["CONTAINS", "STARTSWITH", "ENDSWITH"]), NAMES, st.booleans(), TEXTS
-    )
-    | st.sampled_from([("constant", True), ("constant", False), ("constant", None)])
-)
-EXPRESSIONS = st.recursive(
-    _LEAVES,
-    lambda inner: (
-        st.tuples(st.sampled_from(["and", "or"]), inner, inner) | st.tuples(st.just("not"), inner)
-    ),
-    max_leaves=6,
-)
+
+
+@dataclass
+class Message:
+    """As much of a message as filters look at."""
+
+    properties: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def tags(self) -> str | None:
+        return self.properties.get("TAGS")
 
 
 def _quote(text: str) -> str:

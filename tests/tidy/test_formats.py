@@ -1,7 +1,7 @@
 """A format is taken apart by the module that owns it; others ask that module.
 
 Binary layouts are written with `struct`, or as a dtype of numpy. This finds who does so without
-being an owner. tests/unit/shm/test_headers.py holds the C headers to the owners.
+being an owner. tests/unit/test_headers.py holds the C headers to the owners.
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ from support.append_rig import (
     Rig,
     RingProducer,
     make_frame,
+    one,
     random_batch,
 )
 
@@ -26,10 +27,6 @@ from silomq.store.record.ids import Host
 from silomq.store.status import PutMessageStatus
 
 ILLEGAL = PutMessageStatus.MESSAGE_ILLEGAL
-
-
-def one(topic: str = "a", queue_id: int = 0, **message: object) -> Batch:
-    return Batch(topic, queue_id, [{"body": b"body", **message}])
 
 
 def fill_rings(

@@ -1,4 +1,4 @@
-"""Seals of full files, and RocketMQ's checkpoint."""
+"""Seals of full files."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from support.store_files import Store, batches
 from silomq.store.commitlog.seals import Seals, seal_of
 from silomq.store.disk.paths import file_name
 from silomq.store.errors import Corrupt
-from silomq.store.recovery import checkpoint
-from silomq.store.recovery.checkpoint import Checkpoint
 
 FILE_SIZE = 6000
 
@@ -60,18 +58,3 @@ def test_a_seal_is_plain_json(store: Store) -> None:
     seals.write(0, seal_of(store.log, 0))
     found = json.loads((Path(seals.folder.path) / (file_name(0) + ".json")).read_text())
     assert found["size"] == FILE_SIZE
-
-
-def test_checkpoint_there_and_back(tmp_path: Path, store: Store) -> None:
-    root = store.folders.root
-    assert checkpoint.read(root) is None
-    written = Checkpoint(1_700_000_000_123, 1_700_000_000_456, 3, 4, 5)
-    checkpoint.write(root, written)
-    data = (tmp_path / "checkpoint").read_bytes()
-    assert len(data) == 4096
-    assert data[:8] == (1_700_000_000_123).to_bytes(8, "big")
-    assert checkpoint.read(root) == written
-    assert written.safe_time_ms == 1_700_000_000_123 - 3000
-    assert Checkpoint().safe_time_ms == 0
-    (tmp_path / "checkpoint").write_bytes(data[:30])
-    assert checkpoint.read(root) is None

@@ -10,6 +10,8 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
+from support.open_files import nothing_stays_open
+from support.store_files import Store, batches
 
 from silomq.store.consumequeue.queue import BLANK_ENTRY, ENTRY_SIZE, WINDOW_UNIT, QueueFiles
 from silomq.store.disk import files as disk
@@ -113,3 +115,11 @@ def test_a_length_that_a_power_cut_took_comes_back(root: Folder) -> None:
         pass
     queues.window("t", 0, 0, WINDOW_UNIT)
     assert files(root) == {file_name(0): FILE}
+
+
+def test_queues_that_are_not_looked_at_to_the_end_are_closed(tmp_path: Path) -> None:
+    store = Store(tmp_path, batches(7, 60))
+    store.dispatch()
+    with nothing_stays_open():
+        for _ in store.queues.queues():
+            break

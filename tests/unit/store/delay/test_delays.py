@@ -1,4 +1,4 @@
-"""Progress of delayed messages, what is recognised as delivered, and delayOffset.json."""
+"""Progress of delayed messages, and the record that is delivered of one."""
 
 from __future__ import annotations
 
@@ -9,10 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from silomq.store.config import delay_offsets
-from silomq.store.delay._delivered import delivered
 from silomq.store.delay.delays import Progress, ProgressFile, destination, due_ms, identity, restore
-from silomq.store.delay.levels import MAX_DELAY_LEVEL
 from silomq.store.disk.files import Folder
 from silomq.store.record.format import Record, decode_record, encode_record
 from silomq.store.record.ids import Host
@@ -112,65 +109,4 @@ def test_destination_and_due() -> None:
 # -- the scan kernel
 
 
-def twin(log: bytes, position: int, end: int) -> tuple[list[int], int]:
-    """`delivered`, in Python."""
-    found = []
-    while position < end:
-        total, magic = struct.unpack_from(">iI", log, position) if position + 8 <= end else (0, 0)
-        if magic not in {0xDAA320A7, 0xDAA320AB} or position + total > end:
-            break
-        one = decode_record(log, position, check_crc=False)
-        waits = one.topic in {"SCHEDULE_TOPIC_XXXX", "rmq_sys_wheel_timer"}
-        if b"REAL_TOPIC\x01" in one.properties_raw and not waits:
-            found.append(position)
-        position += total
-    return found, position
-
-
-@given(
-    st.lists(
-        st.tuples(
-            st.sampled_from(
-                ["t", "SCHEDULE_TOPIC_XXXX", "rmq_sys_wheel_timer", "x" * 19, "y" * 200]
-            ),
-            st.sampled_from([{}, WAITING, {"REAL_TOPIC2": "t"}, {"KEYS": "REAL_TOPIC"}]),
-        ),
-        max_size=12,
-    ),
-    st.integers(0, 40),
-    st.integers(0, 400),
-)
-def test_the_scan_equals_its_twin(
-    rows: list[tuple[str, dict[str, str]]], behind: int, cut: int
-) -> None:
-    log = b"".join(
-        encode_record(topic.encode(), b"REAL_TOPIC\x01", encode_properties(properties))
-        for topic, properties in rows
-    ) + bytes(behind)
-    end = max(0, len(log) - cut)
-    assert delivered(log or b"\0", 0, end) == twin(log, 0, end)
-
-
 # -- delayOffset.json
-
-
-def test_delay_offsets_in_rocketmqs_dialect(tmp_path: Path) -> None:
-    path = tmp_path / "delayOffset.json"
-    assert delay_offsets.load(path)[0] == {}
-    offsets = list(range(MAX_DELAY_LEVEL))
-    delay_offsets.save(path, offsets, 1700000000000, 3)
-    assert "\t\t1:0,\n\t\t2:1," in path.read_text()
-    assert delay_offsets.load(path)[0] == {level + 1: n for level, n in enumerate(offsets)}
-    # 4.4.0 writes no dataVersion.
-    assert delay_offsets.parse('{\n\t"offsetTable":{\n\t\t1:57,\n\t\t2:4\n\t}\n}') == {1: 57, 2: 4}
-
-
-@pytest.mark.parametrize("text", ["{}", "[]", '{"offsetTable":{1:-1}}', '{"offsetTable":{1:"5"}}'])
-def test_a_bad_file_falls_back(tmp_path: Path, text: str) -> None:
-    path = tmp_path / "delayOffset.json"
-    delay_offsets.save(path, [1], 1, 1)
-    delay_offsets.save(path, [2], 2, 2)
-    path.write_text(text)
-    offsets, report = delay_offsets.load(path)
-    assert (offsets, report.source) == ({1: 1}, "backup")
-    assert report.problem

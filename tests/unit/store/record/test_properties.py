@@ -1,19 +1,15 @@
-"""Property strings, Java's hashes, statuses and errors."""
+"""Property strings: what is encoded, decoded and refused, and the record's CRC among them."""
 
 from __future__ import annotations
-
-import pickle
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.strategies import PROPERTIES
-from support.twins import AppendMessageStatus, QueueEntry
 
-from silomq.store.errors import Corrupt, CorruptRange, IllegalMessage, StoreError
+from silomq.store.errors import IllegalMessage
 from silomq.store.record import properties as p
-from silomq.store.record.javahash import index_key_hash, java_parse_int, java_string_hash, tags_code
-from silomq.store.status import GetMessageStatus, PutMessageStatus
+from silomq.store.status import PutMessageStatus
 
 
 @given(PROPERTIES)
@@ -102,68 +98,3 @@ def test_room_for_the_record_crc() -> None:
     assert p.reserve_crc(p.encode_crc(5) + b"a\x01b\x02") == b"a\x01b\x02" + zero
     assert p.trailing_crc(b"a\x01b\x02") is None
     assert p.trailing_crc(b"") is None
-
-
-def test_a3_a4_a5_hashes() -> None:
-    assert java_string_hash("") == 0
-    assert java_string_hash("TagA") == 2598919
-    assert java_string_hash("中文") == 646394
-    assert java_string_hash("polygenelubricants") == -(2**31)
-    assert java_string_hash("😀") == 31 * 0xD83D + 0xDE00
-    assert tags_code("TagA") == 2598919
-    assert tags_code("") == tags_code(None) == 0
-    entry = QueueEntry(4096, 126, tags_code("TagA"))
-    assert entry.pack().hex() == "00000000000010000000007e000000000027a807"
-    assert index_key_hash("TopicTest", "k1") == 2746024
-    assert index_key_hash("TopicTest", "k2") == 2746025
-
-
-def test_index_hash_of_the_least_integer_is_0() -> None:
-    # The rest to -2**31, written with digits to the base that the hash uses.
-    rest = (2**31 - java_string_hash("t#") * 31**7) % 2**32
-    key = "".join(chr(rest // 31**place % 31) for place in range(6, -1, -1))
-    assert java_string_hash(f"t#{key}") == -(2**31)
-    assert index_key_hash("t", key) == 0
-
-
-@given(st.text(st.characters(exclude_categories=())))
-def test_hash_is_javas(text: str) -> None:
-    data = text.encode("utf-16-be", "surrogatepass")
-    h = 0
-    for i in range(0, len(data), 2):
-        h = h * 31 + int.from_bytes(data[i : i + 2], "big")
-    assert (java_string_hash(text) - h) % 2**32 == 0
-    assert -(2**31) <= java_string_hash(text) < 2**31
-
-
-def test_java_parse_int() -> None:
-    assert [java_parse_int(t) for t in ("0", "+7", "-2147483648", "007")] == [0, 7, -(2**31), 7]
-    for text in ("", " 1", "1_0", "0x1", "2147483648", "-", "1.0", "9" * 100_000):
-        with pytest.raises(ValueError, match="Java int"):
-            java_parse_int(text)
-
-
-def test_statuses_are_numbered_as_in_rocketmq() -> None:
-    for kind in (PutMessageStatus, AppendMessageStatus, GetMessageStatus):
-        assert [s.value for s in kind] == list(range(len(kind)))
-    assert [s.name for s in PutMessageStatus][0::15] == ["PUT_OK", "WHEEL_TIMER_NOT_ENABLE"]
-    assert [s.name for s in GetMessageStatus][0::9] == ["FOUND", "OFFSET_RESET"]
-    assert [s.name for s in AppendMessageStatus][0::5] == ["PUT_OK", "ROCKSDB_ERROR"]
-
-
-def test_errors_say_what_and_where_and_survive_pickling() -> None:
-    errors: list[StoreError] = [
-        Corrupt("commitlog/0", 12, "bad magic"),
-        CorruptRange(100, 150),
-        IllegalMessage(PutMessageStatus.MESSAGE_ILLEGAL, "no topic"),
-    ]
-    said = [
-        "corrupt data at commitlog/0, offset 12: bad magic",
-        "100 to 150 (50 bytes)",
-        "no topic",
-    ]
-    for error, words in zip(errors, said, strict=True):
-        assert words in str(error)
-        # Errors cross process borders.
-        again = pickle.loads(pickle.dumps(error))
-        assert vars(again) == vars(error)

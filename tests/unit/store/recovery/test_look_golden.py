@@ -4,21 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from support.golden_starts import SETTINGS, Started, check
 from support.golden_stores import LOG_FILE_SIZE, NAMES, Golden, unpack
 from support.left_stores import untimed
 from support.offline_stores import state
-from unit.store.recovery.test_rocketmq_progress import SETTINGS, Started
-from unit.store.recovery.test_rocketmq_progress import check as check_golden
 
 from silomq.store.disk.paths import StoreFolders, file_name
 from silomq.store.recovery.look import look
 from silomq.store.recovery.plan import ROCKETMQ_KNOWN, RecoveryPlan
-
-if TYPE_CHECKING:
-    pass
 
 
 @pytest.fixture(params=NAMES)
@@ -69,7 +64,7 @@ def test_the_topics_of_a_store_that_rocketmq_wrote(golden: Golden) -> None:
     """Those of its messages are in the plan, or come with the records that are dispatched."""
     plan = golden_plan(golden)
     store = Started(golden.path)
-    check_golden(store, golden)
+    check(store, golden)
     configured = [topic.name for topic in plan.topics if topic.configured]
     assert bool(configured) is (golden.path / "config" / "topics.json").exists()
     known = {topic.name for topic in plan.topics}
@@ -90,6 +85,6 @@ def test_a_last_log_file_of_no_bytes_of_a_crashed_rocketmq(tmp_path: Path) -> No
     assert plan.log == replace(whole.log, empty=empty.name)
     assert plan.run == whole.run
     store = Started(golden.path)
-    check_golden(store, golden)
+    check(store, golden)
     assert not empty.exists()
     assert store.report.notes == (f"removed a commit-log file of no bytes ({empty.name})",)

@@ -1,36 +1,20 @@
-"""Tag and SQL92 filters against a plain twin, and against hostile expressions."""
+"""SQL92 filters against a plain twin, and against hostile expressions."""
 
 from __future__ import annotations
-
-from dataclasses import dataclass, field
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.sql_twin import EXPRESSIONS, PROPERTIES, Tree, evaluate, render
+from support.sql_twin import Message, Tree, evaluate, render
+from support.strategies import SQL_EXPRESSIONS, SQL_PROPERTIES
 
 from silomq.store.filters.sql92 import MAX_DEPTH
 from silomq.store.filters.sql_tokens import MAX_LENGTH
 from silomq.store.filters.tags import (
     FilterError,
-    SqlFilter,
-    TagFilter,
     parse_filter,
     sql_filter,
-    tag_filter,
 )
-from silomq.store.record.javahash import java_string_hash
-
-
-@dataclass
-class Message:
-    """As much of a message as filters look at."""
-
-    properties: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def tags(self) -> str | None:
-        return self.properties.get("TAGS")
 
 
 def holds(expression: str, **properties: str) -> bool:
@@ -38,7 +22,7 @@ def holds(expression: str, **properties: str) -> bool:
 
 
 @settings(max_examples=600)
-@given(EXPRESSIONS, PROPERTIES)
+@given(SQL_EXPRESSIONS, SQL_PROPERTIES)
 def test_sql_equals_its_twin(tree: Tree, properties: dict[str, str]) -> None:
     assert sql_filter(render(tree)).matches(Message(properties)) == evaluate(tree, properties)
 
@@ -144,7 +128,7 @@ WORDS = st.sampled_from(
 
 
 @settings(max_examples=1000)
-@given(st.lists(WORDS, max_size=30).map(" ".join) | st.text(max_size=40), PROPERTIES)
+@given(st.lists(WORDS, max_size=30).map(" ".join) | st.text(max_size=40), SQL_PROPERTIES)
 def test_anything_is_a_filter_or_an_error(text: str, properties: dict[str, str]) -> None:
     try:
         found = sql_filter(text)
@@ -161,49 +145,3 @@ def test_long_flat_expressions_are_fine() -> None:
     many = " OR ".join(f"a = {n}" for n in range(1000))
     assert holds(many, a="999")
     assert not holds(many, a="1000")
-
-
-@pytest.mark.parametrize("expression", [None, "", "*", " * "])
-def test_all_tags(expression: str | None) -> None:
-    found = tag_filter(expression)
-    assert found.codes is None
-    assert found.matches(Message())
-    assert found.matches(Message({"TAGS": "a"}))
-    assert found == TagFilter() == parse_filter("TAG", expression)
-    assert found.describe() == ("TAG", "*")
-
-
-def test_tags_are_split_and_trimmed() -> None:
-    found = tag_filter(" a||b || a|c ||")
-    assert found.tags == {"a", "b", "a|c"}
-    assert found.codes == frozenset(map(java_string_hash, found.tags))
-    assert [found.matches(Message({"TAGS": t})) for t in ("a", "b", "a|c", "c", "a || b", "")] == [
-        True, True, True, False, False, False,
-    ]  # fmt: skip
-    assert not found.matches(Message())
-    assert found == tag_filter("b || a|c || a")
-    assert hash(found) == hash(parse_filter(*found.describe()))
-    assert found != tag_filter("a") != sql_filter("a")
-
-
-def test_tags_with_one_hash_are_told_apart() -> None:
-    found = tag_filter("Aa")
-    assert found.codes == tag_filter("BB").codes == frozenset([java_string_hash("BB")])
-    assert found.matches(Message({"TAGS": "Aa"}))
-    assert not found.matches(Message({"TAGS": "BB"}))
-
-
-@pytest.mark.parametrize("expression", ["||", " || ", " ", "x" * 70_000])
-def test_tag_expressions_that_are_none(expression: str) -> None:
-    with pytest.raises(FilterError, match=r"names no tag|at most"):
-        tag_filter(expression)
-
-
-def test_kinds() -> None:
-    assert isinstance(parse_filter("SQL92", "a = 1"), SqlFilter)
-    assert parse_filter("SQL92", " a = 1 ") == sql_filter("a = 1") != sql_filter("a = 2")
-    assert repr(tag_filter("a||b")) == "TAG: a || b"
-    with pytest.raises(FilterError, match="no kind of filter"):
-        parse_filter("CLASS", "x")  # type: ignore[arg-type]
-    with pytest.raises(FilterError):
-        parse_filter("SQL92", None)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from support.golden_starts import SETTINGS
 from support.golden_stores import LOG_FILE_SIZE, unpack
 from support.left_stores import plan_of, torn
 from support.offline_stores import state
@@ -17,7 +18,6 @@ from support.starts import (
     settings_of,
 )
 from support.store_files import Store
-from unit.store.recovery.test_rocketmq_progress import SETTINGS
 
 from silomq.shm.control import SIZE, Control
 from silomq.store.disk.paths import PROGRESS, StoreFolders, file_name

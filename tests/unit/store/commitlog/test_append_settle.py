@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pytest
-from support.append_rig import NO_RESULT, Batch, Result, Rig, RingProducer, random_batch
-from unit.store.commitlog.test_append import one
+from support.append_rig import NO_RESULT, Batch, Result, Rig, RingProducer, one, random_batch
 
 from silomq.shm.control import CONTROL, SIZE
 from silomq.shm.ring import DATA, MIN_CAPACITY, RING
