@@ -7,7 +7,8 @@ import zlib
 from typing import TYPE_CHECKING
 
 import crc32c
-from support.append_rig import LONG_TOPIC, Batch, Rig, RingProducer, make_frame, random_message
+from support.append_rig import Rig, RingProducer
+from support.frames import LONG_TOPIC, Batch, make_frame, random_message
 from support.plain_records import encode_blank
 
 from silomq.shm.ring import DATA, FRAME, RING

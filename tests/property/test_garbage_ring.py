@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 from property.hostile import GRANTED, MUTATIONS, reseal
-from support.append_rig import Batch, Result, Rig, RingProducer, random_batch
+from support.append_rig import Rig, RingProducer
+from support.frames import Batch, Result, random_batch
 from support.record_check import check_record
 
 from silomq.shm.ring import DATA

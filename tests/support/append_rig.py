@@ -1,4 +1,5 @@
-"""A store's memory without its processes: control block, topic table, log, real rings.
+"""A store's memory without its processes: control block, topic table, log, real rings. The append
+actor takes it over as it would in a process of its own.
 
 The producer here is written in plain Python from what `shm/ring.py` documents, so that the kernel
 is not tested against the compiled producer's idea of a frame.
@@ -6,114 +7,44 @@ is not tested against the compiled producer's idea of a frame.
 
 from __future__ import annotations
 
+import contextlib
 import os
-import struct
+import weakref
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
 
-import crc32c
+from support.frames import FRAME, RESULT, STORE_HOST, TOPICS, Batch, Result, make_frame
 from support.plain_records import encode_blank
 from support.twins import Queue, twin_append
 
-from silomq.shm import ring
+from silomq.actors.actor import OWN_SESSIONS, Session
+from silomq.actors.append import Append
+from silomq.conf.settings import FlushDiskType
+from silomq.shm import mail, ring
 from silomq.shm._memory import Mapping
 from silomq.shm.control import CONTROL, SIZE, Control
 from silomq.shm.ownership import STARTUP
 from silomq.store.commitlog import _append as kernel
-from silomq.store.record.format import decode_record, encode_record
+from silomq.store.commitlog.log import LogFile
 from silomq.store.record.ids import Host
-from silomq.store.record.properties import encode_properties
 from silomq.store.topics.table_layout import Plan
 from silomq.store.topics.topic_table import TopicTable
 
 if TYPE_CHECKING:
-    import random
+    import socket
     from collections.abc import Iterable, Sequence
 
-STORE_HOST = Host.parse("192.168.7.9:10911")
-LONG_TOPIC = "v2-" + "t" * 140
-TOPICS = {"a": 3, "topic-two": 1, LONG_TOPIC: 2, "SCHEDULE_TOPIC_XXXX": 2}
-BORN_HOSTS = (Host.parse("10.1.2.3:50000"), Host.parse("[2001:db8::7]:65535"))
-NO_RESULT = (-1, -1, -1, -1)
-_FRAME = struct.Struct("<8I")
-_RESULT = struct.Struct("<4q")
-
-
-class Result(NamedTuple):
-    """The second half of a frame: what append answered."""
-
-    status: int
-    physical_offset: int
-    queue_offset: int
-    store_timestamp: int
-
-
-@dataclass(frozen=True)
-class Batch:
-    """What one frame holds: messages (arguments of encode_record) of one queue."""
-
-    topic: str
-    queue_id: int
-    messages: Sequence[dict[str, Any]]
-
-    def records(self, *, record_crc: bool = False, store_host: Host = STORE_HOST) -> bytes:
-        return b"".join(
-            encode_record(
-                self.topic.encode(),
-                queue_id=self.queue_id,
-                store_host=store_host,
-                record_crc=record_crc,
-                **message,
-            )
-            for message in self.messages
-        )
-
-
-def bodies_left_out(records: bytes) -> Iterable[bytes]:
-    """The parts of a frame's records that its CRC-32C covers."""
-    at = 0
-    while at < len(records):
-        record = decode_record(records, at)
-        end = at + record.total_size
-        body_at = at + 88 + 12 * (len(record.born_host.address) == 16)
-        body_at += 12 * (len(record.store_host.address) == 16)
-        yield records[at:body_at]
-        yield records[body_at + len(record.body) : end]
-        at = end
-
-
-def make_frame(records: bytes, number: int, slot: int, **changes: int) -> bytearray:
-    """A sealed frame of sound records; `changes` are header fields that lie, under a right CRC."""
-    length = (ring.FRAME_HEADER + len(records) + 63) // 64 * 64
-    fields = {
-        "length": length,
-        "kind": ring.KIND_RECORDS,
-        "crc": 0,
-        "record_bytes": len(records),
-        "count": number,
-        "queue_slot": slot,
-        "flags": 0,
-        "reserved": 0,
-    } | changes
-    frame = bytearray(max(length, 64))
-    _FRAME.pack_into(frame, 0, *fields.values())
-    crc = crc32c.crc32c(bytes(frame[12:32]))
-    for part in bodies_left_out(records):
-        crc = crc32c.crc32c(part, crc)
-    if "crc" not in changes:
-        struct.pack_into("<I", frame, 8, crc)
-    _RESULT.pack_into(frame, 32, *NO_RESULT)
-    frame[64 : 64 + len(records)] = records
-    return frame
+    from silomq.actors.actor import World
 
 
 class RingProducer:
     """One session's ring, and the side of it that the client writes."""
 
     def __init__(self, capacity: int = ring.MIN_CAPACITY, session: int = 0) -> None:
-        fd = ring.create(capacity, session)
-        self.memory = Mapping(fd, 0, ring.DATA + capacity)
-        os.close(fd)
+        self.fd = ring.create(capacity, session)
+        weakref.finalize(self, os.close, self.fd)
+        self.memory = Mapping(self.fd, 0, ring.DATA + capacity)
         self.view = memoryview(self.memory)
         self.capacity = capacity
         self.session = session
@@ -141,7 +72,7 @@ class RingProducer:
         rest = self.capacity - self.head % self.capacity
         if rest < len(frame):
             at = ring.DATA + self.head % self.capacity
-            self.view[at : at + 64] = _FRAME.pack(rest, ring.KIND_PAD, 0, 0, 0, 0, 0, 0) + bytes(32)
+            self.view[at : at + 64] = FRAME.pack(rest, ring.KIND_PAD, 0, 0, 0, 0, 0, 0) + bytes(32)
             self.head += rest
         begin = self.head
         at = ring.DATA + begin % self.capacity
@@ -152,13 +83,46 @@ class RingProducer:
 
     def result(self, begin: int) -> Result:
         at = ring.DATA + begin % self.capacity + 32
-        return Result(*_RESULT.unpack_from(self.view, at))
+        return Result(*RESULT.unpack_from(self.view, at))
 
     def set_result(self, begin: int, result: Sequence[int]) -> None:
-        _RESULT.pack_into(self.view, ring.DATA + begin % self.capacity + 32, *result)
+        RESULT.pack_into(self.view, ring.DATA + begin % self.capacity + 32, *result)
 
     def close(self) -> None:
         self.view.release()
+
+
+class _Said:
+    """What append says of its take-over: a logger."""
+
+    queues_rolled_back = bytes_acknowledged = 0
+
+    def warning(self, _event: str, *, queues_rolled_back: int, bytes_acknowledged: int) -> None:
+        self.queues_rolled_back = queues_rolled_back
+        self.bytes_acknowledged = bytes_acknowledged
+
+
+def _event(stack: contextlib.ExitStack) -> int:
+    """A descriptor to wait for, open as long as the stack."""
+    fd = os.eventfd(0)
+    stack.callback(os.close, fd)
+    return fd
+
+
+@dataclass
+class _World:
+    """As much of what a store's processes have in common as append takes over."""
+
+    log: Rig  # which opens log files as CommitLog does
+    settings: SimpleNamespace
+    sessions: dict[int, Session]
+    append_mail: tuple[socket.socket, socket.socket]
+    pool: None = None
+
+    def take_role(self, role: str) -> None:
+        """From now on `control` and `table` may write the words of `role`, as World's."""
+        self.control = Control(self.log.control.memory, role)
+        self.table = TopicTable(self.log.table.memory, role)
 
 
 @dataclass
@@ -172,7 +136,7 @@ class Rig:
     max_sessions: int = 4
     store_host: Host = STORE_HOST
     rings: list[RingProducer] = field(default_factory=list)
-    files: dict[int, bytearray] = field(default_factory=dict)
+    files: dict[int, memoryview] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         plan = Plan(max_topics=8, max_queues=16, max_sessions=self.max_sessions)
@@ -207,8 +171,23 @@ class Rig:
         self.open_file()
 
     def open_file(self) -> None:
-        base = self.wrote - self.wrote % self.file_size
-        self.kernel.set_file(self.files.setdefault(base, bytearray(self.file_size)), base)
+        base = self.base_of(self.wrote)
+        self.kernel.set_file(self.open(base).mapping, base)
+
+    def base_of(self, offset: int) -> int:
+        """The offset of the file that holds `offset`: as CommitLog's."""
+        return offset - offset % self.file_size
+
+    def open(self, base: int, *, writable: bool = True) -> LogFile:
+        """The file at `base`, made if it is not there: as CommitLog's, in memory."""
+        if base not in self.files:
+            fd = os.memfd_create("log")
+            os.ftruncate(fd, self.file_size)
+            self.files[base] = memoryview(Mapping(fd, 0, self.file_size, writable))
+            os.close(fd)
+        mapping = self.files[base].obj
+        assert isinstance(mapping, Mapping)
+        return LogFile(base, mapping)
 
     def attach(self, producer: RingProducer, topics: Iterable[str] | None = None) -> None:
         """Adds a session that may write to `topics` (all by default)."""
@@ -227,16 +206,39 @@ class Rig:
         return producer
 
     def take_over(self) -> tuple[int, int]:
-        """What append does after a restart: (queues rolled back, bytes acknowledged)."""
-        self.boot()
-        touched = self.kernel.roll_back()
-        for index, producer in enumerate(self.rings):
-            self.kernel.attach(index, producer.memory, producer.capacity, index)
-        for base, data in self.files.items():
-            behind = max(0, self.wrote - base)
-            data[behind:] = bytes(max(0, self.file_size - behind))
-        settled = sum(self.kernel.settle(index) for index in range(len(self.rings)))
-        return touched, settled
+        """What the next append does before it appends: (queues rolled back, bytes acknowledged)."""
+        self.control.own("ready").store(self.base_of(self.wrote) + self.file_size)
+        with contextlib.ExitStack() as stack:
+            world = self._world(stack)
+            append = Append(world)
+            append.signal_fd = _event(stack)
+            append.logger = said = _Said()
+            append.setup()
+            append.poll.close()
+        self.kernel = append.kernel
+        return said.queues_rolled_back, said.bytes_acknowledged
+
+    def _world(self, stack: contextlib.ExitStack) -> World:
+        """What append takes over: the rig's memory, files and rings."""
+        settings = SimpleNamespace(
+            flush_disk_type=FlushDiskType.ASYNC_FLUSH,
+            store_host=str(self.store_host).rpartition(":")[0],
+            store_port=self.store_host.port,
+            max_sessions=self.max_sessions - OWN_SESSIONS,
+            append_batch_bytes=self.batch_bytes,
+            max_message_size=self.max_body,
+            enabled_append_prop_crc=self.append_crc,
+            ring_size_max=ring.MIN_CAPACITY,
+        )
+        sessions = {
+            index: Session(index, index, p.fd, p.capacity, _event(stack), connection=-1)
+            for index, p in enumerate(self.rings)
+        }
+        ends = mail.pair()
+        for end in ends:
+            stack.enter_context(end)
+        world = _World(self, settings, sessions, ends)
+        return cast("World", world)
 
     def run(self, *, most: int = 10_000) -> list[int]:
         """Runs the kernel until it has nothing to do; the rings it had to drop."""
@@ -295,42 +297,3 @@ class Rig:
             )
             assert answer.physical_offset == result.physical_offset
         return bytes(log), wrote, table
-
-
-def one(topic: str = "a", queue_id: int = 0, **message: object) -> Batch:
-    return Batch(topic, queue_id, [{"body": b"body", **message}])
-
-
-def random_batch(rng: random.Random, *, largest_body: int = 300) -> Batch:
-    """One to four messages for one of the queues of TOPICS."""
-    topic = rng.choice(list(TOPICS))
-    queue_id = rng.randrange(TOPICS[topic])
-    messages = [random_message(rng, largest_body) for _ in range(rng.choice((1, 1, 1, 1, 2, 3, 4)))]
-    return Batch(topic, queue_id, messages)
-
-
-def random_message(rng: random.Random, largest_body: int = 300) -> dict[str, Any]:
-    """Arguments of encode_record: everything that a producer may choose."""
-    properties = {}
-    for name, values in _PROPERTIES.items():
-        if rng.random() < 0.5:
-            properties[name] = rng.choice(values)
-    return {
-        "body": rng.randbytes(rng.choice((0, 1, rng.randrange(largest_body)))),
-        "properties": encode_properties(properties),
-        "flag": rng.randrange(-(2**31), 2**31),
-        "sys_flag": rng.choice((0, 0, 0, 0x1, 0x2, 0x4, 0x8, 0xC, 0x701)),
-        "born_timestamp": rng.randrange(2**41),
-        "born_host": rng.choice(BORN_HOSTS),
-        "reconsume_times": rng.randrange(17),
-        "prepared_transaction_offset": rng.randrange(2**40),
-    }
-
-
-_PROPERTIES = {
-    "TAGS": ("TagA", "TagB||TagC", "ü", "𝄞 clef"),
-    "KEYS": ("k1", "k1 k2  k3", " ", "größe 鍵", "a b c d e f g h i j"),
-    "UNIQ_KEY": ("7F00000100002A9F0000000000000001", "u", "0A" * 16),
-    "DELAY": ("1", "3", "18", "19", "0", "-1"),
-    "other": ("x" * 40, "y"),
-}

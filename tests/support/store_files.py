@@ -6,7 +6,7 @@ import os
 import random
 from typing import TYPE_CHECKING, Any
 
-from support.append_rig import TOPICS, Batch, random_batch
+from support.frames import TOPICS, Batch, random_batch
 from support.twins import Queue, twin_append, twin_dispatch, twin_index, walk
 
 from silomq.shm.control import SIZE, Control

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.append_rig import make_frame
+from support.frames import make_frame
 from support.memory_store import CONFIG, MemoryStore, connect
 from support.strategies import HOSTS, PROPERTY_TEXT, TOPICS
 

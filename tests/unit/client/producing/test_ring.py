@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from support.append_rig import RingProducer as PlainRing
-from support.append_rig import make_frame
+from support.frames import make_frame
 from support.memory_store import MemoryStore, connect, in_thread
 from tidy.imports import graph
 

@@ -7,17 +7,8 @@ import threading
 import time
 
 import pytest
-from support.append_rig import (
-    NO_RESULT,
-    TOPICS,
-    Batch,
-    Result,
-    Rig,
-    RingProducer,
-    make_frame,
-    one,
-    random_batch,
-)
+from support.append_rig import Rig, RingProducer
+from support.frames import NO_RESULT, TOPICS, Batch, Result, make_frame, one, random_batch
 
 from silomq.shm.ring import RING, RingClosed
 from silomq.store.commitlog import _append as kernel

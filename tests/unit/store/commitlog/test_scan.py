@@ -6,7 +6,7 @@ import random
 import struct
 
 import pytest
-from support.append_rig import random_batch
+from support.frames import random_batch
 from support.record_check import check_record
 from support.twins import Queue, twin_append
 

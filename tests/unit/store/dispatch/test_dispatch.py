@@ -7,7 +7,7 @@ import struct
 from typing import TYPE_CHECKING
 
 import pytest
-from support.append_rig import LONG_TOPIC, Batch
+from support.frames import LONG_TOPIC, Batch
 from support.store_files import DAY_MS, Store, batches, message
 from support.twins import DELAY_LEVELS_MS
 

@@ -8,7 +8,7 @@ import struct
 from typing import TYPE_CHECKING
 
 import pytest
-from support.append_rig import Batch
+from support.frames import Batch
 from support.starts import FILE_SIZE, check, made, restart, start
 from support.store_files import Store, batches, message
 from support.topics_json import with_topic

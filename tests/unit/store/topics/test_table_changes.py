@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from support.append_rig import LONG_TOPIC
+from support.frames import LONG_TOPIC
 from support.small_tables import add, new_table
 
 from silomq.shm._words import OwnedWord

@@ -6,7 +6,7 @@ import random
 from typing import TYPE_CHECKING
 
 import pytest
-from support.append_rig import LONG_TOPIC
+from support.frames import LONG_TOPIC
 from support.small_tables import PLAN, add, new_table
 
 from silomq.shm._words import OwnedWord

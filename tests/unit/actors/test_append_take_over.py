@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pytest
-from support.append_rig import NO_RESULT, Batch, Result, Rig, RingProducer, one, random_batch
+from support.append_rig import Rig, RingProducer
+from support.frames import NO_RESULT, Batch, Result, one, random_batch
 
 from silomq.shm.control import CONTROL, SIZE
 from silomq.shm.ring import DATA, MIN_CAPACITY, RING
