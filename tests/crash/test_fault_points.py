@@ -113,7 +113,7 @@ def run_to_death(fault_build: Path, tmp_path: Path) -> Callable[[str, int], Stor
 
 
 @pytest.mark.parametrize(("point", "passes"), _cases())
-def test_exactly_once(
+def test_every_message_is_there_once_whoever_dies_where(
     run_to_death: Callable[[str, int], StoreProcess], point: str, passes: int
 ) -> None:
     check_files(run_to_death(point, passes))

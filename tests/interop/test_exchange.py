@@ -208,7 +208,7 @@ def test_full_queue_files_are_dated_by_their_last_message(clean: Written) -> Non
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_100_000_messages(clean: Written, tmp_path: Path, release: str) -> None:
+def test_rocketmq_reads_100_000_messages(clean: Written, tmp_path: Path, release: str) -> None:
     require(release)
     rocketmq = RocketMQ(release, tmp_path, clean.settings)
     _, known = read(clean, copy_of(clean, tmp_path), rocketmq, "--halt")
@@ -216,7 +216,9 @@ def test_100_000_messages(clean: Written, tmp_path: Path, release: str) -> None:
 
 
 @pytest.mark.parametrize(("release", "theirs"), [("5.3.3", "stop"), ("4.9.8", "--halt")])
-def test_after_a_clean_stop(stopped: Written, tmp_path: Path, release: str, theirs: str) -> None:
+def test_stores_change_hands_after_a_clean_stop(
+    stopped: Written, tmp_path: Path, release: str, theirs: str
+) -> None:
     require(release)
     exchange(stopped, tmp_path, release, theirs=theirs)
 
@@ -234,7 +236,9 @@ def test_killed_after_rocketmq_stopped(stopped: Written, tmp_path: Path, release
 
 
 @pytest.mark.parametrize(("release", "theirs"), [("5.3.3", "--halt"), ("4.9.8", "stop")])
-def test_after_a_kill(killed: Written, tmp_path: Path, release: str, theirs: str) -> None:
+def test_stores_change_hands_after_a_kill(
+    killed: Written, tmp_path: Path, release: str, theirs: str
+) -> None:
     require(release)
     exchange(killed, tmp_path, release, theirs=theirs, crash_again=True)
 
@@ -250,7 +254,7 @@ def test_after_a_kill(killed: Written, tmp_path: Path, release: str, theirs: str
         pytest.param((TINY, 20_000), marks=LONG, id="tiny"),
     ],
 )
-def test_every_combination(
+def test_stores_change_hands_in_every_combination(
     tmp_path: Path, release: str, theirs: str, crash: bool, form: tuple[dict[str, Any], int]
 ) -> None:
     require(release)

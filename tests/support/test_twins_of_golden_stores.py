@@ -85,7 +85,9 @@ def test_every_record_and_every_blank(store: golden_stores.Golden, log: tuple[in
     assert (at, messages, blanks) == (end, {}, {})
 
 
-def test_dispatch_twin(store: golden_stores.Golden, log: tuple[int, bytes]) -> None:
+def test_the_dispatch_twin_writes_rocketmqs_queues(
+    store: golden_stores.Golden, log: tuple[int, bytes]
+) -> None:
     start, data = log
     end = store.of("store")[0]["maxPhyOffset"]
     found = {
@@ -110,7 +112,9 @@ def test_dispatch_twin(store: golden_stores.Golden, log: tuple[int, bytes]) -> N
             assert file[at : at + 20] == entry.pack(), (topic, queue_id, i)
 
 
-def test_index_twin(store: golden_stores.Golden, log: tuple[int, bytes]) -> None:
+def test_the_index_twin_writes_rocketmqs_index(
+    store: golden_stores.Golden, log: tuple[int, bytes]
+) -> None:
     start, data = log
     theirs = [f.read_bytes() for f in sorted((store.path / "index").iterdir())]
     (first,) = struct.unpack_from(">q", theirs[0], 16)

@@ -22,7 +22,7 @@ from support.cleaned_stores import (
     runs_left,
 )
 from support.commands import silo
-from support.faults import Fault
+from support.faults import ROOT, Fault, points_in
 from support.harness import StoreProcess, eventually
 from support.load.messages import owner_of
 from support.small_settings import ALWAYS, BY_HAND, LOG_FILE
@@ -248,6 +248,10 @@ POINTS = {
     "clean:unlinked": (1, 2, 7),
     "clean:queue": (1, 3),
 }
+
+
+def test_every_point_of_clean_is_tried() -> None:
+    assert points_in([ROOT / "actors" / "clean.py"]) == set(POINTS)
 
 
 @pytest.mark.parametrize("everyone", [False, True], ids=["clean", "everyone"])

@@ -40,7 +40,7 @@ def bodies(output: bytes) -> list[int]:
     return sorted(int(line) for line in output.split())
 
 
-def test_progress_and_members(store: Path, topic: str) -> None:
+def test_progress_and_members_are_shown(store: Path, topic: str) -> None:
     group = f"g{topic}"
     with GroupConsumer(store, group, topic, start="earliest", auto_ack=False) as member:
         found = member.poll(5, 5.0)
@@ -105,7 +105,7 @@ def test_tail_follows_as_a_member(store: Path, topic: str) -> None:
         assert process.stderr.read() == b""
 
 
-def test_reset(store: Path, topic: str) -> None:
+def test_a_group_is_set_to_another_offset(store: Path, topic: str) -> None:
     group = f"r{topic}"
     read = (topic, "--group", group, "--body-only")
     assert len(bodies(silo("tail", *read, store=store).stdout)) == 20
@@ -139,7 +139,9 @@ def test_reset(store: Path, topic: str) -> None:
         (("tail", "TOPIC", "--group", "g", "--from", "3"), "--from earliest or latest"),
     ],
 )
-def test_bad_input(store: Path, topic: str, words: tuple[str, ...], said: str) -> None:
+def test_bad_input_is_one_sentence(
+    store: Path, topic: str, words: tuple[str, ...], said: str
+) -> None:
     arguments = [word.replace("TOPIC", topic) for word in words]
     why = sentence(silo(*arguments, store=store, status=2))
     assert said.replace("TOPIC", topic) in why
@@ -159,7 +161,7 @@ def test_a_group_is_forgotten(store: Path, topic: str) -> None:
     assert json.loads(again.stdout) == {"group": group, "deleted": False}
 
 
-def test_no_store(tmp_path: Path) -> None:
+def test_without_a_store_it_says_so(tmp_path: Path) -> None:
     for words in (("groups",), ("delete-group", "g"), ("reset-offset", "g", "t", "earliest")):
         why = sentence(silo(*words, store=tmp_path, status=1))
         assert "no store runs there" in why

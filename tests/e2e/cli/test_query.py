@@ -45,7 +45,7 @@ def objects(store: Path, *arguments: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines(store, *arguments, "--json")]
 
 
-def test_by_id(sent: Sent) -> None:
+def test_an_id_leads_to_its_message(sent: Sent) -> None:
     store, results = sent
     found = lines(store, "id", results[0].offset_message_id, "--body")
     fields = dict(line.split(": ", 1) for line in found)
@@ -72,7 +72,7 @@ def test_bodies_are_escaped(sent: Sent) -> None:
     assert value["message_id"] == results[1].message_id
 
 
-def test_by_key(sent: Sent) -> None:
+def test_a_key_leads_to_its_messages(sent: Sent) -> None:
     store, results = sent
     head, *found = lines(store, "key", "orders", "all")
     assert head.split() == ["#Message", "ID", "#QID", "#Offset"]
@@ -87,7 +87,7 @@ def test_by_key(sent: Sent) -> None:
     assert "no message of topic orders with key 'all'" in sentence(done)
 
 
-def test_by_unique_key(sent: Sent) -> None:
+def test_a_unique_key_leads_to_its_message(sent: Sent) -> None:
     store, results = sent
     (value,) = objects(store, "unique", "orders", results[2].message_id or "")
     assert value["queue_offset"] == 2
@@ -96,7 +96,7 @@ def test_by_unique_key(sent: Sent) -> None:
     assert "no message" in sentence(done)
 
 
-def test_by_time(sent: Sent) -> None:
+def test_a_time_leads_to_an_offset(sent: Sent) -> None:
     store, _ = sent
     stored = [
         objects(store, "offset", "orders", "1", str(i))[0]["store_timestamp"] for i in range(3)
@@ -134,11 +134,13 @@ def test_by_time(sent: Sent) -> None:
         (("time", "orders", "1", "0", "--upper"), 1, "no message stored at 0 or before"),
     ],
 )
-def test_failures(sent: Sent, arguments: tuple[str, ...], status: int, why: str) -> None:
+def test_failures_are_one_sentence_and_a_status(
+    sent: Sent, arguments: tuple[str, ...], status: int, why: str
+) -> None:
     assert why in sentence(silo("query", *arguments, store=sent[0], status=status))
 
 
-def test_no_store(tmp_path: Path) -> None:
+def test_without_a_store_it_says_so(tmp_path: Path) -> None:
     done = silo("query", "offset", "t", "0", "0", store=tmp_path, status=1)
     assert "no store runs there" in sentence(done)
 

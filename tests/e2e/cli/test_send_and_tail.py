@@ -140,7 +140,7 @@ def test_a_line_that_is_too_long_is_named(store: Path) -> None:
     assert {message["body"] for message in messages(store, "long")} == {"a", "b"}
 
 
-def test_longest_message(store: Path) -> None:
+def test_the_longest_message_goes_through(store: Path) -> None:
     body = b"y" * (4 * 1024 * 1024)
     silo("send", "longest", store=store, stdin=body + b"\n" + body)
     assert silo("tail", "longest", "--body-only", store=store).stdout == 2 * (body + b"\n")
@@ -226,7 +226,7 @@ def test_ctrl_c_while_sending_counts_what_was_sent(store: Path) -> None:
 
 
 @pytest.mark.parametrize("topic", BAD_TOPICS, ids=ascii)
-def test_bad_topics(store: Path, topic: str) -> None:
+def test_bad_topics_are_refused(store: Path, topic: str) -> None:
     where = ["--store", str(store)]
     for command in (["send", *where, "--", topic, "x"], ["topics", "create", *where, "--", topic]):
         done = in_python(command)
@@ -261,7 +261,7 @@ def test_bad_topics(store: Path, topic: str) -> None:
         " ".join(value)[:40].encode("ascii", "replace").decode() if isinstance(value, list) else ""
     ),
 )
-def test_wrong_usage(store: Path, arguments: list[str], said: str) -> None:
+def test_wrong_usage_is_said(store: Path, arguments: list[str], said: str) -> None:
     silo("topics", "create", "t", "--queues", "4", store=store)
     where = [] if arguments == ["nonsense"] else ["--store", str(store)]
     done = in_python([*arguments[:1], *where, *arguments[1:]])
@@ -269,7 +269,7 @@ def test_wrong_usage(store: Path, arguments: list[str], said: str) -> None:
     assert said in sentence(done)
 
 
-def test_topics(store: Path) -> None:
+def test_topics_are_listed(store: Path) -> None:
     made = silo("topics", "create", "eight", "--queues", "8", "--json", store=store)
     assert json.loads(made.stdout)["write_queues"] == 8
     assert silo("topics", "create", "eight", "--queues", "8", store=store).stdout == b""
@@ -286,7 +286,7 @@ def test_topics(store: Path) -> None:
         assert row.split() == ["eight", "8", "read,", "write", "3"]
 
 
-def test_status(store: Path) -> None:
+def test_status_says_how_the_store_is(store: Path) -> None:
     silo("send", "status", "x", store=store)
     found = json.loads(silo("status", "--json", store=store).stdout)
     assert found["state"] == "RUNNING"
@@ -334,7 +334,7 @@ def test_sending_imports_no_tables() -> None:
     assert done.stdout.strip() == b"[]"
 
 
-def test_completion() -> None:
+def test_the_shell_completes_commands() -> None:
     done = subprocess.run(
         [sys.executable, "-P", "-m", "silomq.cli.main"],
         env={

@@ -116,7 +116,7 @@ def test_config_says_where_a_value_comes_from(tmp_path: Path) -> None:
     assert all(f"{name} = " in text for name in found)
 
 
-def test_templates() -> None:
+def test_templates_name_only_settings_that_exist() -> None:
     table = tomllib.loads(silo("config", "--template", "toml").stdout.decode())
     names = {item["name"] for item in json.loads(silo("config", "--json").stdout)}
     assert table.keys() <= names
@@ -203,7 +203,7 @@ def test_a_newer_layout_is_refused(tmp_path: Path) -> None:
     assert memory_of(store) == []
 
 
-def test_a_full_disk(tmp_path: Path) -> None:
+def test_a_full_disk_is_said_with_its_status(tmp_path: Path) -> None:
     tried = ["unshare", "-m", "mount", "-t", "tmpfs", "-o", "size=12m", "none", str(tmp_path)]
     if subprocess.run(tried, capture_output=True, check=False).returncode != 0:
         pytest.skip("a small disk needs the right to mount one")

@@ -78,7 +78,7 @@ def test_a_store_of_ours_is_sound(stopped: Path) -> None:
     assert state(stopped) == before
 
 
-def test_look_ups(stopped: Path) -> None:
+def test_the_manifest_answers_look_ups(stopped: Path) -> None:
     queries = ("--key", "bills,k7,10,0,9223372036854775807", "--time", "orders,0,0")
     lines = [json.loads(x) for x in tool("dump", "manifest", *queries, "--exact", store=stopped)]
     (wanted,) = [m["commitLogOffset"] for m in lines if m["kind"] == "msg" and m["keys"] == "k7"]
@@ -86,7 +86,7 @@ def test_look_ups(stopped: Path) -> None:
     assert lines[-2]["offset"] == 0
 
 
-def test_dumps(stopped: Path) -> None:
+def test_dump_shows_what_stands_in_the_files(stopped: Path) -> None:
     before = state(stopped)
     assert len(tool("dump", "commitlog", "--count", "10", store=stopped)) == 10
     pieces = [json.loads(x) for x in tool("dump", "consumequeue", "--json", store=stopped)]
@@ -111,7 +111,7 @@ def test_damage_is_named(copy: Path) -> None:
     assert "WRONG: bodyCRC" in shown
 
 
-def test_repair(copy: Path) -> None:
+def test_repair_makes_a_damaged_store_sound(copy: Path) -> None:
     before = state(copy)
     lines = tool("dump", "manifest", store=copy)
     tool("repair", "--rebuild", store=copy)
@@ -144,7 +144,7 @@ def test_what_is_no_store(words: tuple[str, ...], tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("words", TOOLS, ids=" ".join)
-def test_bad_files(words: tuple[str, ...], copy: Path) -> None:
+def test_bad_files_are_named(words: tuple[str, ...], copy: Path) -> None:
     file = copy / "commitlog" / f"{0:020d}"
     os.truncate(file, 5000)
     before = state(copy)
@@ -155,7 +155,7 @@ def test_bad_files(words: tuple[str, ...], copy: Path) -> None:
     assert state(copy) == before
 
 
-def test_a_foreign_file(copy: Path) -> None:
+def test_a_foreign_file_is_named(copy: Path) -> None:
     (copy / "commitlog" / "notes.txt").write_text("mine")
     before = state(copy)
     for words in TOOLS:
@@ -165,13 +165,13 @@ def test_a_foreign_file(copy: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_missing_permission(copy: Path) -> None:
+def test_missing_permission_is_said(copy: Path) -> None:
     (copy / "commitlog" / f"{0:020d}").chmod(0)
     done = silo("verify", str(copy), *SMALL_OPTIONS, status=2)
     assert "cannot read" in sentence(done)
 
 
-def test_usage() -> None:
+def test_wrong_usage_is_said() -> None:
     assert "either --rebuild or --truncate-at" in sentence(silo("repair", "x", status=2))
     for command in ("dump", "verify", "repair"):
         assert "Examples:" in silo(command, "--help").stdout.decode()

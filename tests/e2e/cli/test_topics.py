@@ -43,7 +43,7 @@ def test_a_topic_from_creation_to_deletion(store: Path) -> None:
     assert "topic orders does not exist" in why
 
 
-def test_wrong_usage(store: Path) -> None:
+def test_wrong_usage_is_said(store: Path) -> None:
     nothing = sentence(silo("topics", "update", "orders", store=store, status=2))
     assert "nothing to change" in nothing
     system = sentence(silo("delete-topic", "SCHEDULE_TOPIC_XXXX", "-y", store=store, status=2))
@@ -51,7 +51,7 @@ def test_wrong_usage(store: Path) -> None:
     assert "--perm" in sentence(silo("topics", "create", "t", "-p", "7", store=store, status=2))
 
 
-def test_tail_filters(store: Path) -> None:
+def test_tail_shows_what_its_filter_matches(store: Path) -> None:
     with Producer(store) as producer:
         for n, tag in enumerate(("a", "b", "c", "Aa", "BB")):
             properties = {"price": str(n)}

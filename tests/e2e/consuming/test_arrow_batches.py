@@ -173,7 +173,7 @@ def test_damage_is_named_and_what_is_before_it_comes(tmp_path: Path) -> None:
         store.stop()
 
 
-def test_while_files_go(tmp_path: Path) -> None:
+def test_nothing_comes_twice_while_files_go(tmp_path: Path) -> None:
     """Also what was read before its file went stays as it was."""
     with StoreProcess(tmp_path / "store", **ALWAYS) as store:
         sent = fill(store, 0, 1)

@@ -50,7 +50,7 @@ def drain(consumer: Consumer) -> list[tuple[int, int]]:
     return found
 
 
-def test_earliest(store: StoreProcess, filled: str) -> None:
+def test_earliest_gives_everything_in_order(store: StoreProcess, filled: str) -> None:
     with Consumer(store.path, filled) as consumer:
         assert consumer.lag() == 3000 * QUEUES
         found = drain(consumer)
@@ -67,19 +67,21 @@ def test_one_poll_takes_from_all_queues_in_turn(store: StoreProcess, filled: str
     assert sorted(first) == list(range(QUEUES))
 
 
-def test_latest(store: StoreProcess, filled: str) -> None:
+def test_latest_gives_what_comes_later(store: StoreProcess, filled: str) -> None:
     with Consumer(store.path, filled, offset="latest") as consumer:
         assert consumer.poll() == []
         assert consumer.positions() == dict.fromkeys(range(QUEUES), 3000)
 
 
 @pytest.mark.parametrize("start", [0, 1, 2047, 2048, 2999])
-def test_from_an_offset(store: StoreProcess, filled: str, start: int) -> None:
+def test_an_offset_is_where_every_queue_starts(
+    store: StoreProcess, filled: str, start: int
+) -> None:
     with Consumer(store.path, filled, queues=[2], offset=start) as consumer:
         assert drain(consumer) == [(2, i) for i in range(start, 3000)]
 
 
-def test_from_a_mapping(store: StoreProcess, filled: str) -> None:
+def test_each_queue_may_start_elsewhere(store: StoreProcess, filled: str) -> None:
     starts: dict[int, Start] = {0: 2990, 1: "latest", 3: "earliest"}
     with Consumer(store.path, filled, queues=[0, 1, 3], offset=starts) as consumer:
         assert sorted(drain(consumer)) == [
@@ -88,7 +90,7 @@ def test_from_a_mapping(store: StoreProcess, filled: str) -> None:
         ]
 
 
-def test_seek(store: StoreProcess, filled: str) -> None:
+def test_seek_goes_back_and_forth(store: StoreProcess, filled: str) -> None:
     with Consumer(store.path, filled, queues=[1], offset="latest") as consumer:
         consumer.seek(1, 2998)
         assert places(consumer.poll()) == [(1, 2998), (1, 2999)]
@@ -111,12 +113,12 @@ def test_beyond_the_end_it_waits_for_its_offset(store: StoreProcess) -> None:
 
 
 @pytest.mark.parametrize("bad", ["oldest", -1, None, 1.5])
-def test_bad_offsets(store: StoreProcess, filled: str, bad: object) -> None:
+def test_bad_offsets_are_refused(store: StoreProcess, filled: str, bad: object) -> None:
     with pytest.raises(ValueError, match="'earliest', 'latest' or a queue offset"):
         Consumer(store.path, filled, offset=bad)  # type: ignore[arg-type] # on purpose
 
 
-def test_bad_queues_and_topics(store: StoreProcess, filled: str) -> None:
+def test_bad_queues_and_topics_are_refused(store: StoreProcess, filled: str) -> None:
     with pytest.raises(ValueError, match="it has queues 0 to 3"):
         Consumer(store.path, filled, queues=[4])
     with pytest.raises(IllegalMessage, match="does not exist"):
@@ -203,7 +205,7 @@ def test_reput_is_told_which_queues_have_sleepers(store: StoreProcess, filled: s
     eventually(lambda: watched() == 0, "no reader, no watch")
 
 
-def test_iteration(store: StoreProcess) -> None:
+def test_iteration_waits_for_the_next_message(store: StoreProcess) -> None:
     with Producer(store.path) as producer:
         for i in range(10):
             producer.send("iterate", b"%d" % i, queue=0)

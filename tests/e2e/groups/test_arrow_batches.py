@@ -84,7 +84,7 @@ def test_what_was_acknowledged_out_of_order_is_no_row(store: StoreProcess, topic
         assert sorted(bodies(member)) == [i for i in range(400) if i % 3 != 1]
 
 
-def test_filters(store: StoreProcess, topic: str) -> None:
+def test_a_filter_leaves_rows_out(store: StoreProcess, topic: str) -> None:
     with Producer(store.path) as producer:
         for i in range(90):
             tags = ("Aa", "BB", "c")[i % 3]  # the first two have one hash
@@ -102,7 +102,7 @@ def test_filters(store: StoreProcess, topic: str) -> None:
                 assert lags == [0] * QUEUES, "what a filter passes over is no lag"
 
 
-def test_bad_arguments(store: StoreProcess, topic: str) -> None:
+def test_bad_arguments_are_refused(store: StoreProcess, topic: str) -> None:
     with GroupConsumer(store.path, "bad", topic) as member:
         with pytest.raises(ValueError, match="no column 'colour'"):
             member.poll_arrow(columns=["colour"])  # type: ignore[list-item]

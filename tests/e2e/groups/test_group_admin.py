@@ -39,7 +39,7 @@ def test_where_a_new_group_begins(store: StoreProcess, topic: str) -> None:
             GroupConsumer(store.path, "wrong", topic, start=wrong)  # type: ignore[arg-type]
 
 
-def test_filters(store: StoreProcess, topic: str) -> None:
+def test_members_get_what_their_filter_matches(store: StoreProcess, topic: str) -> None:
     with Producer(store.path) as producer:
         for i in range(60):
             tags = ("Aa", "BB", "c")[i % 3]  # the first two have one hash
@@ -59,7 +59,7 @@ def test_filters(store: StoreProcess, topic: str) -> None:
             )
 
 
-def test_what_is_refused(store: StoreProcess, topic: str) -> None:
+def test_bad_groups_and_filters_are_refused(store: StoreProcess, topic: str) -> None:
     with pytest.raises(IllegalMessage, match="topic nowhere does not exist"):
         GroupConsumer(store.path, "g", "nowhere")
     with pytest.raises(IllegalMessage, match="group"):
@@ -93,7 +93,7 @@ def test_what_comes_back_says_where_it_was_sent(store: StoreProcess, topic: str)
         assert (dead.topic, dead.origin_topic) == ("%DLQ%origin", topic)
 
 
-def test_reset(store: StoreProcess, topic: str) -> None:
+def test_a_group_is_set_to_another_offset(store: StoreProcess, topic: str) -> None:
     send(store, topic, 80)
     with (
         Admin(store.path) as admin,

@@ -118,7 +118,7 @@ def test_messages_by_their_ids(served: Served) -> None:
         assert found.properties == message["properties"]
 
 
-def test_keys(served: Served) -> None:
+def test_keys_lead_where_rocketmq_says(served: Served) -> None:
     indexed = [
         m
         for m in served.of("msg")
@@ -147,7 +147,7 @@ def test_keys(served: Served) -> None:
         assert [view.physical_offset for view in theirs] == line["offsets"], line
 
 
-def test_unique_keys(served: Served) -> None:
+def test_unique_keys_lead_where_rocketmq_says(served: Served) -> None:
     asked = 0
     for message in served.of("msg")[::11]:
         key = message["properties"].get(UNIQ_KEY)
@@ -168,7 +168,7 @@ def test_unique_keys(served: Served) -> None:
     assert asked
 
 
-def test_times(served: Served) -> None:
+def test_times_lead_where_rocketmq_says(served: Served) -> None:
     reader = served.reader
     of_queue = messages_of(served)
     for line in served.of("time"):

@@ -97,7 +97,7 @@ def status_of(reader: StoreReader, *question: Any) -> tuple[str, int, int, int]:
         (("large", 0, 0), ("FOUND", 1, 0, 2)),
     ],
 )
-def test_statuses(
+def test_every_status_of_get_message(
     reader: StoreReader, question: tuple[Any, ...], wanted: tuple[str, int, int, int]
 ) -> None:
     assert status_of(reader, *question) == wanted
@@ -109,7 +109,7 @@ def test_messages_are_whole_and_in_order(reader: StoreReader) -> None:
     assert [view.body for view in result.messages] == [b"%d" % (2 * i + 1) for i in range(10, 17)]
 
 
-def test_filters(reader: StoreReader) -> None:
+def test_filters_match_by_tag_and_by_sql(reader: StoreReader) -> None:
     result = reader.get_message("orders", 0, 0, filter=Tag("Aa"))
     assert (result.status, len(result.messages)) == (GetMessageStatus.FOUND, 32)
     # "BB" has the hash of "Aa": the queue lets it through, the message does not.
@@ -132,7 +132,7 @@ def test_filters(reader: StoreReader) -> None:
     assert len(result.messages) == QUEUE_ENTRIES - 2040
 
 
-def test_cleaned_front(tmp_path: Path) -> None:
+def test_what_cleaning_removed_has_a_status(tmp_path: Path) -> None:
     with StoreProcess(tmp_path / "store", **BY_HAND) as store, StoreReader(store.path) as reader:
         sent = fill(store, 0, 900)
         old = reader.get_message("alpha", 0, 0, 1).messages[0]
@@ -205,7 +205,7 @@ class ServedFrom:
         return found
 
 
-def test_look_ups(store: StoreProcess, reader: StoreReader) -> None:
+def test_ids_and_times_lead_to_what_a_scan_finds(store: StoreProcess, reader: StoreReader) -> None:
     records = log_records(store)
     assert reader.max_physical_offset() == store.control.load("wrote")
     assert reader.min_physical_offset() == 0
@@ -227,7 +227,7 @@ def test_look_ups(store: StoreProcess, reader: StoreReader) -> None:
         assert reader.look_at(record.physical_offset).queue_offset == record.queue_offset
 
 
-def test_keys(store: StoreProcess, reader: StoreReader) -> None:
+def test_keys_lead_to_what_a_scan_finds(store: StoreProcess, reader: StoreReader) -> None:
     records = [r for r in log_records(store) if r.topic == "orders"]
     newest = reader.by_key("orders", "all", 10)
     assert [v.physical_offset for v in newest] == [r.physical_offset for r in records[-10:]]
@@ -246,7 +246,7 @@ def test_keys(store: StoreProcess, reader: StoreReader) -> None:
     assert reader.by_key("large", "all") == []
 
 
-def test_bad_questions(store: StoreProcess, reader: StoreReader) -> None:
+def test_bad_questions_are_refused(store: StoreProcess, reader: StoreReader) -> None:
     last = log_records(store)[-1]
     future = int(time.time() * 1000) + 60_000
     end = reader.max_physical_offset()

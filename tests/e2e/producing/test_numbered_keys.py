@@ -50,7 +50,7 @@ def test_keys_are_numbered(store: StoreProcess, first: int, prefix: str) -> None
     assert in_log(store, "single", 8) == twin(prefix, first, 8)
 
 
-def test_numbers_may_change(store: StoreProcess) -> None:
+def test_numbering_may_change_between_messages(store: StoreProcess) -> None:
     wanted = []
     with Producer(store.path) as producer:
         for first in (70_000, 5, 65_535, 1):

@@ -1,4 +1,4 @@
-"""The producer against a real store: every call, its options, and what it refuses."""
+"""Every call of a producer and its options, against a real store; and its time-outs."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import os
 import signal
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
+from support.consumed import read
 from support.harness import StoreProcess, eventually, tries_within
 
 from silomq import (
@@ -26,43 +27,19 @@ from silomq import (
 from silomq.store.record.javahash import java_string_hash
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    pass
 
-    from silomq import MessageView
 
 OK = PutMessageStatus.PUT_OK
 ILLEGAL = PutMessageStatus.MESSAGE_ILLEGAL
-TOO_LONG = PutMessageStatus.PROPERTIES_SIZE_EXCEEDED
-
-
-@pytest.fixture
-def producer(store: StoreProcess) -> Iterator[Producer]:
-    with Producer(store.path, timeout=10.0) as found:
-        yield found
-
-
-@pytest.fixture
-def topic(request: pytest.FixtureRequest) -> str:
-    """A topic of the test's own."""
-    return "".join(c if c.isalnum() else "-" for c in request.node.name)[:100]
-
-
-def read(store: StoreProcess, topic: str, count: int) -> list[MessageView]:
-    """That many messages of a topic, and no more."""
-    found: list[MessageView] = []
-    with Consumer(store.path, topic) as consumer:
-        deadline = time.monotonic() + 10
-        while len(found) < count and time.monotonic() < deadline:
-            found += consumer.poll(1000, 0.5)
-        found += consumer.poll(1000)
-    assert len(found) == count
-    return found
 
 
 # -- the calls
 
 
-def test_send(store: StoreProcess, producer: Producer, topic: str) -> None:
+def test_a_message_is_stored_as_it_was_given(
+    store: StoreProcess, producer: Producer, topic: str
+) -> None:
     result = producer.send(
         topic, "grüße", tags="a||b", keys=["k1", "k2"], properties={"x": "ÿ", "y": " "},
         flag=0x80000001, queue=2, born_timestamp=1234567890123,
@@ -83,7 +60,9 @@ def test_send(store: StoreProcess, producer: Producer, topic: str) -> None:
     assert (view.topic, view.queue_id, view.queue_offset) == (topic, 2, 0)
 
 
-def test_send_async(store: StoreProcess, producer: Producer, topic: str) -> None:
+def test_async_sends_are_answered_in_order(
+    store: StoreProcess, producer: Producer, topic: str
+) -> None:
     called: list[SendFuture] = []
     futures = [
         producer.send_async(topic, b"%d" % i, queue=0, callback=called.append) for i in range(100)
@@ -99,7 +78,7 @@ def test_send_async(store: StoreProcess, producer: Producer, topic: str) -> None
     assert [view.body for view in read(store, topic, 100)] == [b"%d" % i for i in range(100)]
 
 
-def test_asyncio(producer: Producer, topic: str) -> None:
+def test_futures_can_be_awaited(producer: Producer, topic: str) -> None:
     async def main() -> list[int]:
         futures = [producer.send_async(topic, b"x", queue=0) for _ in range(50)]
         tail = [await future for future in reversed(futures)]
@@ -108,7 +87,9 @@ def test_asyncio(producer: Producer, topic: str) -> None:
     assert asyncio.run(main()) == list(range(49, -1, -1))
 
 
-def test_oneway(store: StoreProcess, producer: Producer, topic: str) -> None:
+def test_oneway_messages_are_stored_in_order(
+    store: StoreProcess, producer: Producer, topic: str
+) -> None:
     for i in range(300):
         producer.send_oneway(topic, b"%d" % i, queue=1, tags="t")
     producer.flush()
@@ -117,7 +98,9 @@ def test_oneway(store: StoreProcess, producer: Producer, topic: str) -> None:
     assert [view.body for view in read(store, topic, 300)] == [b"%d" % i for i in range(300)]
 
 
-def test_batches(store: StoreProcess, producer: Producer, topic: str) -> None:
+def test_a_batch_lies_side_by_side_in_its_queue(
+    store: StoreProcess, producer: Producer, topic: str
+) -> None:
     messages = [Message(b"%d" % i, tags=f"t{i}", keys=f"k{i}") for i in range(3)]
     first = producer.send_batch(topic, messages, queue=3)
     assert (first.count, first.queue_offset) == (3, 0)
@@ -135,7 +118,7 @@ def test_batches(store: StoreProcess, producer: Producer, topic: str) -> None:
         producer.send_batch(topic, [])
 
 
-def test_choice_of_queue(store: StoreProcess, producer: Producer, topic: str) -> None:
+def test_the_producer_chooses_a_queue(store: StoreProcess, producer: Producer, topic: str) -> None:
     turns = [producer.send(topic, b"turn").queue_id for _ in range(8)]
     assert sorted(turns[:4]) == [0, 1, 2, 3]
     assert turns[4:] == turns[:4]
@@ -192,7 +175,7 @@ def test_a_forked_child_may_not_use_it(producer: Producer, topic: str) -> None:
     assert producer.send(topic, b"the parent goes on").status == OK
 
 
-def test_close(store: StoreProcess, topic: str) -> None:
+def test_a_closed_producer_has_sent_all_and_sends_no_more(store: StoreProcess, topic: str) -> None:
     producer = Producer(store.path)
     for i in range(200):
         producer.send_oneway(topic, b"%d" % i, queue=0)
@@ -272,103 +255,3 @@ def test_a_full_ring_holds_the_producer_back(store: StoreProcess, topic: str) ->
             os.kill(pid, signal.SIGCONT)
         producer.flush()
     read(store, topic, sent + 2)
-
-
-# -- limits
-
-
-def test_body_limit(producer: Producer, topic: str) -> None:
-    limit = 1 << 18
-    assert producer.send(topic, b"x" * limit).status == OK
-    with pytest.raises(IllegalMessage, match="max_message_size") as error:
-        producer.send(topic, b"x" * (limit + 1))
-    assert error.value.status == ILLEGAL
-    with pytest.raises(IllegalMessage, match="max_message_size") as error:
-        producer.send_batch(topic, [b"x" * limit, b"x"])
-    assert error.value.status == ILLEGAL
-
-
-def test_properties_limit(store: StoreProcess, producer: Producer, topic: str) -> None:
-    unique = len("UNIQ_KEY") + 1 + 32 + 1
-    fits = 32767 - unique - len("x") - 2
-    assert producer.send(topic, b"", properties={"x": "v" * fits}).status == OK
-    (view,) = read(store, topic, 1)
-    assert view.properties["x"] == "v" * fits
-    with pytest.raises(IllegalMessage, match="hold 32767") as error:
-        producer.send(topic, b"", properties={"x": "v" * (fits + 1)})
-    assert error.value.status == TOO_LONG
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        {"properties": {"UNIQ_KEY": "x"}},
-        {"properties": {"TAGS": "x"}},
-        {"properties": {"KEYS": "x"}},
-        {"properties": {"DELAY": "1"}},
-        {"properties": {"__CRC32#": "0000000000"}},
-        {"properties": {"a": ""}},
-        {"properties": {"": "a"}},
-        {"properties": {"a": "b\x02c"}},
-        {"properties": {"a\x01": "b"}},
-        {"tags": "a\x01b"},
-        {"keys": "a\x02b"},
-        {"keys": ["a b"]},
-        {"keys": [""]},
-        {"shard_key": "a\x01"},
-    ],
-    ids=repr,
-)
-def test_what_would_break_a_record_is_refused(
-    store: StoreProcess, producer: Producer, arguments: dict[str, Any]
-) -> None:
-    rejected = store.control.load("rejected")
-    with pytest.raises(IllegalMessage) as error:
-        producer.send("limits", b"x", **arguments)
-    assert error.value.status == ILLEGAL
-    assert producer.send("limits", b"x").status == OK
-    assert store.control.load("rejected") == rejected, "it did not reach the store"
-
-
-@pytest.mark.parametrize("arguments", [{"tags": b"x"}, {"keys": 5}, {"keys": [5]}], ids=repr)
-def test_wrong_types(producer: Producer, arguments: dict[str, Any]) -> None:
-    with pytest.raises(TypeError):
-        producer.send("limits", b"x", **arguments)
-    with pytest.raises(TypeError):
-        producer.send(b"limits", b"x")  # type: ignore[arg-type] # on purpose
-    assert producer.send("limits", b"x").status == OK
-
-
-def test_a_ring_smaller_than_the_message(store: StoreProcess, topic: str) -> None:
-    with Producer(store.path, ring_size=65536) as producer:
-        with pytest.raises(IllegalMessage, match="larger ring_size") as error:
-            producer.send(topic, b"x" * 40000)
-        assert error.value.status == ILLEGAL
-        with pytest.raises(IllegalMessage, match="larger ring_size"):
-            producer.send_batch(topic, [b"x" * 1000] * 40)
-        assert producer.send(topic, b"x" * 30000).status == OK
-    with pytest.raises(IllegalMessage, match="ring_size 4096: 65536 to"):
-        Producer(store.path, ring_size=4096)
-
-
-BAD_TOPICS = [
-    "", "/", "..", ".", "a/b", "a b", "a\0b", "grün", "a.b", "a\nb", "\U0001f600",
-    "x" * 128, "%RETRY%" + "x" * 249,
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("name", BAD_TOPICS, ids=ascii)
-def test_bad_topic_names(store: StoreProcess, producer: Producer, name: str) -> None:
-    with pytest.raises(IllegalMessage) as error:
-        producer.send(name, b"x")
-    assert error.value.status == ILLEGAL
-    assert "\n" not in str(error.value)
-    with pytest.raises(IllegalMessage):
-        Consumer(store.path, name)
-
-
-def test_the_longest_topic_names(store: StoreProcess, producer: Producer) -> None:
-    for name in ("x" * 127, "%RETRY%" + "x" * 248, "%RETRY%" + "y" * 200):
-        assert producer.send(name, b"x").status == OK
-        (view,) = read(store, name, 1)
-        assert view.topic == name

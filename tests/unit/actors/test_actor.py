@@ -36,7 +36,7 @@ print("lives")
     [("os.getppid()", 0, "lives\n"), ("os.getpid()", 1, "")],
     ids=["its parent", "a parent that died before it looked"],
 )
-def test_die_with_parent(parent: str, status: int, said: str) -> None:
+def test_an_actor_dies_with_its_parent(parent: str, status: int, said: str) -> None:
     done = subprocess.run(
         [sys.executable, "-P", "-c", CHILD.format(parent=parent)],
         capture_output=True,

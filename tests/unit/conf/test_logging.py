@@ -59,7 +59,7 @@ def test_readable_on_a_terminal() -> None:
 @pytest.mark.parametrize(
     ("level", "events"), [("debug", "abcd"), ("info", "bcd"), ("warning", "cd"), ("error", "d")]
 )
-def test_levels(level: str, events: str) -> None:
+def test_lines_below_the_level_are_left_out(level: str, events: str) -> None:
     body = 'log.debug("a"); log.info("b"); log.warning("c"); log.error("d")'
     lines = run(body, f'"{level}"').stderr.splitlines()
     assert "".join(json.loads(line)["event"] for line in lines) == events
@@ -113,7 +113,7 @@ def test_a_closed_log_stops_nobody() -> None:
     assert run('import os; os.close(2); log.info("x"); print("alive")').stdout == "alive\n"
 
 
-def test_it_is_light() -> None:
+def test_logging_imports_little() -> None:
     body = (
         "import sys\nassert 'rich' not in sys.modules\n"
         "status = open('/proc/self/status').read()\n"

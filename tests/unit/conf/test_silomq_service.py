@@ -44,7 +44,7 @@ def test_systemd_understands_it() -> None:
 
 
 @needs_systemd
-def test_exposure() -> None:
+def test_the_sandbox_stays_shut() -> None:
     run = analyze("security", "--offline=yes", "--no-pager")
     if "Unknown" in run.stderr or "unrecognized" in run.stderr:
         pytest.skip("this systemd-analyze cannot judge a unit file offline (it needs 250)")

@@ -13,7 +13,7 @@ from silomq.store.status import PutMessageStatus
 
 
 @given(TOPICS.filter(lambda name: len(name) <= 127))
-def test_legal_names(name: str) -> None:
+def test_legal_names_are_taken(name: str) -> None:
     assert names.validate_topic(name) == name.encode() == names.validate_group(name)
 
 
@@ -33,7 +33,7 @@ def test_any_text_is_either_safe_or_refused(name: str) -> None:
 @pytest.mark.parametrize(
     "name", ["", ".", "..", "a/b", "a\0", "a b", "a\n", "té", "a.b", "名", "\x1b[31m", "~", "a#b"]
 )
-def test_illegal_names(name: str) -> None:
+def test_illegal_names_are_refused(name: str) -> None:
     for validate in (names.validate_topic, names.validate_group):
         with pytest.raises(IllegalMessage, match=r"allowed are .*letters a-z"):
             validate(name)
@@ -44,7 +44,7 @@ def test_the_character_and_its_position_are_said() -> None:
         names.validate_topic("ab/c")
 
 
-def test_lengths() -> None:
+def test_names_may_have_so_many_bytes() -> None:
     assert len(names.validate_topic("t" * 127)) == 127
     assert len(names.validate_topic("%RETRY%" + "g" * 248)) == 255
     for name in ("t" * 128, "%RETRY%" + "g" * 249, "x" * 10_000_000):
@@ -55,7 +55,7 @@ def test_lengths() -> None:
         names.validate_group("g" * 128)
 
 
-def test_system_topics() -> None:
+def test_system_topics_are_known() -> None:
     assert names.is_system_topic(names.SCHEDULE_TOPIC)
     assert names.is_system_topic("rmq_sys_x")
     assert not names.is_system_topic("TopicTest")

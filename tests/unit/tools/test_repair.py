@@ -75,7 +75,7 @@ def test_a_plan_changes_nothing(store: golden_stores.Golden) -> None:
 
 
 @pytest.mark.parametrize("number", [1, 2000, 4067])
-def test_truncate(store: golden_stores.Golden, number: int) -> None:
+def test_truncation_keeps_what_it_cuts(store: golden_stores.Golden, number: int) -> None:
     end = store.of("msg")[number]["commitLogOffset"]
     before = {f.name: f.read_bytes() for f in (store.path / "commitlog").iterdir()}
     kept = repair(store, end)

@@ -19,7 +19,9 @@ from silomq.actors.registry.assignment import average
         (0, "a", [[]]),
     ],
 )
-def test_known_answers(queues: int, members: str, expected: list[list[int]]) -> None:
+def test_queues_are_divided_as_rocketmq_divides_them(
+    queues: int, members: str, expected: list[list[int]]
+) -> None:
     """AllocateMessageQueueAveragelyTest of RocketMQ has these."""
     assert [list(ids) for ids in average(queues, members).values()] == expected
 

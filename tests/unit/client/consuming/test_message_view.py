@@ -172,7 +172,7 @@ def queues(draw: st.DrawFn) -> Queue:
     st.none() | st.frozensets(st.integers(-40, 40), max_size=50),
     st.integers(1, 100) | st.just(sys.maxsize),
 )
-def test_take(
+def test_take_equals_its_twin(
     queue: Queue, first: int, limit: int, codes: frozenset[int] | None, max_bytes: int
 ) -> None:
     entries = b"".join(ENTRY.pack(*entry) for entry in queue.entries)

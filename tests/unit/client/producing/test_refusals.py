@@ -29,7 +29,7 @@ NO_FILE = PutMessageStatus.CREATE_MAPPED_FILE_FAILED
         (PutMessageStatus.MESSAGE_ILLEGAL, {"disk_flags": 16}, "the store refused the message"),
     ],
 )
-def test_refusal(status: PutMessageStatus, words: dict[str, int], said: str) -> None:
+def test_a_refusal_says_why(status: PutMessageStatus, words: dict[str, int], said: str) -> None:
     control = Control(bytearray(SIZE), STARTUP)
     for name, value in words.items():
         control.own(name).store(value)
@@ -50,7 +50,9 @@ def test_a_disk_whose_use_is_not_known_is_not_named() -> None:
     ("silent_ms", "asleep", "stuck"),
     [(0, 0, False), (900, 0, False), (1200, 0, True), (1200, 1, False), (60_000, 0, True)],
 )
-def test_stuck(silent_ms: int, asleep: int, *, stuck: bool) -> None:
+def test_a_stuck_append_is_told_by_its_heartbeat(
+    silent_ms: int, asleep: int, *, stuck: bool
+) -> None:
     control = Control(bytearray(SIZE), STARTUP)
     beat = control.own("heartbeat", HEARTBEAT_SIZE * ACTORS.index("append"))
     beat.store(time.monotonic_ns() - silent_ms * 1_000_000)

@@ -48,7 +48,7 @@ def test_both_ways_to_write_integer_keys() -> None:
     assert loads('{"a":"{0:1,2:3}", "\\"{1:" : {7 : 8}}') == {"a": "{0:1,2:3}", '"{1:': {7: 8}}
 
 
-def test_dialect() -> None:
+def test_text_is_written_as_fastjson_writes_it() -> None:
     value = {"b": [1, "x"], "a": {}, "n": None, 3: {"q": '"\n\u2028/'}, "t": True}
     assert dumps(value) == (
         '{\n\t"b":[\n\t\t1,\n\t\t"x"\n\t],\n\t"a":{},\n'
@@ -59,7 +59,7 @@ def test_dialect() -> None:
 @pytest.mark.parametrize(
     "text", ["", "{", '{"a":NaN}', "[" * 100_000, '"' * 9, '{"a', "{1:}", "{1.5:2}"]
 )
-def test_bad_text(text: str) -> None:
+def test_bad_text_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"."):
         loads(text)
 

@@ -18,7 +18,9 @@ TIMES = st.lists(st.integers(0, 30), min_size=1, max_size=40).map(sorted)
 
 
 @given(times=TIMES, first=st.integers(0, 1000), asked=st.integers(-1, 31))
-def test_times(times: list[int], first: int, asked: int) -> None:
+def test_a_time_leads_to_the_first_since_and_the_last_until(
+    times: list[int], first: int, asked: int
+) -> None:
     end = first + len(times)
 
     def time_of(offset: int) -> int:

@@ -74,7 +74,7 @@ def test_sql_equals_its_twin(tree: Tree, properties: dict[str, str]) -> None:
         ("NOT (a IS NULL) AND (NOT b = 1)", {"a": "1", "b": "2"}, True),
     ],
 )  # fmt: skip
-def test_sql(expression: str, properties: dict[str, str], expected: bool) -> None:
+def test_sql_by_examples(expression: str, properties: dict[str, str], expected: bool) -> None:
     assert holds(expression, **properties) is expected
 
 

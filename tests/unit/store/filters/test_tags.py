@@ -17,7 +17,7 @@ from silomq.store.record.javahash import java_string_hash
 
 
 @pytest.mark.parametrize("expression", [None, "", "*", " * "])
-def test_all_tags(expression: str | None) -> None:
+def test_a_star_matches_everything(expression: str | None) -> None:
     found = tag_filter(expression)
     assert found.codes is None
     assert found.matches(Message())
@@ -52,7 +52,7 @@ def test_tag_expressions_that_are_none(expression: str) -> None:
         tag_filter(expression)
 
 
-def test_kinds() -> None:
+def test_a_filter_has_a_kind() -> None:
     assert isinstance(parse_filter("SQL92", "a = 1"), SqlFilter)
     assert parse_filter("SQL92", " a = 1 ") == sql_filter("a = 1") != sql_filter("a = 2")
     assert repr(tag_filter("a||b")) == "TAG: a || b"

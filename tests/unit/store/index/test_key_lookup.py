@@ -79,7 +79,7 @@ def indexed(sent: list[Message], published: int | None = None) -> list[Published
     length=st.integers(0, 60_000),
     unique=st.booleans(),
 )
-def test_keys(
+def test_a_key_leads_to_what_a_scan_finds(
     *, sent: list[Message], key: str, most: int, begin: int, length: int, unique: bool
 ) -> None:
     query = KeyQuery("t", key, most, begin, begin + length)

@@ -245,7 +245,7 @@ def test_readers_share_a_file_without_gap_or_overlap() -> None:
         assert found == at[:50]
 
 
-def test_bad_questions() -> None:
+def test_bad_questions_are_refused() -> None:
     with pytest.raises(ValueError, match="no column 'bodies'; there are: topic, queue_id"):
         LogScan(b"", 0, columns=["bodies"])
     with pytest.raises(ValueError, match="start 5 is not in the file's offsets 0 to 0"):
@@ -276,7 +276,7 @@ def test_damage_never_crashes() -> None:
 
 
 @pytest.mark.parametrize("name", golden_stores.NAMES)
-def test_golden_stores(name: str, tmp_path: Path) -> None:
+def test_golden_stores_are_read_as_the_decoder_reads_them(name: str, tmp_path: Path) -> None:
     store = golden_stores.unpack(name, tmp_path)
     wanted = {m["commitLogOffset"]: m for m in store.of("msg")}
     end = store.of("store")[0]["maxPhyOffset"]

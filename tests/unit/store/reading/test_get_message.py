@@ -92,7 +92,9 @@ def read(log: Log, offset: int = 0, **changed: Any) -> Batch[tuple[int, bytes]]:
         (8, 5, 9, None),
     ],
 )
-def test_judge(offset: int, least: int, end: int, wanted: tuple[Status, int] | None) -> None:
+def test_offsets_outside_the_queue_have_a_status(
+    offset: int, least: int, end: int, wanted: tuple[Status, int] | None
+) -> None:
     assert judge(offset, least, end) == wanted
 
 
@@ -115,7 +117,7 @@ def test_where_to_go_on_behind_a_missing_file() -> None:
         (ON_DISK, [100_000] * 5, 1),  # the first always comes
     ],
 )
-def test_transfer_limits(transfer: Transfer, sizes: list[int], count: int) -> None:
+def test_transfer_limits_end_an_answer(transfer: Transfer, sizes: list[int], count: int) -> None:
     log = Log(sizes)
     batch = read(log, transfer=transfer, file_size=1 << 30)
     assert (batch.status, batch.next, len(batch.messages)) == (Status.FOUND, count, count)
@@ -162,7 +164,7 @@ def test_filters_by_code_and_then_exactly() -> None:
     assert batch.status is Status.FOUND
 
 
-def test_removed_records() -> None:
+def test_removed_records_are_passed_over() -> None:
     log = Log([40_000] * 6, start=0)
     # 0 and 1 begin in the first file, which is gone.
     log.removed_below = FILE

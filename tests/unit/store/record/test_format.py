@@ -164,7 +164,9 @@ def test_ipv6_hosts_take_12_bytes_more(v6: int, size: int) -> None:
         ),
     ],
 )
-def test_limits(arguments: dict[str, Any], status: PutMessageStatus) -> None:
+def test_what_exceeds_a_limit_is_refused(
+    arguments: dict[str, Any], status: PutMessageStatus
+) -> None:
     with pytest.raises(IllegalMessage) as e:
         a1(**arguments)
     assert e.value.status == status
@@ -254,7 +256,7 @@ def test_cut_records_are_corrupt(data: bytes, choose: st.DataObject) -> None:
     st.sampled_from((0, 84, 96, 108)),
     st.sampled_from((-(2**31), -1, 0, 1, 90, 91, 2**16, 2**30, 2**31 - 1)) | st.integers(-500, 500),
 )
-def test_lying_lengths(data: bytes, at: int, length: int) -> None:
+def test_lying_lengths_are_corrupt_or_said_as_they_are(data: bytes, at: int, length: int) -> None:
     damaged = bytearray(data) + bytes(50)
     struct.pack_into(">i", damaged, min(at, len(data) - 4), length)
     check_record(damaged)
@@ -279,7 +281,7 @@ def test_a_lying_length_allocates_nothing() -> None:
 
 
 @given(st.binary(max_size=200))
-def test_noise(data: bytes) -> None:
+def test_noise_is_no_record(data: bytes) -> None:
     with pytest.raises(Corrupt):
         decode_record(data)
     check_record(data)

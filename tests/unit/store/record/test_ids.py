@@ -31,7 +31,7 @@ def test_message_id_round_trip(host: Host, offset: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "F" * 32, "0" * 31, "0" * 56 + "0", "zz" * 16, "0 " * 16])
-def test_bad_message_ids(text: str) -> None:
+def test_bad_message_ids_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match="message id"):
         ids.decode_offset_message_id(text)
 
@@ -40,7 +40,7 @@ def test_bad_message_ids(text: str) -> None:
     "text",
     ["", ":1", "1.2.3.4", "1.2.3:5", "1.2.3.4:65536", "::1:80", "[::1]", "a.b:1", "1.2.3.4:-1"],
 )
-def test_bad_hosts(text: str) -> None:
+def test_bad_hosts_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"not a (host|numeric address)"):
         Host.parse(text)
 
@@ -65,7 +65,7 @@ def test_a_key_of_last_month_is_read_as_such() -> None:
 
 
 @pytest.mark.parametrize("key", ["", "0" * 31, "G" * 32, "0 " * 16])
-def test_bad_unique_keys(key: str) -> None:
+def test_bad_unique_keys_are_refused(key: str) -> None:
     with pytest.raises(ValueError, match="32 hex digits"):
         uniq_key_time_ms(key)
 

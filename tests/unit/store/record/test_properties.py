@@ -13,7 +13,7 @@ from silomq.store.status import PutMessageStatus
 
 
 @given(PROPERTIES)
-def test_round_trip(properties: dict[str, str]) -> None:
+def test_what_is_encoded_is_decoded(properties: dict[str, str]) -> None:
     assert p.decode_properties(p.encode_properties(properties)) == properties
 
 

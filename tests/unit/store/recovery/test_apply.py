@@ -236,7 +236,7 @@ def test_half_made_files_go(tmp_path: Path) -> None:
     assert not queue.exists()
 
 
-def test_an_empty_store(tmp_path: Path) -> None:
+def test_an_empty_store_starts(tmp_path: Path) -> None:
     store = Store(tmp_path, [], file_size=FILE_SIZE)
     report = start(store, tmp_path)
     assert (report.log_end, report.files, report.queues) == (0, 0, 0)

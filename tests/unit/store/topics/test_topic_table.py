@@ -76,7 +76,7 @@ def test_a_full_table_is_searched_to_an_end() -> None:
     assert all(table.slot(f"t{number}", 1) == -1 for number in range(1000))
 
 
-def test_words_of_queues() -> None:
+def test_each_queue_has_its_words() -> None:
     table = new_table()
     add(table, "t", 3)
     for slot in range(3):
@@ -89,7 +89,7 @@ def test_words_of_queues() -> None:
         table.queue_word(-1, "next")
 
 
-def test_grants() -> None:
+def test_a_grant_is_one_bit_of_one_session() -> None:
     table = new_table(Plan(max_topics=600, max_queues=600, max_sessions=3))
     for number in range(600):
         add(table, f"t{number}", 1)
@@ -184,7 +184,7 @@ def test_entries_share_no_cache_line_with_other_writers() -> None:
     assert find_queue(new_table().memory, b"t", 0) == -1
 
 
-def test_leases() -> None:
+def test_leases_of_sessions_are_told() -> None:
     table = new_table(PLAN)
     assert table.leases() == []
     table.lease(0, 0)

@@ -35,7 +35,7 @@ def key_queries(store: golden_stores.Golden) -> list[KeyQuery]:
     return [KeyQuery.parse(",".join(str(line[name]) for name in names)) for line in store.of("key")]
 
 
-def test_every_line(store: golden_stores.Golden) -> None:
+def test_every_line_is_rocketmqs(store: golden_stores.Golden) -> None:
     with lzma.open(golden_stores.FOLDER / f"{store.name}.manifest.jsonl.xz", "rt") as file:
         text = [line.rstrip("\n") for line in file]
     wanted = [line for line in text if json.loads(line)["kind"] in KINDS]
@@ -88,13 +88,13 @@ def test_exact_keys(store: golden_stores.Golden) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "a", "a,1", "a,b,1", "a,1,"])
-def test_bad_time_queries(text: str) -> None:
+def test_bad_time_queries_are_refused(text: str) -> None:
     with pytest.raises(BadInput, match="TOPIC,QUEUE,TIMESTAMP"):
         TimeQuery.parse(text)
 
 
 @pytest.mark.parametrize("text", ["", "a", "a,k,1,2", "a,k,1,2,x"])
-def test_bad_key_queries(text: str) -> None:
+def test_bad_key_queries_are_refused(text: str) -> None:
     with pytest.raises(BadInput, match="TOPIC,KEY,MAX,BEGIN,END"):
         KeyQuery.parse(text)
 

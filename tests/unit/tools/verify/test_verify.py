@@ -64,7 +64,7 @@ def test_with_processes(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert together.counts == alone.counts
 
 
-def test_flipped_bodies(normal: golden_stores.Golden, copy: Path) -> None:
+def test_flipped_bodies_are_named(normal: golden_stores.Golden, copy: Path) -> None:
     rng = random.Random(SEED)
     with_body = [m for m in normal.of("msg") if m["bodyLen"]]
     chosen = rng.sample(with_body, 40)
@@ -84,7 +84,7 @@ PLACES = (0, 2, 3, 4, 7, 8, 11, 12, 15, 20, 27, 28, 35, 84, 87)
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_flipped_heads(normal: golden_stores.Golden, copy: Path, place: int) -> None:
+def test_flipped_heads_are_named(normal: golden_stores.Golden, copy: Path, place: int) -> None:
     rng = random.Random(SEED + place)
     message = rng.choice([m for m in normal.of("msg") if m["bodyLen"] and m["inCq"]])
     offset = message["commitLogOffset"]
@@ -96,7 +96,7 @@ def test_flipped_heads(normal: golden_stores.Golden, copy: Path, place: int) -> 
     assert str(file) in paths
 
 
-def test_flipped_queue_entries(normal: golden_stores.Golden, copy: Path) -> None:
+def test_flipped_queue_entries_are_named(normal: golden_stores.Golden, copy: Path) -> None:
     rng = random.Random(SEED)
     for message in rng.sample([m for m in normal.of("msg") if m["inCq"]], 8):
         position = message["queueOffset"] * 20
@@ -117,7 +117,7 @@ def test_a_queue_file_that_was_being_made_is_no_queue(copy: Path) -> None:
     assert check(copy).sound
 
 
-def test_flipped_index(copy: Path) -> None:
+def test_a_flipped_index_is_named(copy: Path) -> None:
     rng = random.Random(SEED)
     slots = 40 + 4 * golden_stores.INDEX_SLOTS
     file = sorted((copy / "index").iterdir())[1]
@@ -138,7 +138,7 @@ def test_one_flipped_body_is_one_finding(normal: golden_stores.Golden, copy: Pat
 
 
 @pytest.mark.parametrize("at", [0, 4, 11, 20, 100, 4095])
-def test_flipped_checkpoint(copy: Path, at: int) -> None:
+def test_a_flipped_checkpoint_is_named(copy: Path, at: int) -> None:
     flip(copy / "checkpoint", at)
     assert any(f.path == str(copy / "checkpoint") for f in check(copy).findings)
 
@@ -159,20 +159,20 @@ def test_a_sealed_file_that_changed(copy: Path) -> None:
     assert ["not a seal" in f.what for f in check(copy).findings] == [True]
 
 
-def test_lost_queue(copy: Path) -> None:
+def test_a_lost_queue_is_named(copy: Path) -> None:
     shutil.rmtree(copy / "consumequeue" / "orders-v2" / "0")
     found = check(copy).findings
     assert found
     assert all("orders-v2/0" in f.what or "more" in f.what for f in found)
 
 
-def test_lost_log_file(copy: Path) -> None:
+def test_a_lost_log_file_is_named(copy: Path) -> None:
     (copy / "commitlog" / "00000000000000131072").unlink()
     found = check(copy).findings
     assert any("the file before it begins at 65536" in f.what for f in found)
 
 
-def test_bad_json(copy: Path) -> None:
+def test_bad_json_is_named(copy: Path) -> None:
     (copy / "config" / "delayOffset.json").write_text('{"offsetTable":{1:')
     assert [f.path for f in check(copy).findings] == [str(copy / "config" / "delayOffset.json")]
 
@@ -189,7 +189,7 @@ def test_bad_json(copy: Path) -> None:
         ("consumequeue/a/7/notes", 5, "none of the store's files"),
     ],
 )
-def test_bad_input(copy: Path, name: str, size: int, why: str) -> None:
+def test_bad_input_is_refused(copy: Path, name: str, size: int, why: str) -> None:
     (copy / name).write_bytes(bytes(size))
     before = offline_stores.state(copy)
     with pytest.raises(BadInput, match=why):

@@ -7,7 +7,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from support.faults import Fault
+from support.faults import ROOT, Fault, points_in
 from support.harness import StoreProcess, eventually, lives
 
 from silomq import Admin, Consumer, Producer, StoreError
@@ -238,6 +238,11 @@ def test_actors_are_replaced_after_a_deletion(store: StoreProcess, actor: str) -
 
 
 STEPS = ("deleting", "decided", "unlisted", "removed", "finished")
+
+
+def test_every_point_of_the_registry_is_tried() -> None:
+    tried = {f"registry:{step}" for step in (*STEPS, "grown", "revoked")}
+    assert points_in((ROOT / "actors" / "registry").glob("*.py")) == tried
 
 
 @pytest.mark.parametrize("step", [*STEPS, "grown", "revoked"])

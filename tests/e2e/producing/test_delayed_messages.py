@@ -18,10 +18,9 @@ from support.small_settings import ALWAYS
 from silomq import Admin, Consumer, IllegalMessage, Producer
 from silomq.client.groups.retry import send_back
 from silomq.store.config import delay_offsets
+from silomq.store.names import SCHEDULE_TOPIC, TIMER_TOPIC
 from silomq.store.status import PutMessageStatus
 
-LEVELS = "SCHEDULE_TOPIC_XXXX"
-TIMER = "rmq_sys_wheel_timer"
 #: Even on a busy machine nothing comes later, ms. The promise, 20 ms for 99 of 100, is measured by
 #: the benchmark's part `delayed`.
 LATE_MS = 2000
@@ -39,56 +38,58 @@ def idle_cpu(store: StoreProcess, seconds: float) -> float:
     return float(sum(process.cpu_times()[:2]) - before)
 
 
-def test_levels_and_times_come_once_and_in_time(tmp_path: Path) -> None:
+def test_levels_and_times_come_once_and_in_time(store: StoreProcess, topic: str) -> None:
     due: dict[bytes, int] = {}
-    with StoreProcess(tmp_path / "store") as store, Producer(store.path) as producer:
+    with Producer(store.path) as producer:
         for i in range(300):
             body = b"level%d" % i
-            sent = producer.send("t", body, delay_level=1)
+            sent = producer.send(topic, body, delay_level=1)
             due[body] = sent.store_timestamp + 1000
             at = now_ms() + 300 + i % 100 * 10
-            producer.send("t", b"at%d" % i, deliver_at=at)
+            producer.send(topic, b"at%d" % i, deliver_at=at)
             due[b"at%d" % i] = at
             time.sleep(0.005)
-        late = collect(store.path, "t", due).check(due, print_as="levels and times")
+        late = collect(store.path, topic, due).check(due, print_as="levels and times")
         assert late[-1] <= LATE_MS
         assert idle_cpu(store, 2.0) <= 0.2, "it waits without turning in circles"
 
 
-def test_the_record_is_rocketmqs(tmp_path: Path) -> None:
+def test_the_record_is_rocketmqs(store: StoreProcess, topic: str) -> None:
     """What waits, and what comes of it (see reference 7.9, and the golden stores)."""
     options: dict[str, Any] = {"tags": "x", "keys": "k", "flag": 9, "properties": {"color": "red"}}
-    with StoreProcess(tmp_path / "store") as store, Producer(store.path) as producer:
-        producer.send("t", b"first", queue=3)
-        sent = producer.send("t", b"b", queue=2, delay_level=1, **options)
-        assert (sent.topic, sent.queue_id) == (LEVELS, 0)
+    with (
+        Producer(store.path) as producer,
+        Consumer(store.path, SCHEDULE_TOPIC, offset="latest") as levels,
+        Consumer(store.path, TIMER_TOPIC, offset="latest") as timers,
+    ):
+        producer.send(topic, b"first", queue=3)
+        sent = producer.send(topic, b"b", queue=2, delay_level=1, **options)
+        assert (sent.topic, sent.queue_id) == (SCHEDULE_TOPIC, 0)
         at = now_ms() + 1500
-        producer.send("t", b"c", queue=1, deliver_at=at, **options)
-        with Consumer(store.path, LEVELS) as consumer:
-            (waiting,) = consumer.poll(10, 5)
-        with Consumer(store.path, TIMER) as consumer:
-            (timer,) = consumer.poll(10, 5)
-        came = {v.body: v for v in collect(store.path, "t", [b"first", b"b", b"c"]).views}
+        producer.send(topic, b"c", queue=1, deliver_at=at, **options)
+        (waiting,) = levels.poll(10, 5)
+        (timer,) = timers.poll(10, 5)
+        came = {v.body: v for v in collect(store.path, topic, [b"first", b"b", b"c"]).views}
         common = {"UNIQ_KEY": sent.message_id, "TAGS": "x", "KEYS": "k", "color": "red"}
-        real = {"REAL_TOPIC": "t", "DELAY": "1", "REAL_QID": "2"}
+        real = {"REAL_TOPIC": topic, "DELAY": "1", "REAL_QID": "2"}
         assert waiting.properties == {**common, **real}
         times = {"TIMER_OUT_MS": str((at - 1) // 1000 * 1000), "TIMER_DELIVER_MS": str(at)}
-        assert timer.properties.items() >= {"REAL_TOPIC": "t", "REAL_QID": "1", **times}.items()
+        assert timer.properties.items() >= {"REAL_TOPIC": topic, "REAL_QID": "1", **times}.items()
         for view, queue_id, before in ((came[b"b"], 2, waiting), (came[b"c"], 1, timer)):
-            assert (view.topic, view.queue_id, view.flag, view.tags) == ("t", queue_id, 9, "x")
+            assert (view.topic, view.queue_id, view.flag, view.tags) == (topic, queue_id, 9, "x")
             assert view.properties == before.properties
             assert view.born_timestamp == before.born_timestamp
             assert (view.born_host, view.store_host) == (before.born_host, before.store_host)
 
 
 @pytest.mark.parametrize("sending", ["send", "send_async", "send_oneway"])
-def test_each_way_of_sending(tmp_path: Path, sending: str) -> None:
-    with StoreProcess(tmp_path / "store") as store, Producer(store.path) as producer:
+def test_each_way_of_sending(store: StoreProcess, topic: str, sending: str) -> None:
+    with Producer(store.path) as producer:
         before = now_ms()
-        getattr(producer, sending)("t", b"level", delay_level=1)
-        getattr(producer, sending)("t", b"ms", delay_ms=200)
-        getattr(producer, sending)("t", b"past", deliver_at=before - 1)
-        found = collect(store.path, "t", [b"level", b"ms", b"past"])
+        getattr(producer, sending)(topic, b"level", delay_level=1)
+        getattr(producer, sending)(topic, b"ms", delay_ms=200)
+        getattr(producer, sending)(topic, b"past", deliver_at=before - 1)
+        found = collect(store.path, topic, [b"level", b"ms", b"past"])
         assert [view.body for view in sorted(found.views, key=lambda v: v.store_timestamp)] == [
             b"past",
             b"ms",
@@ -97,17 +98,19 @@ def test_each_way_of_sending(tmp_path: Path, sending: str) -> None:
         assert found.times[b"ms"][0] >= before + 200
 
 
-def test_above_the_highest_level_is_the_highest(tmp_path: Path) -> None:
-    with StoreProcess(tmp_path / "store") as store, Producer(store.path) as producer:
-        assert producer.send("t", b"x", delay_level=99).queue_id == 17
-        with Consumer(store.path, LEVELS) as consumer:
-            assert consumer.poll(1, 5)[0].properties["DELAY"] == "18"
+def test_above_the_highest_level_is_the_highest(store: StoreProcess, topic: str) -> None:
+    with (
+        Producer(store.path) as producer,
+        Consumer(store.path, SCHEDULE_TOPIC, offset="latest") as levels,
+    ):
+        assert producer.send(topic, b"x", delay_level=99).queue_id == 17
+        assert levels.poll(1, 5)[0].properties["DELAY"] == "18"
 
 
-def test_what_is_refused(tmp_path: Path) -> None:
-    with StoreProcess(tmp_path / "store") as store, Producer(store.path) as producer:
+def test_bad_delays_and_topics_are_refused(store: StoreProcess, topic: str) -> None:
+    with Producer(store.path) as producer:
         with pytest.raises(IllegalMessage, match="three days") as refused:
-            producer.send("t", b"x", delay_ms=3 * 86_400_000 + 60_000)
+            producer.send(topic, b"x", delay_ms=3 * 86_400_000 + 60_000)
         assert refused.value.status == PutMessageStatus.WHEEL_TIMER_MSG_ILLEGAL
         mistakes: list[dict[str, Any]] = [
             {"delay_level": 1, "delay_ms": 5},
@@ -116,11 +119,11 @@ def test_what_is_refused(tmp_path: Path) -> None:
         ]
         for wrong in mistakes:
             with pytest.raises(ValueError, match="delay"):
-                producer.send("t", b"x", **wrong)
-        producer.send("t", b"x", delay_level=1)
-        for topic in (LEVELS, TIMER):
+                producer.send(topic, b"x", **wrong)
+        producer.send(topic, b"x", delay_level=1)
+        for own in (SCHEDULE_TOPIC, TIMER_TOPIC):
             with pytest.raises(IllegalMessage, match="the store's own"):
-                producer.send(topic, b"x")
+                producer.send(own, b"x")
         with pytest.raises(IllegalMessage, match="character"):
             producer.send("a/b", b"x", delay_level=1)
 
@@ -149,7 +152,7 @@ def test_a_stopped_store_goes_on_and_says_how_far_it_was(tmp_path: Path) -> None
         collect(store.path, "t", due).check(due)
 
 
-def test_rocketmqs_offsets_count(tmp_path: Path) -> None:
+def test_what_rocketmq_delivered_is_not_delivered_again(tmp_path: Path) -> None:
     """RocketMQ had the store in between, and has delivered more than this store knows."""
     path = tmp_path / "store/config/delayOffset.json"
     with StoreProcess(tmp_path / "store") as store:
@@ -166,15 +169,16 @@ def test_rocketmqs_offsets_count(tmp_path: Path) -> None:
 # -- sending back
 
 
-def test_a_message_comes_back_and_ends_in_the_dead_letters(tmp_path: Path) -> None:
-    with StoreProcess(tmp_path / "store") as store, Producer(store.path) as producer:
-        first = producer.send("t", b"b", tags="x", keys="k", flag=5, properties={"color": "red"})
-        (view,) = collect(store.path, "t", [b"b"], grace=0.1).views
+def test_a_message_comes_back_and_ends_in_the_dead_letters(store: StoreProcess, topic: str) -> None:
+    group = f"readers-of-{topic}"
+    with Producer(store.path) as producer:
+        first = producer.send(topic, b"b", tags="x", keys="k", flag=5, properties={"color": "red"})
+        (view,) = collect(store.path, topic, [b"b"], grace=0.1).views
         born = view.born_timestamp
         for tries in range(1, 3):
-            back = send_back(producer, view, "g", delay_level=1, max_reconsume_times=2)
-            assert (back.topic, back.message_id) == (LEVELS, first.message_id)
-            with Consumer(store.path, "%RETRY%g", offset=tries - 1) as consumer:
+            back = send_back(producer, view, group, delay_level=1, max_reconsume_times=2)
+            assert (back.topic, back.message_id) == (SCHEDULE_TOPIC, first.message_id)
+            with Consumer(store.path, f"%RETRY%{group}", offset=tries - 1) as consumer:
                 (view,) = consumer.poll(10, 5)
             assert (view.reconsume_times, view.body, view.flag) == (tries, b"b", 5)
             assert (view.message_id, view.tags, view.born_timestamp) == (
@@ -182,29 +186,33 @@ def test_a_message_comes_back_and_ends_in_the_dead_letters(tmp_path: Path) -> No
                 "x",
                 born,
             )
-            assert view.properties["RETRY_TOPIC"] == "t"
+            assert view.properties["RETRY_TOPIC"] == topic
             assert view.properties["ORIGIN_MESSAGE_ID"] == first.offset_message_id
             assert view.properties["color"] == "red"
             assert view.store_timestamp >= back.store_timestamp + 1000
-        dead = send_back(producer, view, "g", max_reconsume_times=2)
-        assert (dead.topic, dead.queue_id, dead.queue_offset) == ("%DLQ%g", 0, 0)
-        with Consumer(store.path, "%DLQ%g") as consumer:
+        dead = send_back(producer, view, group, max_reconsume_times=2)
+        assert (dead.topic, dead.queue_id, dead.queue_offset) == (f"%DLQ%{group}", 0, 0)
+        with Consumer(store.path, f"%DLQ%{group}") as consumer:
             (view,) = consumer.poll(10, 5)
-        assert (view.reconsume_times, view.properties["RETRY_TOPIC"]) == (3, "t")
+        assert (view.reconsume_times, view.properties["RETRY_TOPIC"]) == (3, topic)
         assert "DELAY" not in view.properties
 
 
-def test_levels_of_retries(tmp_path: Path) -> None:
-    with StoreProcess(tmp_path / "store") as store, Producer(store.path) as producer:
-        producer.send("t", b"b")
-        (view,) = collect(store.path, "t", [b"b"], grace=0.1).views
-        assert send_back(producer, view, "g").queue_id == 2
-        assert send_back(producer, view, "g", delay_level=30).queue_id == 17
-        assert send_back(producer, view, "g", delay_level=-1).topic == "%DLQ%g"
+def test_a_retry_has_a_delay_level(store: StoreProcess, topic: str) -> None:
+    group = f"readers-of-{topic}"
+    with Producer(store.path) as producer:
+        producer.send(topic, b"b")
+        (view,) = collect(store.path, topic, [b"b"], grace=0.1).views
+        assert send_back(producer, view, group).queue_id == 2
+        assert send_back(producer, view, group, delay_level=30).queue_id == 17
+        assert send_back(producer, view, group, delay_level=-1).topic == f"%DLQ%{group}"
         with pytest.raises(IllegalMessage, match="group"):
             send_back(producer, view, "a b")
         admin = Admin(store.path)
-        eventually(lambda: {"%RETRY%g", "%DLQ%g"} <= {t.topic for t in admin.topics()}, "topics")
+        eventually(
+            lambda: {f"%RETRY%{group}", f"%DLQ%{group}"} <= {t.topic for t in admin.topics()},
+            "topics",
+        )
         admin.close()
 
 

@@ -41,7 +41,7 @@ def test_limits_are_settings(tmp_path: Path) -> None:
                 assert len(reader.by_key("small", "k", 100, rocketmq=True)) == 4
 
 
-def test_missing_files(tmp_path: Path) -> None:
+def test_missing_files_are_said(tmp_path: Path) -> None:
     """A hole in a queue, and a commit-log file that is gone without clean's doing."""
     with StoreProcess(tmp_path / "store") as store:
         with Producer(store.path) as producer:
@@ -84,7 +84,7 @@ def test_a_damaged_record_is_said(tmp_path: Path) -> None:
             assert reader.at("t", 0, 2).body == b"body" * 20
 
 
-def test_without_an_index(tmp_path: Path) -> None:
+def test_without_an_index_keys_are_refused(tmp_path: Path) -> None:
     with StoreProcess(tmp_path / "store", message_index_enable="false") as store:
         with Producer(store.path) as producer:
             sent = producer.send("t", b"x", keys="k")
@@ -95,7 +95,7 @@ def test_without_an_index(tmp_path: Path) -> None:
                 reader.by_key("t", "k")
 
 
-def test_the_pool(tmp_path: Path) -> None:
+def test_messages_of_a_store_with_a_pool_are_found(tmp_path: Path) -> None:
     settings: dict[str, Any] = {
         "transient_store_pool_enable": "true",
         "transient_store_pool_size": 3,

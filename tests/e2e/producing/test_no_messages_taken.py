@@ -259,15 +259,3 @@ def test_a_sleeping_append_is_not_busy(tmp_path: Path) -> None:
         finally:
             os.kill(pid, signal.SIGCONT)
         assert producer.send("alpha", b"z").queue_offset >= 0
-
-
-# -- delays have arguments of their own
-
-
-@pytest.mark.parametrize("name", ["TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS"])
-def test_timer_properties_are_refused(tmp_path: Path, name: str) -> None:
-    with StoreProcess(tmp_path / "store") as store, Producer(store.path) as producer:
-        with pytest.raises(IllegalMessage, match="deliver_at") as error:
-            producer.send("alpha", b"x", properties={name: "1000"})
-        assert error.value.status == PutMessageStatus.WHEEL_TIMER_MSG_ILLEGAL
-        assert producer.send("alpha", b"x").queue_offset == 0

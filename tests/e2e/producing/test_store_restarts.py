@@ -1,0 +1,93 @@
+"""What becomes of a client whose store stops or dies, and starts again."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+from support.checking.messages import read_topic
+from support.harness import StoreProcess
+
+from silomq import (
+    Producer,
+    StoreClosed,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+# -- the store goes away
+
+
+def test_restart_is_an_error_unless_wished(tmp_path: Path) -> None:
+    with StoreProcess(tmp_path / "store") as store:
+        producer = Producer(store.path)
+        producer.send("t", b"x")
+        store.kill("append", signal.SIGSTOP)
+        future = producer.send_async("t", b"pending")
+        store.crash()
+        with pytest.raises(StoreClosed, match="unanswered"):
+            future.result(10)
+        with pytest.raises(StoreClosed):
+            producer.send("t", b"y")
+        store.start()
+        with pytest.raises(StoreClosed):
+            producer.send("t", b"z")
+        producer.close()
+        with pytest.raises(StoreClosed):
+            Producer(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize("how", ["stop", "crash"])
+def test_retry_goes_on_after_a_restart(tmp_path: Path, how: str) -> None:
+    with StoreProcess(tmp_path / "store") as store:
+        bodies: list[bytes] = []
+        errors: list[BaseException] = []
+        stopping = threading.Event()
+
+        def work() -> None:
+            try:
+                with Producer(store.path, on_restart="retry", timeout=20) as producer:
+                    while not stopping.is_set():
+                        futures = []
+                        for _ in range(8):
+                            bodies.append(b"%d" % len(bodies))
+                            futures.append(producer.send_async("t", bodies[-1], queue=0))
+                        for future in futures:
+                            future.result(20)
+            except BaseException as error:  # noqa: BLE001 # raised again in the test's thread
+                errors.append(error)
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        for _ in range(2):
+            time.sleep(0.3)
+            getattr(store, how)()
+            time.sleep(0.1)
+            store.start()
+        time.sleep(0.3)
+        stopping.set()
+        thread.join(30)
+        assert not errors, errors
+        store.await_dispatch()
+        views = read_topic(store.path, "t")
+        first_seen = list(dict.fromkeys(view.body for view in views))
+        assert first_seen == bodies, "everything is there, in order"
+        # What is there twice was unanswered when the store went, and can be told by its key.
+        twice = len(views) - len(bodies)
+        assert twice <= 2 * 8
+        assert len({view.message_id for view in views}) == len(bodies)
+
+
+def test_retry_gives_up_after_a_while(tmp_path: Path) -> None:
+    with StoreProcess(tmp_path / "store") as store:
+        with Producer(store.path, on_restart="retry", reconnect_timeout=0.5) as producer:
+            producer.send("t", b"x")
+            store.stop()
+            with pytest.raises(StoreClosed):
+                producer.send("t", b"y", timeout=10)
+        store.start()
