@@ -5,6 +5,7 @@ clean, and what must be true afterwards.
 from __future__ import annotations
 
 import os
+import time
 
 from support.checking.files import log_records
 from support.checking.messages import read_topic
@@ -73,6 +74,21 @@ def await_cleaned(store: StoreProcess) -> None:
     """Waits until everything before the active file is gone, and what hangs on it as well."""
     eventually(lambda: log_files(store)[0] == active(store), "old commit-log files are gone")
     assert store.control.load("min_offset") == active(store)
+
+
+def await_quiet_clean(store: StoreProcess, quiet_s: float = 0.5) -> int:
+    """Waits until clean has removed nothing for a while: the log's first offset."""
+    least, since = store.control.load("min_offset"), time.monotonic()
+
+    def is_quiet() -> bool:
+        nonlocal least, since
+        now = store.control.load("min_offset")
+        if now != least:
+            least, since = now, time.monotonic()
+        return time.monotonic() - since >= quiet_s
+
+    eventually(is_quiet, "clean removes nothing more")
+    return least
 
 
 def least_offsets(store: StoreProcess, topic: str) -> dict[int, int]:

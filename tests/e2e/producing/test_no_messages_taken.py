@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from support.checking.messages import check_store
 from support.checking.sent import Begun, Sent
+from support.cleaned_stores import await_quiet_clean
 from support.commands import silo
 from support.harness import StoreProcess, eventually
 from support.load.messages import KINDS, body_of
@@ -152,8 +153,8 @@ def test_a_disk_far_smaller_than_the_load_is_kept_free(disk: Path) -> None:
                 sent.begin(Begun(0, sequence, "alpha", sequence % 4, "long"))
                 sent.acknowledge(result, 0, [sequence])
         eventually(lambda: used_percent(disk) <= 86, "the disk is kept free")
-        assert store.control.load("min_offset") > 32 * MIB
-        least = store.control.load("min_offset")
+        least = await_quiet_clean(store)
+        assert least > 32 * MIB
         check_store(store, sent, ("alpha",), start=least)
     assert refused <= {NOT_NOW, PutMessageStatus.CREATE_MAPPED_FILE_FAILED}
 

@@ -10,6 +10,7 @@ import pytest
 from support import small_disks as disks
 from support.checking.messages import check_store
 from support.checking.sent import Sent
+from support.cleaned_stores import await_quiet_clean
 from support.harness import StoreProcess, eventually
 from support.load.messages import body_of
 
@@ -173,7 +174,7 @@ def test_readers_and_cleaning_on_a_disk_without_a_byte(small_disk: Path) -> None
             admin.clean()
         eventually(lambda: store.control.load("files_removed"), "cleaning made space")
         accepted = _first_accepted(producer, sent, following)
-        least = store.control.load("min_offset")
+        least = await_quiet_clean(store)
         check_store(store, sent, ("alpha",), start=least)
         assert sent.acks[-1].physical_offset >= least
         assert sent.acks[-1].sequence == accepted
