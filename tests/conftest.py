@@ -84,15 +84,6 @@ def pytest_report_header() -> list[str]:
 
 
 @pytest.fixture(scope="session")
-def fault_build() -> Path:
-    """A folder for PYTHONPATH whose silomq can be told, by SILOMQ_FAULT, to die at a place."""
-    folder = os.environ.get("SILOMQ_FAULT_BUILD")
-    if not folder:
-        pytest.skip("no SILOMQ_FAULT_BUILD: `make fault-build` makes it, `make test` sets it")
-    return Path(folder)
-
-
-@pytest.fixture(scope="session")
 def long_forms() -> bool:
     """Whether to run the long form of a test: `make torture`."""
     return os.environ.get("SILOMQ_LONG") == "1"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from support.harness import StoreProcess, eventually
+from support.small_settings import options, pairs
 
 from silomq import Admin, Producer
 from silomq.tools.raw.files import read_settings
@@ -19,12 +20,12 @@ KEYS = (None, "k1 k2", "single", "\u00f6\U0001f600 b")
 
 
 def settings_of(store: StoreProcess) -> Settings:
-    return read_settings(None, [f"{name}={value}" for name, value in store.settings.items()])
+    return read_settings(None, pairs(store.settings))
 
 
 def options_of(store: StoreProcess) -> list[str]:
     """The store's settings for a command line."""
-    return [word for name, value in store.settings.items() for word in ("--set", f"{name}={value}")]
+    return options(store.settings)
 
 
 def await_dispatch(path: Path) -> None:

@@ -7,7 +7,6 @@ import os
 from typing import TYPE_CHECKING
 
 from spark.publishing import TOPIC, bodies_in
-from support.harness import eventually
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 
 def dispatched(store: StoreProcess, topic: str = TOPIC) -> list[bytes]:
     """All messages of a topic, when all that was appended is dispatched."""
-    eventually(lambda: store.control.load("dispatched") == store.control.load("wrote"), "dispatch")
+    store.await_dispatch()
     return bodies_in(store.path, topic)
 
 
