@@ -1,8 +1,8 @@
-"""What all actors share: life cycle, heartbeat, signals. What an actor does is in its own file.
+"""The base class of all actors: life cycle, heartbeat, signals.
 
-The supervisor forks each actor, which inherits what the supervisor holds (`World`). In the shared
-memory an actor may write the words that are its own (`World.take_role`). It dies with its parent,
-stops on SIGTERM once its `run` returns, and dumps its stack to stderr on SIGUSR1.
+The supervisor forks each actor, and the actor inherits the supervisor's `World`. In shared memory
+an actor may write only the words that it owns (`World.take_role`). An actor dies when its parent
+dies, ends after SIGTERM once its `run` returns, and dumps its stack to stderr on SIGUSR1.
 """
 
 from __future__ import annotations
@@ -34,11 +34,13 @@ from ..store.topics.topic_table import TopicTable
 
 TICK_S = 1.0
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
-# The exit status of a process that found no disk space, and then of the whole store.
+# The exit status of an actor that finds no disk space. A store that ends for this reason has it
+# too.
 STORAGE_FULL = 6
-# The number of the session through which schedule sends. Clients' sessions have clock times.
+# The number of the session through which schedule sends. The numbers of clients' sessions are
+# monotonic clock times in ns, so they are never 1.
 SCHEDULE_SESSION = 1
-# Sessions of the store itself. Their indexes come behind those of the clients' `max_sessions`.
+# How many sessions the store itself has. Their indexes follow the clients', 0 to `max_sessions`-1.
 OWN_SESSIONS = 1
 _PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -46,10 +48,12 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 @dataclass
 class Session:
-    """A session as the supervisor holds it: its descriptors outlive any actor.
+    """A client's session as the supervisor holds it. Its descriptors stay open when an actor dies.
 
-    `ring` and `bell` are -1 for a session that only reads, `connection` is -1 for the store's own
-    session. `capacity` is the ring's, in bytes. `closing` says that the client is gone.
+    `index` is the session's index in the topic table. `ring` (a memfd), `bell` (an eventfd) and
+    `connection` (a socket) are descriptors. `ring` and `bell` are -1 for a session that only reads;
+    `connection` is -1 for the store's own session. `capacity` is the ring's data size in bytes.
+    `closing` is True once the client has closed its connection.
     """
 
     number: int
@@ -63,8 +67,10 @@ class Session:
 
 @dataclass
 class World:
-    """What a store's processes have in common. The supervisor makes it before it forks the first
-    actor, and may write every shared word until then (the role STARTUP).
+    """What all processes of a store share: settings, folders, shared memory, sockets, sessions.
+
+    The supervisor makes it before it forks the first actor. Until then the supervisor may write
+    every shared word (the role STARTUP).
     """
 
     settings: Settings
@@ -92,15 +98,16 @@ class World:
             self.pool = Pool(self.store_id, settings.transient_store_pool_size, size)
 
     def take_role(self, role: str) -> None:
-        """Says who this process is: an actor by its name, or "supervisor". From now on `control`
-        and `table` give it its own words to write, and raise NotTheWriter for any other's.
+        """Sets the role of this process: the name of an actor, or "supervisor". From now on
+        `control` and `table` give out the words of this role for writing, and raise NotTheWriter
+        for words of other roles.
         """
         self.control = Control(self.control_memory, role)
         self.table = TopicTable(self.table_memory, role)
 
 
 class Actor:
-    """One process. Subclasses give `name` and `run`, and may give `setup` and `teardown`."""
+    """One process. Subclasses define `name` and `run`, and may define `setup` and `teardown`."""
 
     name: ClassVar[str]
 
@@ -114,21 +121,25 @@ class Actor:
         self.logger: Any = get_logger()
 
     def setup(self) -> None:
-        """Takes over what the predecessor left. The actor counts as ready when this returns."""
+        """Takes over the state that the killed process before this one left, if any. The actor
+        counts as ready when this returns.
+        """
 
     def run(self) -> None:
-        """Works until `stopping`, then finishes what must not be left undone, and returns."""
+        """Works until `stopping` is True, then finishes its pending work and returns."""
         raise NotImplementedError
 
     def teardown(self) -> None:
-        """Runs after `run`, also after an error, but not after a kill."""
+        """Runs after `run`, also after an error in `setup` or `run`, but not after a kill."""
 
     def beat(self) -> None:
-        """Says that the actor is alive. An actor calls it at least once a second."""
+        """Stores the time (monotonic ns) as the actor's heartbeat. To be called at least once a
+        second: the supervisor kills an actor without a heartbeat for `heartbeat_timeout_ms`.
+        """
         self._beat.store(time.monotonic_ns())
 
     def _pass_gate(self) -> None:
-        """Waits for this process's turn to start."""
+        """Waits until the supervisor has noted this process and releases its semaphore."""
         while not self.stopping:
             self.beat()
             with contextlib.suppress(posix_ipc.BusyError, posix_ipc.SignalError):
@@ -139,11 +150,14 @@ class Actor:
         self.stopping = True
 
     def live(self, ready_fd: int) -> int:
-        """The whole life of the process; its exit status."""
+        """Runs the actor from the fork to its end, and returns the exit status.
+
+        When `setup` is over it writes one byte to the pipe `ready_fd`.
+        """
         die_with_parent(self.world.supervisor)
         setproctitle.setproctitle(f"silomq[{self.world.store_name}] {self.name}")
         signal.signal(signal.SIGTERM, self._on_term)
-        # Python resumes a wait that a signal interrupts: this descriptor ends it.
+        # Python resumes a wait that a signal interrupts. A wait that includes this descriptor ends.
         self.signal_fd, wakeup = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(wakeup, warn_on_full_buffer=False)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -170,8 +184,10 @@ class Actor:
 
 
 def die_with_parent(parent: int) -> None:
-    """Asks the kernel to kill this process when its parent, the process `parent`, dies. Exits if
-    the parent is dead already: a lone actor must not run beside the store's next processes.
+    """Asks the kernel to kill this process when its parent, the process `parent`, dies.
+
+    Exits if the parent is dead already: an actor of a dead store must not run at the same time as
+    the actors of the next start. Raises OSError when the kernel refuses.
     """
     if _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG) failed")

@@ -1,8 +1,8 @@
-"""allocate: keeps commit-log files ready ahead of append, their space taken, warmed and locked.
+"""allocate: makes commit-log files ahead of append, allocates their space, warms and locks them.
 
-The only writer of `ready`, `warmed`, `allocate_error` and `locked_bytes`, and the only maker of
-commit-log files. Append asks through the semaphore; that it asked is in `file_wanted` and `wrote`,
-the semaphore only wakes.
+The only writer of `ready`, `warmed`, `allocate_error` and `locked_bytes`, and the only process
+that makes commit-log files. `ready` and `wrote` say how many files are missing. The semaphore that
+append releases only wakes allocate.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ _RETRY_S = 1.0
 
 
 class Allocate(Actor):
-    """Prepares files until `allocate_ahead_files` lie behind the one that append writes."""
+    """Makes files until `allocate_ahead_files` follow the file that append writes to."""
 
     name = "allocate"
 
     def setup(self) -> None:
-        # Making a file costs a second of a core. It is done two files ahead: whoever moves messages
-        # goes first.
+        # Making a file takes a second of CPU time. Files are made long before append needs them, so
+        # processes that move messages have precedence.
         os.nice(10)
         self.log = self.world.log
         self.size = self.settings.mapped_file_size_commit_log
@@ -42,7 +42,8 @@ class Allocate(Actor):
         self.may_lock = self.settings.lock_mapped_file_enable
         self.log.remove_half_made()
         self.locked.store(0)
-        # A store that runs goes on without the next file; one that starts needs its first.
+        # Append must find its first file when the store starts. After a restart of this process
+        # alone, append has a file, and `run` makes the next one.
         starting = self.control.load("state") == StoreState.STARTING
         while starting and self.ready.load() <= self.wrote.load():
             self._make(self.ready.load())
@@ -58,7 +59,7 @@ class Allocate(Actor):
             self._wait(TICK_S)
 
     def _files_ahead(self) -> int:
-        """Files from the one that append writes on."""
+        """How many files there are, counted from the one that append writes to."""
         return (self.ready.load() - self.log.base_of(self.wrote.load())) // self.size
 
     def _wait(self, seconds: float) -> None:
@@ -86,7 +87,9 @@ class Allocate(Actor):
         return True
 
     def _make(self, base: int) -> None:
-        """Makes one file and says so; then warms and locks it, which append need not wait for."""
+        """Makes one file and publishes it in `ready`. Then warms and locks it, for which append
+        does not wait. Raises OSError.
+        """
         self.log.create(base)
         self.error.store(0)
         self.ready.store(base + self.size)
@@ -94,8 +97,8 @@ class Allocate(Actor):
         self._hold(base)
 
     def _hold_active(self) -> None:
-        """Lets go of the files that append is through with, takes hold of those a predecessor
-        made.
+        """Unmaps the files that append has filled. Maps, warms and locks those that a killed
+        allocate made.
         """
         active = self.log.base_of(self.wrote.load())
         for base in [base for base in self.held if base < active]:
@@ -109,13 +112,13 @@ class Allocate(Actor):
     def _hold(self, base: int) -> None:
         file = self.log.open(base, writable=True)
         self.held[base] = file
-        if self.world.pool is not None:  # append does not touch the file
+        if self.world.pool is not None:  # append writes to the pool, not to the file
             return
         if self.sync:
             disk.shape_for_sync(file.mapping)
         if self.settings.warm_mapped_file_enable:
-            # What append has written needs no warming, and after a restart may not be in memory any
-            # more.
+            # Pages that append has written need no warming. After a restart of this process they
+            # may have left the page cache, and warming would read them from the disk.
             written = max(0, self.wrote.load() - base) // disk.WARM_STEP * disk.WARM_STEP
             for at in range(written, self.size, disk.WARM_STEP):
                 self.beat()

@@ -1,8 +1,9 @@
-"""append: moves records from the producers' rings into the commit log.
+"""append: copies records from the producers' rings into the commit log.
 
-The only writer of commit-log bytes (without a pool), of `wrote`, of the queues' next offsets, and
-of ring tails and results. The order of its steps is the kernel's (`store/commitlog/_append.pyx`);
-here is the policy around it.
+The only writer of commit-log bytes (with a pool: of pool buffers), of `wrote`, of the queues' next
+offsets, and of ring tails and results. The kernel (`store/commitlog/_append.pyx`) does the steps
+for each batch. This module holds the policy: when to spin or sleep, which file comes next, which
+sessions are served, and when puts are refused.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ _MAIL: Final[msgspec.json.Decoder[Attach | Detach]] = msgspec.json.Decoder(Attac
 
 
 class Append(Actor):
-    """Serves every ring the supervisor holds."""
+    """Appends what producers publish in their rings, for all sessions that the supervisor holds."""
 
     name = "append"
 
@@ -77,21 +78,26 @@ class Append(Actor):
         self._take_over()
 
     def _sleeper(self) -> int:
-        """The asleep word of who follows `wrote`, beside flush: commit with a pool, else reput."""
+        """Offset in the control block of the asleep word that the kernel looks at, beside flush's.
+
+        That is commit's with a pool and reput's without. It is 0 (no word) under SYNC_FLUSH without
+        a pool, because reput then follows `flushed` and not `wrote`.
+        """
         if self.world.pool is not None:
             return CONTROL["commit_asleep"][0]
         return 0 if self.sync else CONTROL["reput_asleep"][0]
 
     def _take_over(self) -> None:
-        """Makes good what a predecessor left between two publish steps, before anything is
-        appended.
+        """Rolls back or completes the steps of a killed append (`store/commitlog/__init__.py`).
+
+        This must be over before anything new is appended.
         """
         touched = self.kernel.roll_back()
         self._open_file()
         for session in self.world.sessions.values():
             if session.ring >= 0:
                 self._attach(session)
-        # Mail that the predecessor did not read speaks of inherited sessions: it is settled here.
+        # The killed append may have left mail about sessions that are attached already.
         self._read_mail()
         self._clear_behind()
         settled = sum(self.kernel.settle(session.index) for session in self.attached.values())
@@ -103,8 +109,8 @@ class Append(Actor):
             )
 
     def _clear_behind(self) -> None:
-        """Zeroes what an unpublished batch may have left, so that no scan of the log ever finds
-        it.
+        """Zeroes the bytes that an unpublished batch may have left behind `wrote`. A later scan of
+        the log would take them for records.
         """
         if self.file is None:
             return
@@ -125,8 +131,8 @@ class Append(Actor):
     def run(self) -> None:
         spin_ns = self.settings.append_spin_us * 1000
         if self.sync:
-            # The next message often comes when the last one's sync is over. Meanwhile the producer
-            # sleeps and flush waits for the disk: the core is free.
+            # A producer often sends its next message when the sync of the one before is over. Until
+            # then the producer sleeps and flush waits for the disk, so a core is free to spin.
             spin_ns = max(spin_ns, _SYNC_SPIN_NS)
         while not self.stopping:
             self.beat()
@@ -148,7 +154,11 @@ class Append(Actor):
         self._drain(spin_ns)
 
     def _choose_status(self) -> None:
-        """What to answer instead of appending: nothing, or why the store takes no messages now."""
+        """Sets the status with which the kernel refuses puts; PUT_OK means that it appends them.
+
+        The rules are those of RocketMQ's DefaultMessageStore: SERVICE_NOT_AVAILABLE after a failed
+        sync or on a full disk, CREATE_MAPPED_FILE_FAILED without a file.
+        """
         if self.flush_error.load() or self.disk_flags.load():
             self.kernel.refuse_status = PutMessageStatus.SERVICE_NOT_AVAILABLE
         elif self.file is None and not self._open_file() and self.allocate_error.load():
@@ -166,7 +176,7 @@ class Append(Actor):
     # -- files
 
     def _open_file(self) -> bool:
-        """Goes on in the file that holds the position, if allocate has made it."""
+        """Maps the file that holds the append position. False if allocate has not made it yet."""
         base = self.world.log.base_of(self.kernel.position)
         if self.ready.load() <= base:
             return False
@@ -180,12 +190,13 @@ class Append(Actor):
         return True
 
     def _open_buffer(self, base: int) -> bool:
-        """As `_open_file`, in the pool's memory: if commit is through with what was there."""
+        """`_open_file` with a pool. False if commit has not written out the buffer's last file."""
         assert self.pool is not None
         if self.committed.load() < self.pool.free_from(base):
             return False
         self.file = LogFile(base, self.pool.buffer(base))
-        # What lay in the buffer's end before must not follow this file's end-of-file record.
+        # Bytes of the file that used the buffer before must not follow this file's end-of-file
+        # record.
         tail = min(largest_frame(self.settings.ring_size_max), self.file.mapping.length)
         start = max(self.kernel.position - base, self.file.mapping.length - tail)
         memoryview(self.file.mapping)[start:] = bytes(self.file.mapping.length - start)
@@ -193,7 +204,9 @@ class Append(Actor):
         return True
 
     def _pool_is_dry(self) -> bool:
-        """Commit is behind: producers wait, nothing is refused."""
+        """Whether the next file exists but its buffer is not free, because commit is behind.
+        Producers then wait, and no put is refused.
+        """
         base = self.world.log.base_of(self.kernel.position)
         return (
             self.pool is not None
@@ -202,7 +215,9 @@ class Append(Actor):
         )
 
     def _next_file(self) -> None:
-        """The file is full: takes the next one, and waits for it if allocate is behind."""
+        """Goes on in the next file when one is full. Waits 5 s for allocate, and longer for commit.
+        If there is still no file, puts are answered CREATE_MAPPED_FILE_FAILED.
+        """
         self.kernel.no_file()
         self.file = None
         base = self.kernel.position
@@ -228,10 +243,11 @@ class Append(Actor):
             self.kernel.refuse_status = PutMessageStatus.CREATE_MAPPED_FILE_FAILED
 
     def _prefault(self, most: int) -> bool:
-        """Maps pages that allocate has warmed, `most` steps of them, before each would cost a
-        fault; True if any.
+        """Maps up to `most` steps of 8 MiB that allocate has warmed. True if there was one.
+
+        Without it, the first write to each page would cost a page fault between two records.
         """
-        if self.file is None or self.sync or self.pool:  # a sync takes longer than the faults do
+        if self.file is None or self.sync or self.pool:  # a sync takes far longer than page faults
             return False
         end = min(self.file.end, self.warmed.load())
         lead = self.file.base + self.prefaulted - self.kernel.position
@@ -275,8 +291,8 @@ class Append(Actor):
                     self._let_go(message.session)
 
     def _take(self, message: Attach, fds: list[int]) -> None:
-        """Serves a new session. A session that came with the fork is in `attached` already, and may
-        also be in the mail that the predecessor did not read.
+        """Serves a new session. Mail that a killed append did not read may speak of a session that
+        this process inherited with the fork: that one is in `attached` already.
         """
         if message.session in self.attached or len(fds) != 2:
             mail.close_all(fds)
@@ -287,14 +303,14 @@ class Append(Actor):
         )
 
     def _let_go(self, number: int) -> None:
-        """The client of a session is gone: nothing new comes into its ring."""
+        """Marks a session whose client is gone: it is detached once its ring is empty."""
         if number in self.attached:
             self.closing.add(number)
         else:
             self._report(number)
 
     def _finish_closing(self) -> None:
-        """Lets go of sessions whose client is gone and whose messages are all appended."""
+        """Detaches the sessions whose client is gone and whose messages are all appended."""
         for number in [n for n in self.closing if self.kernel.drained(self.attached[n].index)]:
             self._detach(number)
 
@@ -312,7 +328,9 @@ class Append(Actor):
         mail.post(self.inbox, Detached(number))
 
     def _drop_bad(self, index: int) -> None:
-        """A ring that makes no sense is read no more; its client learns why, all others go on."""
+        """Closes the session whose ring does not hold valid frames. Its client finds BAD_FRAME in
+        the ring; other sessions are not affected.
+        """
         number = next(n for n, s in self.attached.items() if s.index == index)
         self.logger.warning(
             "a producer's ring makes no sense: its session is closed", session=number
@@ -320,8 +338,8 @@ class Append(Actor):
         self._detach(number, RingClosed.BAD_FRAME)
 
     def _drain(self, spin_ns: int) -> None:
-        """On stop: appends what was published before it, and tells the producers that it is
-        over.
+        """Appends what producers published before the stop, for 2 s at most. Then closes all rings
+        with STORE_STOPPED.
         """
         deadline = time.monotonic() + _DRAIN_S
         self._read_mail()

@@ -1,12 +1,13 @@
-"""clean: removes what has expired, and watches the disk.
+"""clean: removes expired files, and watches how full the disks are.
 
 The only writer of `min_offset`, of each queue's `min_offset` and of `disk_flags`, and the only
-process that unlinks files of a running store. What may go is decided by `store/retention/rules.py`.
+process that removes expired files of a running store. `store/retention/rules.py` decides which
+files may be removed.
 
-The order: the log's new `min_offset`, the queues' new minima, then the commit-log files, oldest
-first, then queue files and index files. Whoever reads looks at the minima before it opens a file. A
-clean that is killed leaves files below `min_offset`, which its successor removes; after a restart
-of the whole store they are the log's beginning again, and nothing that leads to them is gone.
+The order is: the log's new `min_offset`; the queues' new minima; the commit-log files, oldest
+first; queue files and index files. A reader looks at the minima before it opens a file. A killed
+clean leaves files below `min_offset`, which the next clean removes. After a restart of the whole
+store, the log begins with those files again, and the queue entries of their records still exist.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ _NOT_KNOWN = 2**64 - 1
 
 
 class Clean(Actor):
-    """Looks at the disk every `clean_resource_interval_ms`, and at once when it is asked to."""
+    """Looks at the disk every `clean_resource_interval_ms`, and at once after `silo clean`."""
 
     name = "clean"
 
@@ -68,7 +69,7 @@ class Clean(Actor):
             settings.disk_space_warning_level_ratio,
         )
         self.waiting: dict[int, int] = {}
-        # Queue files that may go, one folder at a time: (topic, queue id, files).
+        # Queue files to remove, one item for each queue: (topic, queue id, bases of the files).
         self.pending: deque[tuple[str, int, tuple[int, ...]]] = deque()
         self._look_at_disk()
         left = [base for base in self.log.bases() if base < self.min_offset.load()]
@@ -94,7 +95,9 @@ class Clean(Actor):
             wait_any(words, seen, min(patience, max(0.0, due - time.monotonic())))
 
     def _is_asked(self) -> bool:
-        """Takes up a request to clean by hand, which is good for MANUAL_RUNS runs."""
+        """Whether `silo clean` was called since the last look. The next MANUAL_RUNS runs then
+        remove expired files at any hour.
+        """
         asked = self.asked.load()
         if asked == self.manual_seen.load():
             return False
@@ -103,7 +106,9 @@ class Clean(Actor):
         return True
 
     def _look_at_disk(self) -> tuple[bool, bool]:
-        """Sets the flags; (files must go at any hour, the oldest ones even before their time)."""
+        """Measures the disks and sets `disk_flags`. Returns two booleans: whether files are removed
+        at any hour, and whether the disk is so full that unexpired files may be removed.
+        """
         used = (
             removal.disk_use(self.folders.commit_log),
             removal.disk_use(self.folders.consume_queue),
@@ -126,7 +131,9 @@ class Clean(Actor):
         return verdict.space_wanted, verdict.at_once
 
     def _clean_once(self) -> None:
-        """One of RocketMQ's runs. One that was asked for counts once it is over."""
+        """One run of RocketMQ's CleanCommitLogService. A run by hand is counted when it is over, so
+        that a kill does not lose it.
+        """
         runs = self.manual_runs.load()
         self._remove_what_is_due(asked=runs > 0)
         if runs:
@@ -142,7 +149,7 @@ class Clean(Actor):
         removable = removable_below(
             self.control.load("wrote"), self._durable().dispatched, self.log.file_size
         )
-        if not at_once:  # messages that wait for their time hold the log, but not a full disk
+        if not at_once:  # a disk this full overrides what delayed messages still need
             removable = min(removable, self.control.load("schedule_floor"))
         due = expired(
             removal.log_ages(self.folders.commit_log),
@@ -167,19 +174,21 @@ class Clean(Actor):
                 self._look_at_disk()
 
     def _pause(self, seconds: float) -> None:
-        """Between two files, in steps that keep the heart beating."""
+        """Waits between two files, and keeps the heartbeat going."""
         end = time.monotonic() + seconds
         while not self.stopping and (left := end - time.monotonic()) > 0:
             self.beat()
             time.sleep(min(left, TICK_S))
 
     def _durable(self) -> Progress:
-        """The progress that is durable; zeros while there is none, which let nothing go."""
+        """The progress record on the disk. Without one it is all zeros, and nothing is removed."""
         found = durable_progress.read(self.folders.ours)
         return found.progress if found else Progress()
 
     def _remove(self, bases: list[int]) -> None:
-        """Removes the log's first files, and all that leads only to them."""
+        """Removes the log's first files, and the queue entries and index files that point only
+        into them. Queue files are removed later (`pending`).
+        """
         if bases:
             self.min_offset.store(max(self.min_offset.load(), bases[-1] + self.log.file_size))
             fault("clean:published")
@@ -191,7 +200,8 @@ class Clean(Actor):
             removal.remove(self.folders.commit_log, base)
             self.files_removed.add(1)
             fault("clean:unlinked")
-        # A power cut must not bring back records whose queue entries stay gone.
+        # Queue files are removed after this sync. Otherwise a power cut could bring back a log file
+        # whose queue entries are lost.
         self.folders.commit_log.sync()
         if bases:
             self.cleaned_ms.store(int(time.time() * 1000))
@@ -203,7 +213,9 @@ class Clean(Actor):
             self.logger.info("index files removed", files=len(index))
 
     def _correct_queues(self) -> None:
-        """Sets each queue's minimum to its first entry whose record is not below the log's."""
+        """Sets each queue's `min_offset` to its first entry whose record is still in the log, and
+        notes in `pending` the queue files below it.
+        """
         table = self.world.table
         cleaner = removal.QueueCleaner(
             self.queues, self.min_offset.load(), self._durable().dispatched

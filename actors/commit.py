@@ -1,10 +1,10 @@
-"""commit: moves bytes from the transient pool's buffers into the commit log.
+"""commit: writes the bytes of the transient pool's buffers to the commit-log files.
 
-The only writer of `committed`, and with a pool the only writer of commit-log bytes. It works by
-RocketMQ's page count and interval (CommitRealTimeService) and is woken by puts. Bytes are written
-before `committed` says so, and writing them again changes nothing: a replacement goes on from the
-word. Without a pool (`transient_store_pool_enable`) what is written is committed, and the process
-only keeps the word in step with `wrote`, once a second.
+The only writer of `committed`, and with a pool the only writer of commit-log files. It follows
+RocketMQ's page count and interval (CommitRealTimeService), and append wakes it. `committed` is
+published after the bytes are written, and writing them again changes nothing. So the next commit
+continues at `committed` after a kill. Without a pool (`transient_store_pool_enable` off) append
+writes to the files itself, and commit only copies `wrote` to `committed` once a second.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _STEP = 4 << 20
 
 
 class Commit(Actor):
-    """Follows `wrote`."""
+    """Writes out everything up to `wrote`."""
 
     name = "commit"
 
@@ -38,7 +38,7 @@ class Commit(Actor):
             self._lock()
 
     def _lock(self) -> None:
-        """Keeps the buffers in memory, as far as the limit allows."""
+        """Locks the buffers in memory. If the limit of locked memory forbids it, logs a warning."""
         assert self.pool is not None
         try:
             for number in range(self.pool.buffers):
@@ -58,7 +58,7 @@ class Commit(Actor):
             wrote = self.wrote.load()
             if self.pool is None:
                 self.committed.store(wrote)
-                # Not on the word: who wakes reput would wake this process too, for each message.
+                # Not a sleep on `wrote`: each message that wakes reput would wake this process too.
                 select.select([self.signal_fd], [], [], TICK_S)
             elif wrote == self.committed.load():
                 self.wrote.sleep(wrote, TICK_S, self.asleep)
@@ -82,7 +82,9 @@ class Commit(Actor):
             self.wrote.sleep(wrote, min(interval, thorough - waited, TICK_S), self.asleep)
 
     def _commit(self, end: int) -> bool:
-        """Writes out everything below `end`; False if the disk is full: then later."""
+        """Writes out everything below `end`. False if the disk is full, and the caller tries again
+        later. Raises OSError for any other failure.
+        """
         assert self.pool is not None
         position = self.committed.load()
         try:

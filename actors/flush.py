@@ -1,12 +1,13 @@
-"""flush: makes the commit log, the queues and the index durable, and says so.
+"""flush: makes the commit log, the queues and the index durable, and publishes how far.
 
-The only writer of `flushed` and of the progress record. Under ASYNC_FLUSH it works by RocketMQ's
-intervals and page counts (FlushRealTimeService, FlushConsumeQueueService); under SYNC_FLUSH it
-syncs whatever was appended as soon as the last sync is over, so that one sync serves all who wait
-(GroupCommitService). Queues and index are synced by a thread beside, as thousands of queues take
-seconds and the commit log must not wait for them. A failed sync makes the store read-only: the
-kernel may have dropped the pages it could not write, and a second sync would report success without
-them.
+The only writer of `flushed` and of the progress record. Under ASYNC_FLUSH it follows RocketMQ's
+intervals and page counts (FlushRealTimeService, FlushConsumeQueueService). Under SYNC_FLUSH it
+starts a sync of everything appended as soon as the sync before is over, so that one sync serves all
+waiting producers (GroupCommitService). A second thread syncs queues and index: thousands of queues
+take seconds, and the commit log must not wait for them.
+
+After a failed sync the store takes no more messages. The kernel may have dropped the pages that it
+could not write, and a second sync would report success without them.
 """
 
 from __future__ import annotations
@@ -29,28 +30,28 @@ from ..store.recovery.durable_progress import DurableProgress, ProgressFile
 from .actor import TICK_S, Actor
 
 PAGE = 4096
-_PIECES = 64  # of a large range: who writes so much has use for large ones
+_PIECES = 64  # at most: a large range is written in larger pieces
 _TIMES = 256
 FAR_ENTRIES = 1 << 19
 FAR_BYTES = 256 << 20
-QUIET_S = 2.0  # without messages: nothing more will come that the next round could take along
-FEW_QUEUES = 64  # up to here, syncing files one by one is cheaper than the whole file system
+QUIET_S = 2.0  # without a message: waiting longer would not save a round
+FEW_QUEUES = 64  # up to this many, syncing each queue is cheaper than a sync of the file system
 
 
 def pages_between(start: int, end: int) -> int:
-    """RocketMQ compares whole pages, not bytes."""
+    """How many page boundaries lie between two offsets: RocketMQ counts pages and not bytes."""
     return end // PAGE - start // PAGE
 
 
 class Flush(Actor):
-    """Syncs on time, on request, and everything at the end."""
+    """Syncs on time, under SYNC_FLUSH for waiting producers, and everything at a stop."""
 
     name = "flush"
 
     def setup(self) -> None:
         settings = self.settings
         self.sync = settings.flush_disk_type == FlushDiskType.SYNC_FLUSH
-        # With a pool only what is committed is in a file.
+        # With a pool, bytes between `committed` and `wrote` are in no file yet.
         self.wrote = self.control.word("committed" if self.world.pool else "wrote")
         self.dispatched = self.control.word("dispatched")
         self.flushed = self.control.own("flushed")
@@ -68,12 +69,13 @@ class Flush(Actor):
         )
         self.progress = ProgressFile(self.world.folders.ours)
         self.seals = Seals(self.world.folders)
-        # (log position, store timestamp given out by then), of syncs: what a checkpoint may say.
+        # (log offset, newest store timestamp below it) for each of the last syncs. The checkpoint
+        # takes its timestamps from here.
         self.times: deque[tuple[int, int]] = deque(maxlen=_TIMES)
         self.looked = (0, 0)
         self.noted = checkpoint.read(self.world.folders.root) or Checkpoint()
-        # Queue entries of before a restart of this process may not be durable: all queues count as
-        # dirty.
+        # Durable queue offset by slot. It starts at 0 for every queue: it is not known which
+        # entries the flush before this one had synced.
         self.queue_offsets: list[int] = []
         self.durable_dispatch = self.flushed_count = self.first_dirty_index = 0
         self.last_thorough = self.last_queues = self.last_queues_thorough = time.monotonic()
@@ -98,8 +100,10 @@ class Flush(Actor):
         self._flush_all()
 
     def _look(self) -> int:
-        """The end of what is in files. The store timestamp is read before it: records up to that
-        time lie below the end, but for a batch that append is just publishing.
+        """The end of the bytes that are in files. Notes it in `looked` with the store timestamp.
+
+        The timestamp is read first. So records up to that time lie below the end, except those of a
+        batch that append is publishing at this moment.
         """
         store_time = self.control.load("store_time_ms")
         wrote = self.wrote.load()  # SYNC: committed observe
@@ -107,7 +111,7 @@ class Flush(Actor):
         return wrote
 
     def _flush_on_time(self) -> None:
-        """One round of the ASYNC_FLUSH timers (and, in both modes, of the queues')."""
+        """Waits for one interval, then syncs the log and the queues as far as they are due."""
         settings = self.settings
         interval = min(
             settings.flush_interval_commit_log_ms, settings.flush_interval_consume_queue_ms
@@ -133,7 +137,9 @@ class Flush(Actor):
         self._queues_if_due()
 
     def flush_log(self, end: int) -> None:
-        """Makes the commit log durable up to `end` and tells who waits. A failure is final."""
+        """Makes the commit log durable up to `end`, publishes `flushed` and wakes the waiting
+        processes. After a failure `flush_error` is set, and no sync is tried again.
+        """
         start = self.flushed.load()
         try:
             while start < end:
@@ -146,12 +152,12 @@ class Flush(Actor):
         self.flushes.add(1)
         if end == self.looked[0]:
             self.times.append(self.looked)
-        # Producers wait on `flushed` in their read-only mapping and cannot announce it.
+        # Producers map `flushed` read-only and cannot announce that they sleep on it: always wake.
         self.flushed.store(end)  # SYNC: flushed publish
         self.flushed.wake()
 
     def _sync_range(self, start: int, stop: int) -> None:
-        """Only the range: a warmed file has other dirty pages, which nobody waits for."""
+        """Syncs a range of one file. A warmed file has other dirty pages, which need no sync."""
         base = self.log.base_of(start)
         if self.file is None or self.file.base != base:
             self.file = self.log.open(base, writable=True)
@@ -202,7 +208,9 @@ class Flush(Actor):
             self.queue_job = self.beside.submit(self._sync_some, large)
 
     def _far_behind(self) -> bool:
-        """Whether a start after a power cut would have much to dispatch again."""
+        """Whether a start after a power cut would have to dispatch FAR_ENTRIES entries or FAR_BYTES
+        of the log again.
+        """
         progress = self.control.progress()
         return (
             progress.dispatch_count - self.flushed_count >= FAR_ENTRIES
@@ -210,8 +218,10 @@ class Flush(Actor):
         )
 
     def _is_quiet(self, now: float) -> bool:
-        """Whether the last message is some time ago, and not yet durable with all that hangs on it.
-        Else an idle store would go on looking after it until the thorough interval is over.
+        """Whether no message was dispatched for QUIET_S, and the last ones have no durable entries.
+
+        A full round at this moment lets an idle store sleep. Otherwise flush would wake up each
+        interval until the thorough interval is over.
         """
         dispatched = self.dispatched.load()
         if dispatched != self.still[0]:
@@ -219,7 +229,7 @@ class Flush(Actor):
         return now - self.still[1] >= QUIET_S and dispatched != self.durable_dispatch
 
     def _end_queue_job(self) -> None:
-        """Waits for the thread beside; what went wrong in it is raised here."""
+        """Waits until the second thread has finished its job, and raises its exception if any."""
         if self.queue_job is not None:
             self.queue_job.result()
             self.queue_job = None
@@ -229,19 +239,21 @@ class Flush(Actor):
         return (self.control.progress().dispatch_count - self.flushed_count) * ENTRY_SIZE
 
     def _dirty_queues(self) -> dict[int, tuple[int, int]]:
-        """Slot -> queue offsets [durable, written) of every queue that has grown."""
+        """Slot -> queue offsets (durable, written) of every queue with entries not yet durable."""
         now = self.world.table.queue_column("max_offset")
         self.queue_offsets += [0] * (len(now) - len(self.queue_offsets))
         pairs = enumerate(zip(self.queue_offsets, now, strict=True))
         return {slot: (known, end) for slot, (known, end) in pairs if end > known}
 
     def _log_up_to(self, end: int) -> None:
-        """A durable queue entry needs a durable record."""
+        """Makes the log durable up to `end`, before queue entries that point below `end`."""
         if end > self.flushed.load():
             self.flush_log(end)
 
     def flush_queues(self, published: Progress, *, clean: bool = False) -> None:
-        """Makes queues and index durable as far as reput had published, then records it."""
+        """Makes queues and index durable up to the progress that reput had `published`, then writes
+        the progress record. `clean` says in the record that nothing is missing.
+        """
         try:
             dirty = self._dirty_queues()
             if len(dirty) > FEW_QUEUES:
@@ -264,7 +276,9 @@ class Flush(Actor):
         self.flushed_count = published.dispatch_count
 
     def _note(self, published: Progress, *, clean: bool) -> None:
-        """Writes RocketMQ's checkpoint, then our record, which says what the checkpoint is."""
+        """Writes RocketMQ's checkpoint, then the progress record with the checkpoint's values. A
+        start compares the two, to find out whether RocketMQ has had the store since.
+        """
         flushed = self.flushed.load()
         self.noted = checkpoint.careful(
             self._time_at(flushed, self.noted.physic_msg_timestamp),
@@ -285,21 +299,23 @@ class Flush(Actor):
         self.progress.write(record)
 
     def _time_at(self, position: int, known: int) -> int:
-        """The newest store timestamp (epoch ms) that had been given out below `position`."""
+        """The newest store timestamp (epoch ms) noted below log offset `position`, else `known`."""
         return max((time_ms for at, time_ms in self.times if at <= position), default=known)
 
     def _full_index_time(self, newest: int) -> int:
-        """RocketMQ notes the end of the last index file that is full; it is durable by now."""
+        """The end timestamp (epoch ms) of the last full index file, 0 without one. It is what
+        RocketMQ's checkpoint holds; the file is durable by now.
+        """
         full = [name for name in self.index.names() if name < newest]
         if not full:
             return 0
         try:
             return self.index.end_time(full[-1])
-        except FileNotFoundError:  # clean was faster
+        except FileNotFoundError:  # clean removed it meanwhile
             return self.noted.index_msg_timestamp
 
     def _seal_one(self) -> None:
-        """Seals a full file that has no seal yet, if there is one; drops seals of removed files."""
+        """Writes the seal of one full file that has none, and removes seals of removed files."""
         bases = self.log.bases()
         end = self.log.base_of(self.flushed.load())
         if not bases:
@@ -311,9 +327,9 @@ class Flush(Actor):
                 try:
                     self.seals.write(base, seal_of(self.log, base))
                 except FileNotFoundError:
-                    continue  # clean was faster
+                    continue  # clean removed it meanwhile
                 except OSError as error:
-                    # Nothing depends on a seal: it comes when there is space again.
+                    # Nothing depends on a seal. The next round tries again.
                     if not disk_full(error):
                         raise
                 return
@@ -332,12 +348,12 @@ class Flush(Actor):
                 if not table.is_deleted(slot):
                     self.queues.sync(table.topic_name(topic), queue_id, known, end)
             except FileNotFoundError:
-                if not table.is_deleted(slot):  # meanwhile
+                if not table.is_deleted(slot):  # the topic may have been deleted during the sync
                     raise
             self.queue_offsets[slot] = end
 
     def _flush_all(self) -> None:
-        """On stop: everything, and the record that says so."""
+        """Makes everything durable at a stop, and writes the progress record."""
         self._end_queue_job()
         if self.error.load():
             return

@@ -1,8 +1,9 @@
 """reput: dispatches the commit log into consume queues and index, and wakes the readers.
 
-The only writer of queue entries, index entries, the queues' greatest offsets, `dispatched` and the
-arrival words. The order of its steps is the kernel's (`store/dispatch/_dispatch.pyx`), the
-decisions between them are `store/dispatch/dispatcher.py`'s.
+The only writer of queue entries, index entries, the queues' `max_offset`, `dispatched` and the
+arrival words. The kernel (`store/dispatch/_dispatch.pyx`) dispatches a batch of records.
+`store/dispatch/dispatcher.py` decides about files and undoes what a killed reput did not publish.
+This module decides when to work, to spin and to sleep (RocketMQ: ReputMessageService).
 """
 
 from __future__ import annotations
@@ -18,23 +19,23 @@ from ..store.index.file import IndexFiles
 from .actor import TICK_S, Actor
 
 _SLICE_NS = 50_000_000
-# At so many messages a second, one that has caught up naps instead of waiting to be woken: each
-# wake-up would cost who takes messages in a little.
+# Above this many messages a second, reput sleeps for a fixed time instead of until append wakes it:
+# each wake-up takes time from append.
 _BUSY_RATE = 32_000
 _NAP_S = 0.001
 
 
 class Reput(Actor):
-    """Follows `wrote`, with a pool `committed`, and under SYNC_FLUSH `flushed`: a reader must not
-    see what a power cut could take back.
+    """Dispatches up to a limit: `flushed` under SYNC_FLUSH, else `committed` with a pool, else
+    `wrote`. Under SYNC_FLUSH a reader must not see a message that a power cut could take back.
     """
 
     name = "reput"
 
     def setup(self) -> None:
-        # A wake-up takes no core from who is at work: SCHED_BATCH waits for the tick unless a core
-        # is idle. Else it would interrupt append or a producer thousands of times a second. No
-        # lower priority beside it: among 40,000 queues dispatch would fall behind append.
+        # With SCHED_BATCH a process that wakes up does not preempt a running one. Otherwise reput
+        # would interrupt append or a producer thousands of times a second. Its nice value stays 0:
+        # with a lower priority dispatch into 40,000 queues would fall behind append.
         os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
         settings = self.settings
         sync = settings.flush_disk_type == FlushDiskType.SYNC_FLUSH
@@ -46,7 +47,7 @@ class Reput(Actor):
         folders = self.world.folders
         index = IndexFiles(folders.index, settings.max_hash_slot_num, settings.max_index_num)
         self.since, self.counted, self.busy = time.monotonic(), self.count.load(), False
-        self.woken = 0  # readers, so far
+        self.woken = 0  # how many readers `dispatching` had woken at the last look
         self.spin_s = settings.reput_spin_us / 1e6
         self.dispatching = Dispatching(
             self.control,
@@ -71,8 +72,10 @@ class Reput(Actor):
                 self._rest(seen)
 
     def _rest(self, seen: int) -> None:
-        """Until the limit is no longer `seen`; while much comes, for a nap. If a reader slept when
-        the last message came, it probably does again: then awake for a while.
+        """Waits until the limit differs from `seen`, or 1 ms at a high message rate.
+
+        If reput has just woken a reader, it spins before it sleeps. That reader probably sleeps
+        again and waits for the next message, so reput saves the time of its own wake-up.
         """
         now = time.monotonic()
         if now - self.since >= _NAP_S:
@@ -87,12 +90,18 @@ class Reput(Actor):
             self.limit.sleep(seen, TICK_S, self.asleep)
 
     def _may_stop(self) -> bool:
-        """Append is gone: what it wrote is dispatched, or flush cannot make it durable."""
+        """Whether all that append wrote is dispatched. Append has ended by now. After a failed sync
+        the rest never becomes durable, and reput does not wait for it.
+        """
         written = self.control.load("wrote")
         return self.dispatching.position >= written or self.control.load("flush_error") != 0
 
     def _step(self) -> bool:
-        """One slice of work; True when all is dispatched. Without disk space it waits for some."""
+        """Dispatches for one slice of time. True when everything below the limit is dispatched.
+
+        On a full disk it waits a second, for the caller to try again. Raises OSError for any other
+        failure.
+        """
         if self.dispatching.position >= self.limit.load():
             return True
         try:

@@ -1,4 +1,4 @@
-"""Who may connect to a store: its own user, root, and the members of a configured group."""
+"""The check of a client's user: the store's own user, root, and members of `socket_group`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ import struct
 
 
 class Access:
-    """The rule for the group `name`; "" is no group. Raises KeyError for an unknown group."""
+    """Allows the group `name` beside the store's user and root; "" allows no group. Raises KeyError
+    for a group that this machine does not know.
+    """
 
     def __init__(self, name: str) -> None:
         found = grp.getgrnam(name) if name else None
@@ -18,7 +20,7 @@ class Access:
         self._group = found.gr_gid if found else -1
 
     def allows(self, connection: socket.socket) -> bool:
-        """Whether the user at the other end of the connection may use the store."""
+        """Whether the user at the other end of the connection may use the store (SO_PEERCRED)."""
         data = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
         _, uid, gid = struct.unpack("iII", data)
         if uid in (0, os.getuid()) or gid == self._group:

@@ -1,4 +1,4 @@
-"""Which member of a consumer group gets which queues of a topic."""
+"""The division of a topic's queues among the members of a consumer group."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ Name = TypeVar("Name")
 
 
 def average(queues: int, members: Sequence[Name]) -> dict[Name, range]:
-    """RocketMQ's AllocateMessageQueueAveragely: each member, in order, gets a run of queue ids. If
-    the queues do not divide evenly, the first members get one more each.
+    """Divides queue ids 0 to `queues`-1 as RocketMQ's AllocateMessageQueueAveragely does.
+
+    Each member, in the given order, gets a range of consecutive ids. If the queues do not divide
+    evenly, the first members get one more each.
     """
     if not members:
         return {}

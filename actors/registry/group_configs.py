@@ -1,4 +1,6 @@
-"""How consumer groups consume: RocketMQ's `config/subscriptionGroup.json`. Part of the registry."""
+"""The settings of consumer groups, in RocketMQ's `config/subscriptionGroup.json`. The registry is
+their only writer (RocketMQ: SubscriptionGroupManager).
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,8 @@ from ...store.disk.files import Folder
 
 
 class GroupConfigs:
-    """The groups' settings by name, and the file that keeps them. Raises Corrupt when the file and
-    its backup cannot be read.
+    """The settings of all groups by name, and the file that keeps them. Raises Corrupt when neither
+    the file nor its backup can be read.
     """
 
     def __init__(self, folder: Folder, logger: Any) -> None:
@@ -24,7 +26,9 @@ class GroupConfigs:
             logger.error("consumer groups", problem=problem)
 
     def get(self, group: str) -> GroupConfig:
-        """How a group consumes. A new group gets RocketMQ's defaults, which are saved."""
+        """The settings of a group. A new group gets RocketMQ's defaults, which are saved at once.
+        Raises OSError when they cannot be saved.
+        """
         found = self.known.get(group)
         if found is None:
             found = self.known[group] = GroupConfig(group)
@@ -32,7 +36,7 @@ class GroupConfigs:
         return found
 
     def forget(self, group: str) -> None:
-        """Removes the settings of a group, if it has any."""
+        """Removes the settings of a group, if it has any, and saves. Raises OSError."""
         if self.known.pop(group, None) is not None:
             self._save()
 

@@ -1,16 +1,17 @@
-"""How far the consumer groups are: the registry's memory of it, and the files that keep it.
+"""The progress of consumer groups: the registry's copy in memory, and the files that keep it.
 
-A group's progress is held in three places, each for another failure:
+A group's progress is kept in three places, each for another failure:
 
-- The ack file of a living member. The member itself writes it with each acknowledgement
+- The ack file of a living member. The member writes it with each acknowledgement
   (`store/groups/ack_file.py`), and it survives the death of every process.
-- `config/consumerOffset.json`, RocketMQ's file. It is replaced durably every few seconds and at the
-  end. What RocketMQ does not know, the progress of broadcasting members, has a file of its own.
+- `config/consumerOffset.json`, RocketMQ's file. It is replaced durably every few seconds and at a
+  stop. The progress of broadcasting members, for which RocketMQ has no file, has one of its own.
 - `GroupProgress.known`, which also holds the queues that no member reads now.
 
-When a member is gone, its ack file is *folded* into `known`. The ack file is removed once the JSON
-file holds what it said. JSON cannot hold messages that were acknowledged out of order: then the ack
-file stays until the file of another member takes them over.
+When a member has left, its ack file is *folded* into `known`: the offsets of the file replace the
+known ones. The ack file is removed once the JSON file holds its offsets. JSON cannot express
+messages that were acknowledged out of order. Then the ack file stays until the ack file of another
+member holds them.
 """
 
 from __future__ import annotations
@@ -35,16 +36,19 @@ _BROADCAST_FILE = "broadcastOffset.json"
 
 
 def broadcast_key(group: str, instance: str, session: int) -> str:
-    """The name under which a broadcasting member's own progress is kept.
+    """The name of a group of one, under which a broadcasting member's own progress is kept.
 
-    A member without an instance's name shares its progress with nobody, now or later: no instance
-    may have a `#` in its name. Only the ack file keeps that progress, while the member lives.
+    Without an instance's name the key holds the session's number, so that no other member ever has
+    the same key: an instance's name cannot contain a `#`. Only the ack file keeps this progress,
+    while the member lives.
     """
     return f"{BROADCAST}{instance}%{group}" if instance else f"{_NAMELESS}{session}%{group}"
 
 
 class GroupProgress:
-    """Progress of all groups. Raises Corrupt when an offset file and its backup cannot be read."""
+    """Progress of all groups. Raises Corrupt when neither an offset file nor its backup can be
+    read.
+    """
 
     def __init__(self, world: World, logger: Any) -> None:
         self.logger = logger
@@ -65,8 +69,9 @@ class GroupProgress:
                     self.known[group, topic, queue_id] = Progress(offset)
         self.living: dict[int, AckReader] = {}
         self.gone: list[int] = []
-        self._only_in: dict[Key, int] = {}  # acknowledged out of order, and nowhere but in a file
-        self._resets: dict[Key, int] = {}  # by which file a group was put elsewhere last
+        # The ack file without a member that alone holds acknowledgements out of order.
+        self._only_in: dict[Key, int] = {}
+        self._resets: dict[Key, int] = {}  # the ack file with the last reset
         self._number = time.time_ns()
 
     def _load(self, path: str) -> offsets_json.GroupOffsets:
@@ -76,8 +81,9 @@ class GroupProgress:
         return offsets
 
     def take_over(self, sessions: Iterable[int]) -> list[AckReader]:
-        """Takes over what a killed registry or a dead store left. The newest ack file of each of
-        `sessions` still belongs to its member and is returned. All others are folded in.
+        """Reads the ack files that a killed registry or a crashed store left, and folds all in.
+
+        Returns the newest ack file of each of `sessions`, which its member still writes to.
         """
         saved = dict(self.known)
         alive = set(sessions)
@@ -87,7 +93,7 @@ class GroupProgress:
             try:
                 readers.append(AckReader(self.folder, number))
             except Corrupt as error:
-                # A power cut did this. What the JSON file says is what is left.
+                # A power cut did this. The offsets in the JSON file count.
                 self.logger.warning("dropped an ack file that was not whole", error=str(error))
                 ack_file.remove(self.folder, number)
         newest = {r.about.session: r.number for r in readers if r.about.session in alive}
@@ -100,16 +106,18 @@ class GroupProgress:
             else:
                 self.gone.append(reader.number)
         for key, progress in saved.items():
-            # The JSON file is the newer one where a power cut has taken pages of ack files.
+            # After a power cut that took pages of ack files, the JSON file may be the newer one.
             if progress.offset > self.known[key].offset:
                 self.known[key] = progress
         nameless = {group for group, _, _ in self.known if group.startswith(_NAMELESS)}
         for group in nameless - {reader.about.group for reader in kept}:
-            self.forget(group)  # the store died before this group's only member could leave
+            self.forget(group)  # its only member ended with the store
         return kept
 
     def _fold(self, reader: AckReader) -> None:
-        """Takes over what a member's file says. A file that the member has shortened is ignored."""
+        """Puts the progress of an ack file into `known`, except in queues that were reset later. A
+        file that the member has shortened is ignored.
+        """
         try:
             found = reader.progress()
         except Corrupt as error:
@@ -131,7 +139,7 @@ class GroupProgress:
                 self._only_in[key] = reader.number
 
     def begin(self, group: str, queue: Queue, offset: int) -> None:
-        """Sets where a group starts in a queue, if nothing is known of the group there."""
+        """Sets the offset at which a group starts in a queue, unless it has begun there."""
         if (group, *queue) not in self.known:
             self.known[group, *queue] = Progress(offset)
 
@@ -144,8 +152,10 @@ class GroupProgress:
         return any(g == group and t == topic for g, t, _ in self.known)
 
     def assign(self, about: About, ends: Sequence[int], old: int | None) -> int:
-        """Makes a new ack file for a member and returns its number. Nobody writes any more to the
-        `old` one. `ends` are the ends of `about.queues`. Raises OSError (ENOSPC).
+        """Makes a new ack file for a member and returns its number.
+
+        The `old` one is folded in first; the member has stopped writing to it. `ends` are the
+        `max_offset` of each of `about.queues`. Raises OSError (ENOSPC).
         """
         if old is not None:
             self.retire(old)
@@ -158,10 +168,10 @@ class GroupProgress:
         return number
 
     def _bounded(self, key: Key, end: int) -> Progress:
-        """A group's progress in a queue, at most the queue's `end`.
+        """A group's progress in a queue, but no more than the queue's `end`.
 
-        Progress behind the end means that a power cut has taken messages away, or that a member has
-        written nonsense. The group must not skip the messages that come next.
+        Progress above the end means that a power cut has removed messages, or that a member has
+        written wrong offsets. The group must not skip the next messages of the queue.
         """
         known = self.known.get(key, Progress(0))
         if known.offset > end:
@@ -179,16 +189,17 @@ class GroupProgress:
         return self._number
 
     def retire(self, number: int) -> None:
-        """Folds in a file that nobody writes to any more: its member is gone, or has another."""
+        """Folds in an ack file whose member has left or has got another ack file."""
         reader = self.living.pop(number, None)
         if reader is not None:
             self._fold(reader)
             self.gone.append(number)
 
     def reset(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
-        """Puts a group elsewhere in queues that no member has. The change is in an ack file when
-        this returns, as an acknowledgement is: the newest file that names these queues counts.
-        Raises OSError.
+        """Sets the group's offsets, by queue id, in queues of a topic that no member has.
+
+        When this returns the change is in an ack file of its own. It is newer than all others that
+        name these queues, so it counts. Raises OSError.
         """
         self._reset(group, topic, offsets)
         self.save()
@@ -204,8 +215,8 @@ class GroupProgress:
         self.gone.append(number)
 
     def forget_topic(self, topic: str) -> None:
-        """A topic is deleted. All groups begin at queue offset 0 in a new topic of that name, even
-        if members that have its old queues still acknowledge messages. Raises OSError.
+        """Resets all groups to queue offset 0 in a deleted topic, for a new topic of that name.
+        Later acknowledgements of members that have old queues do not count. Raises OSError.
         """
         queues: dict[str, dict[int, int]] = {}
         for group, name, queue_id in self.known:
@@ -224,7 +235,7 @@ class GroupProgress:
             self._resets.pop(key, None)
 
     def now(self, group: str) -> dict[Queue, int]:
-        """Where the group is in each queue that it has begun to read."""
+        """The group's offset in each queue that it has begun to read."""
         found = {(t, q): p.offset for (g, t, q), p in self.known.items() if g == group}
         for reader in self.living.values():
             if reader.about.group == group:
@@ -232,7 +243,9 @@ class GroupProgress:
         return found
 
     def _offsets_of(self, reader: AckReader) -> dict[Queue, int]:
-        """Where a living member is, without queues whose reset the member has not heard of."""
+        """A living member's offsets by queue, without queues that were reset after its ack file was
+        made.
+        """
         group, queues = reader.about.group, reader.about.queues
         try:
             offsets = reader.offsets()

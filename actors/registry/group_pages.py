@@ -1,4 +1,4 @@
-"""What the registry answers to questions about consumer groups, page by page."""
+"""The registry's answers about consumer groups, one page for each request."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class GroupPages:
         self._configs = configs
 
     def groups(self, request: AskGroups) -> GroupsPage:
-        """Up to 200 groups behind `after`, in the order of their names, with how many members each
-        has.
+        """Up to 200 groups, in the order of their names, from the first name after `request.after`.
+        Each comes with the number of its members.
         """
         counts = dict.fromkeys((*self._configs, *(key[0] for key in self._progress.known)), 0)
         for member in self._members.values():
@@ -36,8 +36,10 @@ class GroupPages:
         return GroupsPage(groups=page, more=len(names) > _PAGE)
 
     def group(self, request: AskGroup) -> GroupPage:
-        """A group's progress in 200 queues from number `after` on, by topic and queue id, and up to
-        200 of its members. Raises Refused for an unknown group.
+        """A group's progress in up to 200 queues, and up to 200 of its members.
+
+        Queues are ordered by topic and queue id; the page begins at number `request.after`. Raises
+        Refused for an unknown group.
         """
         group, after = request.group, request.after
         offsets = self._progress.now(group)
@@ -59,7 +61,7 @@ class GroupPages:
         )
 
     def _end(self, topic: str, queue_id: int) -> int:
-        """The offset that the queue's next message gets; 0 for a queue that is not there."""
+        """The queue's `max_offset`; 0 for a queue that does not exist."""
         found = self._table.find(topic)
         if found is None or queue_id >= len(found.slots):
             return 0

@@ -1,14 +1,11 @@
-"""Consumer groups: who is a member, and which member reads which queue. A part of the registry.
+"""Consumer groups: their members, and which member reads which queue. A part of the registry.
 
-Queues are given out by RocketMQ's averaging. Here the store does it, and not each client. A queue
-moves from one member to another in two steps. First its member hears of it (by a word that the
-member sleeps on), stops reading, and says so. Only then the next member gets the queue. So no two
-members ever have the same queue at the same time.
+The docstring of this room (`__init__.py`) says how a queue is revoked from one member and given to
+another.
 
-The registry notices the death of a member by its socket, and gives its queues to others at once. A
-member that does not give queues back in time loses its connection. Each assignment is an ack file
-of its own (`store/groups/ack_file.py`), made before the member hears of it: what a registry knows
-of its members, its successor finds there.
+Each assignment is an ack file of its own (`store/groups/ack_file.py`), made before the member gets
+its answer. So the next registry finds all members and their queues in the ack files. A member that
+dies or is expelled loses its connection, and its queues are divided among the others at once.
 """
 
 from __future__ import annotations
@@ -41,8 +38,8 @@ from .members import BROADCASTING, CLUSTERING, Member, Members
 from .refusals import illegal
 from .system_topics import SystemTopics
 
-# Members often come many at once: one division of the queues serves all. It costs each member some
-# requests, so the more there are, the longer it waits.
+# Many members often join at once, and one division of the queues serves them all. It costs each
+# member some requests, so the registry waits longer the more members there are.
 _REBALANCE_DELAY_S = 0.02
 _MEMBER_DELAY_S = 0.0005
 _MOST_DELAY_S = 0.5
@@ -50,9 +47,10 @@ _REVOKE_AT_ONCE = 500  # queues named in one packet
 
 
 class Groups:
-    """All groups of the store. `expel` closes the connection of a session.
+    """All groups of the store. `expel` closes the connection of the session with that number.
 
-    Methods that take a request return its answer, and raise Refused, IllegalMessage.
+    Methods that take a request return its answer. They raise Refused, and IllegalMessage for a name
+    that is not a group's.
     """
 
     def __init__(
@@ -102,7 +100,11 @@ class Groups:
                 return self.delete(request), ()
 
     def join(self, session: int, index: int, request: Join) -> Joined:
-        """Makes the session a member."""
+        """Makes the session a member of the group. Repeated, it only answers again.
+
+        Refused if the group may not consume, if its members have another subscription, if a topic
+        does not exist, or if another member has the same broadcasting instance.
+        """
         group, model, instance = request.group, request.model, request.instance
         validate_group(group)
         if model not in (CLUSTERING, BROADCASTING):
@@ -134,8 +136,11 @@ class Groups:
         return answer
 
     def _begin(self, key: str, topic: str, start: Start) -> None:
-        """Sets where a group begins in the queues of a topic that it does not know yet. In a topic
-        that it knows, new queues begin at their first message: nothing is missed.
+        """Sets the offsets at which a group begins in queues of a topic that are new to it.
+
+        An offset of `start.offsets` is used as it is. Otherwise the group begins at the queue's
+        end, if it asked for the latest messages and the topic is new to it, or else at the queue's
+        first message. So no message of a queue that is added later is missed.
         """
         found = self.table.find(topic)
         if found is None:
@@ -151,8 +156,10 @@ class Groups:
             self.progress.begin(key, (topic, queue_id), offsets.get(queue_id, word.load()))
 
     def sync(self, session: int, request: Sync) -> tuple[Assigned | Revoke, tuple[int, ...]]:
-        """What a member has to do: give queues back, or take the assignment whose ack file's
-        descriptors come along. Without descriptors, it has the newest assignment.
+        """Tells a member which queues to give back, or its newest assignment.
+
+        The request says which queues the member has given back (`released`) and the number of the
+        assignment that it has. Descriptors of an ack file come along only if there is a newer one.
         """
         member = self.members.get(session)
         if member is None:
@@ -172,8 +179,10 @@ class Groups:
         return Assigned(number=member.number), fds
 
     def reset(self, request: Reset) -> ResetAnswer:
-        """Puts a group elsewhere in a topic. Members give the queues back first: until they have,
-        the answer says `wait`, and the request is to be repeated.
+        """Sets the offsets of a group in queues of a topic.
+
+        The queues are first revoked from the members that have them. Until all are given back, the
+        answer is `wait`, and the client repeats the request.
         """
         group, topic, offsets = request.group, request.topic, request.offsets
         self._check_offsets(topic, offsets)
@@ -186,7 +195,7 @@ class Groups:
                 self.table.notify(member.index)
                 busy = True
         if busy:
-            self.due[group] = time.monotonic() + 1.0  # in case the asker does not come again
+            self.due[group] = time.monotonic() + 1.0  # in case the client does not ask again
             return ResetAnswer(wait=True)
         self.progress.reset(group, topic, offsets)
         self._divide_soon(group)
@@ -206,7 +215,7 @@ class Groups:
                 )
 
     def delete(self, request: DeleteGroup) -> Done:
-        """Forgets a group without members: its offsets and how it consumes."""
+        """Deletes the offsets and settings of a group without members."""
         group = request.group
         if self.members.of(group):
             raise illegal(f"group {group} has members: stop them first")
@@ -218,8 +227,8 @@ class Groups:
     # -- members
 
     def _assign(self, member: Member, kept: set[Queue]) -> None:
-        """Gives the member those of its target queues that are free. Members that wait for a queue
-        which became free hear of it.
+        """Gives the member those of its target queues that no other member owns, beside `kept`, in
+        a new ack file. Then notifies the members that wait for a queue that became free.
         """
         taken: set[Queue] = set()
         if member.exclusive:
@@ -248,13 +257,13 @@ class Groups:
                 self.table.notify(other.index)
 
     def leave(self, session: int) -> None:
-        """The session is over, however it ended."""
+        """Removes a session that has ended from its group, and divides its queues soon."""
         member = self.members.pop(session, None)
         if member is None:
             return
         self.progress.retire(member.number)
         if member.about.model == BROADCASTING and not member.about.instance:
-            self.progress.forget(member.about.group)  # nobody can ask for it again
+            self.progress.forget(member.about.group)  # no later session has this key
         else:
             self._divide_soon(member.about.group)
 
@@ -266,9 +275,10 @@ class Groups:
             self.due[group] = time.monotonic() + min(_MOST_DELAY_S, delay)
 
     def topic_changed(self, topic: str, *, deleted: bool) -> None:
-        """A topic has other queues or permissions than before, or is deleted. A new topic of the
-        same name has new queues: members give back those of the old topic, and groups start at
-        the new one's beginning.
+        """Divides the queues of a changed topic again, in all groups that read it.
+
+        The queues of a deleted topic are revoked (`stale`), and groups are reset to the beginning:
+        a new topic of the same name has new queues.
         """
         if deleted:
             self.progress.forget_topic(topic)
@@ -280,7 +290,7 @@ class Groups:
                 self._divide_soon(member.about.group)
 
     def _divide(self, group: str) -> None:
-        """Says for each queue of a group which member is to have it."""
+        """Sets the target of each member of a group, and notifies members that own other queues."""
         members = self.members.of(group)
         targets: dict[int, set[Queue]] = {m.session: set() for m in members}
         for topic in sorted({t for m in members for t in m.about.filters}):
@@ -304,7 +314,7 @@ class Groups:
                 self.table.notify(member.index)
 
     def _notice_topics(self) -> None:
-        """A topic that was deleted and is made again has queues for members that read that name."""
+        """Divides again in groups that read a topic which was made since the last look."""
         for index in range(self.topics_seen, self.table.topic_count):
             name = self.table.topic_name(index)
             for group in self.members.readers_of(name):
@@ -312,7 +322,9 @@ class Groups:
         self.topics_seen = self.table.topic_count
 
     def tick(self) -> None:
-        """Does whatever is due: divides queues, puts out members that do not answer, saves."""
+        """Divides queues and saves progress when that is due, and expels members that have not
+        given back queues in time.
+        """
         now = time.monotonic()
         self._notice_topics()
         for group in [g for g, at in self.due.items() if at <= now]:
@@ -331,7 +343,7 @@ class Groups:
             self.save()
 
     def patience(self) -> float:
-        """Seconds until something may be due."""
+        """Seconds until a division or a save is due, at least 0."""
         return max(0.0, min([*self.due.values(), self.save_at]) - time.monotonic())
 
     def save(self) -> None:
@@ -344,7 +356,9 @@ class Groups:
             self.logger.error("cannot save consumer offsets; trying again", error=str(error))
 
     def stop(self) -> None:
-        """The registry stops, alone or with the store. The next one finds the members' files."""
+        """Saves progress, and notifies all members that the registry ends. The ack files stay for
+        the next registry.
+        """
         self.save()
         for member in self.members.values():
             self.table.notify(member.index)

@@ -15,12 +15,12 @@ BROADCASTING: Final = "broadcasting"
 
 @dataclass
 class Member:
-    """A session that reads as part of a group. `index` is the session's entry in the topic table,
-    `number` its ack file's.
+    """A session that reads as part of a group. `session` is its number, `index` its index in the
+    topic table, `number` the number of its ack file.
 
-    A member has the queues `owned`, and is to have those of `target`. `stale` are owned queues of
-    topics that were deleted. `asked_at` is when (monotonic seconds) queues were first asked back; 0
-    when none are.
+    A member has the queues `owned`, and is to have the queues `target`. `stale` are owned queues of
+    deleted topics. `asked_at` is the time (monotonic seconds) at which queues were revoked that the
+    member has not given back; 0 if there are none.
     """
 
     session: int
@@ -51,8 +51,8 @@ class Members(dict[int, Member]):
         return {m.about.group for m in self.values() if topic in m.about.filters}
 
     def check_alike(self, group: str, model: str, filters: dict[str, tuple[str, str]]) -> None:
-        """Refuses a member that would read otherwise than the group's members do. RocketMQ lets the
-        last one win, and then loses messages between members that differ.
+        """Raises Refused for a member whose model or filters differ from the group's members'. In
+        RocketMQ the last subscription replaces the others, and messages are lost.
         """
         for member in self.of(group):
             theirs = {t: f for t, f in member.about.filters.items() if t != retry_topic(group)}

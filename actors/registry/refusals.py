@@ -1,4 +1,4 @@
-"""How a request is refused: with a status of RocketMQ's and one sentence."""
+"""Refusals of requests: a status of RocketMQ's, and a sentence for the user."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from ...store.status import PutMessageStatus
 
 
 class Refused(Exception):
-    """The request is answered with an error. The exception's text says why, and what is allowed."""
+    """A request is refused with a status. The exception's text says why, and what is allowed."""
 
     def __init__(self, status: PutMessageStatus, why: str) -> None:
         super().__init__(why)
@@ -14,10 +14,12 @@ class Refused(Exception):
 
 
 def illegal(why: str) -> Refused:
-    """The request makes no sense to this store."""
+    """A refusal of a request that can never succeed as it is: MESSAGE_ILLEGAL."""
     return Refused(PutMessageStatus.MESSAGE_ILLEGAL, why)
 
 
 def unavailable(why: str) -> Refused:
-    """The store cannot do it now, or not for this client."""
+    """A refusal of a request that the store cannot serve now, or not for this client:
+    SERVICE_NOT_AVAILABLE.
+    """
     return Refused(PutMessageStatus.SERVICE_NOT_AVAILABLE, why)

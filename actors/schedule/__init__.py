@@ -1,18 +1,24 @@
 """schedule: delivers delayed messages into their topics when they are due.
 
-It sleeps on the arrival words of 19 queues (18 levels and the timers) until the earliest due time,
-and sends through a ring of its own, session number 1. The supervisor makes that ring at the start
-and holds it, so a successor finds it with everything in it. What `store/delay` writes down makes
-each delivery happen exactly once.
+Schedule sleeps on the arrival words of 19 queues (18 levels and the timers) until the earliest due
+time. It sends through a ring of its own, that of session number 1. The supervisor makes the ring at
+the start and holds it. So the next schedule process finds all frames of a killed one in it. The
+progress that `store/delay` keeps makes each delivery happen exactly once.
 
-A client may put any record into the topics in which messages wait. So schedule takes a record apart
-again before it delivers it. It has a grant for every topic. A topic that lost its write permission
-meanwhile still gets what was accepted before, as in RocketMQ. A topic that was deleted is made
-again. A queue that does not exist is replaced by another one. A record that cannot be delivered at
-all (no topic in it, too large) is logged and passed over. A refusal by append concerns the whole
-store (a full disk), so all deliveries wait then, and the refused ones go first. A topic that the
-registry cannot make stops its own level or timer only.
+A client may put any record into the topics of delayed messages. So schedule decodes and checks each
+record before it delivers it. What happens to a message that does not fit:
 
-A message is delivered 2 ms after its due time, because a record's store time is that of its batch's
-beginning, and no reader should see a message that was stored too early.
+- Its topic has lost the write permission: the message is delivered all the same, as in RocketMQ.
+  Schedule has a grant for every topic.
+- Its topic was deleted: the registry makes the topic again.
+- Its queue does not exist: another queue of the topic takes the message.
+- The record cannot be delivered at all (it names no topic, or is too large): schedule logs it and
+  skips it.
+- The registry cannot make its topic now: its delay level waits for a second and then tries again,
+  and so does a single timer. Other levels and timers go on.
+- Append refuses it because the store takes no messages (a full disk, a failed sync): all deliveries
+  wait, then the refused ones are sent first.
+
+A message is delivered 2 ms after its due time. A record's store time is the time at which its batch
+began, and no store time may be earlier than the due time.
 """

@@ -1,14 +1,14 @@
 """schedule: delivers delayed messages into their topics when they are due.
 
-Reads the queues of SCHEDULE_TOPIC_XXXX (one a delay level, entries in the order of their due times)
-and of rmq_sys_wheel_timer (any time; `store/delay/timers.py`), and puts what is due through a ring
-of its own, which the supervisor holds as any session's. The only writer of `silomq/schedule`, of
-`silomq/timer/`, of `schedule_floor` and of `config/delayOffset.json`.
+Reads the queues of SCHEDULE_TOPIC_XXXX (one for each delay level, in the order of due times) and of
+rmq_sys_wheel_timer (any due time; `store/delay/timers.py`). Sends the messages that are due through
+a ring of its own. The only writer of `silomq/schedule`, of `silomq/timer/`, of `schedule_floor` and
+of `config/delayOffset.json`.
 
-The order: a frame is published; its answer is read; a timer's entry is marked; the progress is
-published. A successor waits until append has answered every frame, then looks for deliveries in the
-log behind what the progress knows (`store/delay/delays.py`): a message that is found is not sent
-again.
+The order is: publish a frame; read its answer; mark a timer's entry; publish the progress. After a
+kill the next schedule process waits until append has answered every frame. Then it scans the log
+from the published progress on for deliveries, and sends no message again that it finds there
+(`store/delay/delays.py`).
 """
 
 from __future__ import annotations
@@ -42,19 +42,23 @@ _RESEND_MS = 100
 _PARK_MS = 1000
 _DRAIN_S = 2.0
 _TIMER = -1  # in place of a level
-# A store time that is so much ahead of the clock was given out before the clock was set back.
+# A store time that is further ahead of the clock was given out before the clock was set back.
 _CLOCK_SLACK_MS = 1000
-# Append reads the clock when a batch begins, which may have been before the frame came: no store
-# time may be earlier than what was asked for.
+# Append reads the clock when a batch begins, which may be before the frame arrives. No store time
+# may be earlier than the due time.
 _BATCH_MS = 2
 _FOR_EVER = (PutMessageStatus.MESSAGE_ILLEGAL, PutMessageStatus.PROPERTIES_SIZE_EXCEEDED)
 
 
 @dataclass(slots=True)
 class Item:
-    """A message on its way: `level` from 0 on or _TIMER, `at` and `end` of its frame in the ring.
+    """A message that is being delivered.
 
-    `at` is -1 for one that needs no frame; then `offset` is where it was found in the log, if so.
+    `level` counts from 0, or is _TIMER; then `waiting` is the timer's entry. `queue_offset` is the
+    message's place in its queue of delayed messages. `record` and `body` (its start and end) are
+    what is sent to the queue `slot`. `at` is the frame's position in the ring, and `end` the ring
+    position behind it. `at` is -1 for a message that needs no frame. `offset` is where the delivery
+    lies in the log, -1 while that is not known.
     """
 
     level: int
@@ -69,7 +73,7 @@ class Item:
 
 
 class Schedule(Actor):
-    """Delivers until the store stops."""
+    """Delivers delayed messages until the store stops (RocketMQ: ScheduleMessageService)."""
 
     name = "schedule"
 
@@ -108,8 +112,8 @@ class Schedule(Actor):
         return self.stopping
 
     def _await_answers(self) -> None:
-        """A predecessor's frames: append answers them all, also one that has just been replaced.
-        With a pool, what they became must be in the files.
+        """Waits until append has answered all frames of a killed schedule process, even if append
+        was replaced as well. With a pool, waits until commit has written their records to files.
         """
         while not self.stopping and (seen := self.ring.tail.load()) < self.ring.head:
             self.beat()
@@ -128,7 +132,7 @@ class Schedule(Actor):
             raise StoreError("append has closed the ring of delayed messages")
 
     def _open_queues(self) -> None:
-        """The two topics are made when the first message comes; then their queues are opened."""
+        """Opens the queues of the two topics, once the first delayed message has made the topic."""
         table = self.world.table
         if not self.levels and (topic := table.find(SCHEDULE_TOPIC)) is not None:
             self.levels = [
@@ -166,7 +170,7 @@ class Schedule(Actor):
             self.state.save_at_stop()
 
     def _turn(self) -> float:
-        """Everything that is due now; when (epoch ms) there is more to do."""
+        """Sends everything that is due now. Returns when (epoch ms) to look again."""
         self._check_ring()
         self._reap()
         now = int(time.time() * 1000) - _BATCH_MS
@@ -183,8 +187,10 @@ class Schedule(Actor):
         return min(wake) + _BATCH_MS
 
     def _deliver_level(self, level: int, now: int) -> float:
-        """Sends what is due of a level; when to look again. Time alone brings no room in the ring:
-        its tail's move does.
+        """Sends the messages of a level that are due. Returns when (epoch ms) to look again.
+
+        Infinity means that time alone changes nothing: a new message or the ring's tail, on which
+        `run` sleeps too, must come first.
         """
         queue = self.levels[level]
         parked = self.parked.get(level, 0)
@@ -215,8 +221,8 @@ class Schedule(Actor):
         return now
 
     def _enter_timers(self, now: int) -> float:
-        """Moves new messages of the timer topic into the files of their minutes, not more at once
-        than delivery can wait for; when to look again.
+        """Writes up to 256 new messages of the timer topic into the files of their minutes. Returns
+        when (epoch ms) to look again. More at once would delay messages that are due.
         """
         queue = self.timer_queue
         if queue is None:
@@ -238,7 +244,7 @@ class Schedule(Actor):
         return now
 
     def _deliver_timers(self, now: int) -> float:
-        """Sends the timers that are due; when to look again."""
+        """Sends the timers that are due. Returns when (epoch ms) to look again."""
         timers = self.timers
         if timers.buckets:
             timers.look_ahead(now)
@@ -263,7 +269,9 @@ class Schedule(Actor):
     # -- one message
 
     def _record(self, offset: int, size: int) -> Record | None:
-        """A waiting message; None, and said, if it is not there any more."""
+        """The record of a delayed message. None, with an error in the log, if it is removed or
+        damaged.
+        """
         try:
             return decode_record(self.log.record(offset, size))
         except (FileNotFoundError, Corrupt) as error:
@@ -271,8 +279,8 @@ class Schedule(Actor):
             return None
 
     def _send(self, item: Item, offset: int, size: int) -> bool:
-        """Puts a message on its way, unless it is delivered already or cannot be; False while the
-        ring has no room. Raises NoTopic when its topic is missing for now.
+        """Sends a message, unless it was delivered already or cannot be delivered: then it only
+        counts as done. False if the ring has no room. Raises NoTopic when its topic is missing now.
         """
         item.end = self.ring.head
         record = self._record(offset, size)
@@ -319,8 +327,9 @@ class Schedule(Actor):
         return True
 
     def _resend(self, now: int) -> None:
-        """After a refusal that is the whole store's (its disk is full, a sync failed): the refused
-        ones go first, when all that was on its way is answered.
+        """Sends refused messages again, once all other frames are answered.
+
+        Refusals that end up here concern the whole store: a full disk, a failed sync.
         """
         if self.in_flight or now < self.resend_at:
             return
@@ -331,7 +340,7 @@ class Schedule(Actor):
                 return
 
     def _reap(self) -> bool:
-        """Reads the answers there are; whether there were any."""
+        """Reads the answers that append has published. Whether there were any."""
         tail = self.ring.tail.load()  # SYNC: ring-tail observe
         marks: list[tuple[Waiting, int]] = []
         some = False

@@ -1,4 +1,4 @@
-"""What schedule knows of its own progress: taking over, publishing, making durable."""
+"""The progress of deliveries: taken over at the start, published, made durable."""
 
 from __future__ import annotations
 
@@ -27,8 +27,13 @@ _NOTHING_WAITS = 2**64 - 1
 
 
 class State:
-    """`progress` is what is delivered and entered. What is published is older while answers are
-    outstanding that it does not count, or deliveries of a predecessor are not all recognised.
+    """How far deliveries have come, in three copies of different age.
+
+    `progress` counts every delivered message and every timer that is in its file. `published` is
+    what the next schedule process finds in the mapped file `silomq/schedule`. It stays behind while
+    refused messages wait, or while deliveries of a killed process are not all recognised. `durable`
+    is what a power cut leaves. `beat` is called in long loops; True means that the actor is to
+    stop.
     """
 
     def __init__(
@@ -53,7 +58,8 @@ class State:
         self.saving: Future[None] | None = None
         self.thread = ThreadPoolExecutor(1)
         self.floor = control.own("schedule_floor")
-        # Deliveries of a predecessor that its progress does not know: where they are in the log.
+        # Deliveries of a killed process that its progress does not count, by the identity of the
+        # message: offsets in the log.
         self.known: dict[bytes, list[int]] = {}
         self.changed = False
         self.json_counter = 0
@@ -62,8 +68,9 @@ class State:
     # -- taking over
 
     def take_over(self, levels: Sequence[DelayedQueue], timers: DelayedQueue | None) -> None:
-        """Goes on where a predecessor, an earlier run, or RocketMQ was."""
-        # With a pool what is not in the files yet was written by others: our frames were awaited.
+        """Continues from the progress that a killed process, an earlier run or RocketMQ left."""
+        # With a pool the scan ends at `committed`. Records behind it come from other producers:
+        # this process has waited for the records of its own frames.
         pool = self.world.pool is not None
         wrote = self.control.load("committed" if pool else "wrote")
         found = self.file.newest(self.control.load("wrote")) or Progress()
@@ -75,7 +82,7 @@ class State:
         if not levels:
             found.next = [0] * MAX_DELAY_LEVEL
         for level, queue in enumerate(levels):
-            # RocketMQ may have had the store since, and have come further.
+            # RocketMQ may have run on the store since, and may have delivered more.
             least = max(found.next[level], offsets.get(level + 1, 0))
             found.next[level] = queue.clamp(least)
         waits = any(q.end.load() > n for q, n in zip(levels, found.next, strict=False))
@@ -90,7 +97,7 @@ class State:
         self.file.publish(found)
 
     def _find_delivered(self, position: int, end: int) -> None:
-        """Notes the deliveries in the log from `position` to `end`."""
+        """Collects in `known` the deliveries in the log from offset `position` to `end`."""
         log = self.world.log
         position = max(position, self.control.load("min_offset"))
         count = 0
@@ -115,7 +122,10 @@ class State:
             self.logger.info("found deliveries that were not noted", messages=count)
 
     def delivered_at(self, record: Record) -> int:
-        """Where a predecessor delivered the message, which then counts as found; -1: nowhere."""
+        """The log offset at which a killed process delivered the message, -1 if it did not.
+
+        An offset is returned only once, because two equal messages have two deliveries.
+        """
         if not self.known:
             return -1
         key = identity(record)
@@ -130,26 +140,30 @@ class State:
     # -- progress
 
     def done(self, level: int, queue_offset: int) -> None:
-        """The message is delivered, or never will be."""
+        """Counts a message of a level as done: it is delivered, or never will be."""
         self.progress.next[level] = max(self.progress.next[level], queue_offset + 1)
         self.changed = True
 
     def scanned(self, end: int) -> None:
-        """A delivery ends at commit-log offset `end`: the next one comes behind it."""
+        """Notes that a delivery ends at log offset `end`. The next one lies behind it."""
         self.progress.scan_from = max(self.progress.scan_from, end)
         self.changed = True
 
     def entered(self, timer_next: int) -> None:
-        """Timers below this queue offset are in their files; nothing of them is delivered yet."""
+        """Publishes that all timers below this queue offset are in the files of their minutes."""
         self.progress.timer_next = self.published.timer_next = timer_next
         self.file.publish(self.published)
         self.changed = True
 
     def publish(self, *, in_flight: bool, failed: bool) -> None:
-        """For a successor, once all that is delivered counts."""
+        """Publishes `progress` for the next schedule process.
+
+        Not while refused messages wait to be sent again, or while deliveries of a killed process
+        are unrecognised: the progress would then skip messages, or count too few.
+        """
         if not self.changed or failed or self.known:
             return
-        if not in_flight:  # the next delivery comes behind all there is now
+        if not in_flight:  # the next delivery will lie behind everything written so far
             self.progress.scan_from = max(self.progress.scan_from, self.control.load("wrote"))
         self.published = self.progress.copy()
         self.file.publish(self.published)
@@ -159,7 +173,7 @@ class State:
     def tick(
         self, levels: Sequence[DelayedQueue], timers: DelayedQueue | None, now_ms: int
     ) -> None:
-        """Once a second: what is not urgent."""
+        """Does once a second what is not urgent: `schedule_floor`, and durable progress."""
         if now_ms < self.tick_at and self.tick_at - now_ms <= _TICK_MS:
             return
         self.tick_at = now_ms + _TICK_MS
@@ -167,19 +181,23 @@ class State:
             left = sum(map(len, self.known.values()))
             self.logger.info("deliveries of others in the log", messages=left)
             self.known.clear()
-        self.changed = True  # so that little of the log is to be looked through
+        self.changed = True  # the next publish moves `scan_from`: a scan of the log stays short
         self.note_floor(levels, timers)
         self._make_durable(now_ms)
 
     def _due_left(self, levels: Sequence[DelayedQueue], now_ms: int) -> bool:
-        """Whether messages that were due when this process began may still be unseen."""
+        """Whether messages are due that this process has not looked at yet. One of them may be in
+        `known`.
+        """
         near = self.timers.near
         return bool(near and near[0].due_ms <= now_ms) or any(
             (entry := queue.peek()) is not None and entry[2] <= now_ms for queue in levels
         )
 
     def note_floor(self, levels: Sequence[DelayedQueue], timers: DelayedQueue | None) -> None:
-        """Tells clean from where in the log on messages wait."""
+        """Publishes `schedule_floor`: the log offset of the first message that still waits. Clean
+        removes no file from there on.
+        """
         needed = [self.timers.first_offset()]
         places = list(zip(levels, self.progress.next, strict=False))
         places += [(timers, self.progress.timer_next)] if timers is not None else []
@@ -194,7 +212,9 @@ class State:
     # -- durable
 
     def _make_durable(self, now_ms: int) -> None:
-        """A sync takes long, and messages are due meanwhile: a thread waits for it."""
+        """Makes the published progress durable every 10 s, if it has moved and the log up to it is
+        durable. A thread does the sync, because messages are due meanwhile.
+        """
         if self.saving is not None:
             if self.saving.done():
                 self._saved(now_ms)
@@ -209,7 +229,7 @@ class State:
         )
 
     def _saved(self, now_ms: int) -> None:
-        """The thread is through, or failed."""
+        """Takes the result of the thread's save. A full disk is logged; other errors are raised."""
         assert self.saving is not None
         assert self.pending is not None
         saving, self.saving = self.saving, None
@@ -231,14 +251,19 @@ class State:
         )
 
     def _save(self, progress: Progress, minutes: list[int], now_ms: int) -> None:
-        """The log is durable up to what `progress` says of it."""
+        """Writes the durable progress, timers' files first. Runs in the thread.
+
+        The log must be durable up to `progress.scan_from`. Raises OSError.
+        """
         self.timers.sync(minutes)
         self.file.make_durable(progress)
         self.json_counter += 1
         delay_offsets.save(self.json_path, progress.next, now_ms, self.json_counter)
 
     def save_at_stop(self) -> None:
-        """Before the store's last sync: syncs by itself what the saved progress counts on."""
+        """Makes the progress durable at a stop. Flush has not made its last sync at this point, so
+        the log's file system is synced here.
+        """
         now_ms = int(time.time() * 1000)
         if self.saving is not None:
             wait([self.saving])

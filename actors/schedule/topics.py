@@ -1,4 +1,4 @@
-"""Where schedule delivers to: the queue of a message, made by the registry if it is not there."""
+"""Finds the queue to which schedule delivers a message. The registry makes a missing topic."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ _ANSWERS: Final[msgspec.json.Decoder[Done | Error]] = msgspec.json.Decoder(Done 
 
 
 class NoTopic(Exception):
-    """The topic of a delayed message cannot be had now; the message says why."""
+    """The topic of a delayed message is missing and cannot be made now. The text says why."""
 
 
 def find_slot(world: World, topic: str, queue_id: int) -> tuple[int, int]:
     """(slot, queue id) of the queue to deliver to.
 
-    A topic that was deleted meanwhile is made again: a message counts for more than the deletion
-    of its topic. If the topic does not have the queue, another one of its queues is taken. Raises
-    NoTopic, and IllegalMessage for a name that cannot be a topic's.
+    A topic that was deleted while the message waited is made again: the store has accepted the
+    message and does not lose it. If the topic does not have the queue, the queue id is taken modulo
+    the number of its queues. Raises NoTopic, and IllegalMessage for a name that is not a topic's.
     """
     slot = world.table.slot(topic, queue_id)
     if slot >= 0:
