@@ -1,33 +1,34 @@
-# The tasks of SiloMQ. `make` lists them; each first sets up what it needs in .venv.
+# The tasks of SiloMQ. `make` lists them. Each task first installs what it needs into .venv.
 #
-# The package is really installed, not linked: editable installs cost start-up time, and restarts are
-# measured. A changed source file costs a reinstall of about two seconds; objects are kept in build/.
+# The package is installed by copying, because an editable install makes each start slower, and the time of restarts is
+# measured. A changed source file costs a reinstall of about two seconds. Object files stay in build/.
 
 PYTHON ?= python3
 VENV := .venv
-# -P: the folder make runs in is not on the path, so what runs is the installed package.
+# -P keeps the current folder off the import path, so that the installed package runs and not the sources.
 RUN := $(VENV)/bin/python -P
 STAMPS := $(VENV)/.stamps
-# Set-up runs in up to three processes. One pip at a time changes the environment: it does not expect another there.
+# Up to three recipes run at the same time. One pip at a time changes the environment: two disturb each other.
 MAKEFLAGS += --jobs=3
 PIP := $(VENV)/bin/python -m pip --quiet --disable-pip-version-check
 INSTALL := flock $(STAMPS) $(PIP) install
-# Folders are listed too: a deleted file changes its folder's time. The slash keeps `bench/` apart from the
-# task `bench`.
+# Folders are prerequisites too, because a deleted file changes its folder's time. The slash tells the folder `bench/`
+# from the task `bench`.
 PACKAGES := actors bench cli client conf pipeline pyspark_silomq shm store supervisor tools
 SOURCES := pyproject.toml MANIFEST.in $(wildcard __init__.py py.typed) \
 	$(shell find $(addsuffix /,$(PACKAGES) setup) -name __pycache__ -prune -o \
 		\( -type d -o -name '*.py' -o -name '*.py[ix]' -o -name '*.pxd' -o -name '*.h' -o -name '*.toml' -o -name '*.service' \) -print)
 FAULTS := build/faults
-# RocketMQ itself, for the tests of interchange: the releases it is tried with.
+# RocketMQ's own releases, for the tests that open each other's stores.
 INTEROP := build/interop
 RELEASES := 5.3.3 4.9.8
 JAVA := tests/interop/java
-# More arguments for pytest: make test ARGS='tests/unit -k ring'
+# Further arguments for pytest: make test ARGS='tests/unit -k ring'
 ARGS ?=
-# pip compiles nothing here (FASTER): each module is compiled when it is first imported, and kept for the next process.
+# pip makes no .pyc files here (see FASTER). Python makes a module's .pyc file at its first import, which this variable
+# would forbid.
 unexport PYTHONDONTWRITEBYTECODE
-# Test modules run side by side: most of their time is waiting. One process: make test JOBS=0
+# Test modules run in parallel, because they wait most of the time. In one process: make test JOBS=0
 JOBS ?= 4
 
 .DEFAULT_GOAL := help
@@ -71,7 +72,7 @@ install: $(STAMPS)/silomq  ## install the package into .venv
 
 fault-build: $(FAULTS)/.stamp  ## a second copy whose compiled code can be told to die
 
-# Without a JDK, Maven or a way to their registry the tests that need RocketMQ are skipped, but not in CI.
+# Without a JDK, Maven or Maven's registry the tests that need RocketMQ are skipped. In CI that is an error.
 interop:  ## fetch RocketMQ, compile the harness that opens our stores with it
 	@for release in $(RELEASES); do \
 		$(MAKE) --no-print-directory $(INTEROP)/$$release/.stamp || { test -z "$$CI" && \
@@ -88,7 +89,7 @@ lint: $(STAMPS)/dev $(STAMPS)/spark $(STAMPS)/silomq
 	$(RUN) -m mypy -p silomq
 	$(RUN) -m mypy tests setup
 
-# Prints the requirements of pyproject.toml: one list serves the package and this file.
+# Prints a list of requirements of pyproject.toml, so that this file needs no list of its own.
 define REQUIREMENTS
 import sys, tomllib
 with open("pyproject.toml", "rb") as file:
@@ -99,8 +100,8 @@ print(*lists[sys.argv[1]], sep="\n")
 endef
 export REQUIREMENTS
 
-# Spark's classes, ready to be mapped: each of its JVMs starts a third sooner. Making the file takes as long as ten
-# starts save, so a first demo goes without.
+# An archive of Spark's classes that a JVM maps: each JVM starts in two thirds of the time. Making the archive takes as
+# long as ten starts save, so `make demo` does not make it.
 $(STAMPS)/classes: $(STAMPS)/spark | $(STAMPS)/silomq
 	$(RUN) -m silomq.pipeline.spark.classes || echo "No class archive: Spark will start more slowly" >&2
 	touch $@
@@ -111,7 +112,7 @@ $(STAMPS)/venv:
 	mkdir -p $(STAMPS)
 	touch $@
 
-# PySpark comes as source of 400 MB: half of the time goes into a compressed wheel that is unpacked at once.
+# pip builds PySpark's wheel of 400 MB from source and unpacks it at once. Without compression that takes half the time.
 FASTER := --no-compile --config-settings='--build-option=--compression=stored'
 
 # The base comes first: the package can be compiled while the others are installed.
@@ -134,7 +135,7 @@ $(INTEROP)/%/lib/.stamp: $(JAVA)/pom.xml
 		-DincludeScope=runtime -DoutputDirectory='$(CURDIR)/$(@D)'
 	touch $@
 
-# RocketMQ 5 has other packages and constructors than RocketMQ 4: v5 and v4 hold what differs.
+# RocketMQ 5 has other packages and constructors than RocketMQ 4. The folders v5 and v4 hold the code that differs.
 .PRECIOUS: $(INTEROP)/%/lib/.stamp
 $(INTEROP)/%/.stamp: $(INTEROP)/%/lib/.stamp $(shell find $(JAVA) -name '*.java')
 	rm -rf $(@D)/classes
@@ -143,8 +144,8 @@ $(INTEROP)/%/.stamp: $(INTEROP)/%/lib/.stamp $(shell find $(JAVA) -name '*.java'
 		$$(find $(JAVA)/common $(JAVA)/v$(firstword $(subst ., ,$*)) -name '*.java')
 	touch $@
 
-# Objects of the two builds differ in CFLAGS, so they must not share a folder. What does not differ is
-# taken over: the generated C, and the modules without fault points.
+# Object files of the two builds differ in CFLAGS, so each build has its own folder. Files that do not differ are copied:
+# the generated C files, and compiled modules without fault points.
 $(FAULTS)/.stamp: $(STAMPS)/silomq
 	mkdir -p $(FAULTS) build/faults-work
 	$(RUN) setup/build_commands.py SILO_FAULT | sed 's/pyx$$//' > build/faults.differ

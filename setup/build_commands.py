@@ -1,14 +1,14 @@
-"""The commands of setuptools that find what pyproject.toml describes by rules instead of lists.
+"""Commands of setuptools that find packages, compiled modules and their dependencies.
 
 pyproject.toml names the package and has one rule for its compiled modules. These commands find:
 
-- the packages: each folder with an `__init__.py` that is reached through such folders;
-- the compiled modules: each file of a package that fits the rule's pattern;
-- what a module depends on: the C headers and the `.pxd` files that its source names, and those
-  that they name in turn. An edit of one of them compiles the module again.
+- the packages: each folder with an `__init__.py` whose parent folders have one too;
+- the compiled modules: each file of a package that matches the rule's pattern;
+- a module's dependencies: the C headers and `.pxd` files that its source names, and those that
+  these files name in turn. When one of them changes, the module is compiled again.
 
 `python setup/build_commands.py MACRO` prints the sources of the modules that use a C macro. The
-Makefile asks which modules have fault points.
+Makefile uses it to find the modules with fault points.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 #: The package whose folder is the repository's root.
 PACKAGE: Final = "silomq"
-#: One module for the code that Cython would put into every module that uses memory views. That
-#: code takes a C compiler four seconds each time.
+#: A module for the code that Cython would otherwise put into every module that uses memory views.
+#: Compiling that code takes four seconds each time.
 SHARED: Final = f"{PACKAGE}._cython"
 _NAMED: Final = re.compile(
     r'^\s*(?:cdef extern from|#\s*include)\s+"(?P<header>[^"]+)"'
@@ -43,7 +43,9 @@ _NAMED: Final = re.compile(
 def packages_in(
     name: str, folder: Path, others: Collection[Path] = ()
 ) -> Iterator[tuple[str, Path]]:
-    """The package `name` and those within it, with their folders; `others` are not looked into."""
+    """The package `name` in `folder` and all packages within it, each as (name, folder). Folders
+    in `others` are left out.
+    """
     yield name, folder
     for inside in sorted(folder.iterdir()):
         if inside not in others and (inside / "__init__.py").is_file():
@@ -51,10 +53,10 @@ def packages_in(
 
 
 def dependencies(source: Path) -> set[Path]:
-    """The project's files that a Cython or C file needs, directly or through one of them.
+    """The project's files that a Cython or C file includes, directly or through another one.
 
-    Paths are relative to the root, where builds run: a header is named relative to it, and
-    silomq.shm.ring is shm/ring.pxd. What lies elsewhere, as <string.h>, is not the project's.
+    Paths are relative to the root, where builds run: sources name headers relative to it, and the
+    module silomq.shm.ring is shm/ring.pxd. System headers such as <string.h> are left out.
     """
     found: set[Path] = set()
     waiting = [source, source.with_suffix(".pxd")]
@@ -70,7 +72,9 @@ def dependencies(source: Path) -> set[Path]:
 
 
 def modules(rules: Iterable[Extension]) -> Iterator[Extension]:
-    """The modules that fit the patterns of `rules`; a rule without a pattern is one module."""
+    """The modules whose sources match the patterns of `rules`. A rule without a pattern is a module
+    itself.
+    """
     for rule in rules:
         if not any("*" in pattern for pattern in rule.sources):
             yield rule
@@ -82,7 +86,7 @@ def modules(rules: Iterable[Extension]) -> Iterator[Extension]:
 
 
 def _like(rule: Extension, name: str, sources: list[str], depends: set[Path]) -> Extension:
-    """A module that is compiled as the rule says."""
+    """A module with the compiler options of a rule."""
     module = copy.copy(rule)
     module.name, module.sources = name, sources
     module.depends = sorted(str(path) for path in depends)
@@ -101,9 +105,9 @@ class BuildPackages(build_py):
         self.packages = [name for top in tops for name, _ in packages_in(*top, roots)]
 
     def run(self) -> None:
-        """Removes first what was built before, but for compiled modules that are still wanted.
+        """Removes the files of earlier builds first, except compiled modules that are still wanted.
 
-        The folder outlives a build, and a wheel is made of all that is in it.
+        The build folder is used again, and a wheel contains everything that is in it.
         """
         wanted = {Path(name) for name in self.get_finalized_command("build_ext").get_outputs()}
         for path in Path(self.build_lib).rglob("*"):
@@ -122,9 +126,9 @@ class BuildModules(build_ext):
         super().finalize_options()
 
     def build_extensions(self) -> None:
-        """Translates all modules, one after the other, then compiles them side by side.
+        """Translates all modules to C one after the other, then compiles them in parallel.
 
-        The command of setuptools would do both in several threads, which Cython is not made for.
+        The command of setuptools would do both in several threads, but Cython is not thread-safe.
         """
         self._name_the_root()
         translated = cythonize(  # type: ignore[no-untyped-call]
@@ -139,9 +143,9 @@ class BuildModules(build_ext):
         super().build_extensions()
 
     def _name_the_root(self) -> None:
-        """Gives the root the package's name: Cython looks for .pxd files by it.
+        """Makes a link to the root with the package's name, by which Cython finds .pxd files.
 
-        The repository has this link, an sdist cannot hold one.
+        The repository has this link, but an sdist cannot contain one.
         """
         for folder in self.cython_include_dirs:
             link = Path(folder) / PACKAGE
@@ -151,7 +155,9 @@ class BuildModules(build_ext):
 
 
 def users(macro: str) -> Iterator[Path]:
-    """Sources of the compiled modules that use a C macro; its definition is no use of it."""
+    """Sources of the compiled modules that use a C macro, directly or in a header that they
+    include. The header that defines the macro does not count.
+    """
     for _, folder in packages_in(PACKAGE, Path()):
         for source in sorted(folder.glob("*.pyx")):
             texts = (path.read_text("utf-8") for path in {source, *dependencies(source)})
