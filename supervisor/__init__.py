@@ -1,18 +1,18 @@
-"""The supervisor: spawns, watches, replaces and stops the processes of one store.
+"""The supervisor: starts, watches, replaces and stops the processes of one store.
 
-The supervisor is single-threaded and forks every process of the store, so a process inherits what
-the supervisor holds. That is the mappings of the control block and the topic table, the listening
-socket, and for each client session its ring (a sealed memfd), its bell (an eventfd) and its
-connection.
+The supervisor is single-threaded and forks every process of the store, so each process inherits the
+supervisor's mappings and descriptors. These are the control block and the topic table, the
+listening socket, and for each client session its ring (a sealed memfd), its bell (an eventfd) and
+its connection.
 
-That is what makes the registry and append replaceable (`broker.py`). A new registry goes on serving
-the same connections, and clients notice nothing. A new append finds every ring. A new session goes
-from the registry to the supervisor and then to append, so append never sees a ring that the
-supervisor does not hold. The socket pairs between the supervisor and its processes are made once
-and the supervisor keeps both ends: queued messages outlive their receiver.
+So the registry and append can be replaced (`broker.py`). A new registry serves the same
+connections. A new append has every ring. The registry reports a new session to the supervisor, and
+the supervisor reports it to append: append never sees a ring that the supervisor does not hold. The
+socket pairs between the supervisor and its processes are made once, and the supervisor keeps both
+ends. So queued messages are not lost when their receiver dies.
 
-`prepare.py` is what must be so before the first fork, `main.py` the loop, `restarts.py` the
-decision when to start a process again. A process that does not beat for `heartbeat_timeout_ms` is
-killed and replaced; one that the kernel holds in uninterruptible sleep gets more time. A process
-that fails to start `boot_failures_max` times in a row ends the store.
+`prepare.py` recovers the store before the first fork, `main.py` is the loop, and `restarts.py`
+decides when a process is started again. A process without a heartbeat for `heartbeat_timeout_ms` is
+killed and replaced. A process in uninterruptible sleep gets more time. The store ends when a
+process fails to start `boot_failures_max` times in a row.
 """

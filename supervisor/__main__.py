@@ -1,6 +1,6 @@
-"""`python -m silomq.supervisor [NAME=VALUE ...]`: a store without the `silo` command around it.
+"""`python -m silomq.supervisor [NAME=VALUE ...]`: runs a store without the `silo` command.
 
-What cannot be started ends with one line and the exit status that `silo serve` has for it.
+A store that cannot start ends with one line on stderr and the exit status of `silo serve`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ FAILED, SETTING, LOCKED, CORRUPT, DISK_FULL = 1, 3, 4, 5, 6
 
 
 def explain(error: StoreError | OSError) -> tuple[int, str]:
-    """The exit status for an error, and the sentence to say."""
+    """The exit status for an error, and the sentence for stderr."""
     match error:
         case AlreadyRunning():
             return LOCKED, str(error)
@@ -32,7 +32,9 @@ def explain(error: StoreError | OSError) -> tuple[int, str]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Runs the store with these settings; the exit status. Other errors are bugs, and say where."""
+    """Runs the store with these NAME=VALUE settings, and returns the exit status. Any exception
+    that it raises is a defect of SiloMQ.
+    """
     try:
         settings = load(overrides=list(arguments))
     except SettingError as error:

@@ -1,8 +1,7 @@
-"""The broker: holds a duplicate of every session's descriptors, and passes the mail about sessions
-on between registry and append (`shm/protocol/sessions.py`).
+"""The broker: keeps a duplicate of every session's descriptors, and forwards messages about
+sessions between registry and append (`shm/protocol/sessions.py`).
 
-This is what makes registry and append replaceable: whichever of them dies, its successor inherits
-every ring, bell and connection from the supervisor.
+A new registry or append inherits every ring, bell and connection from the supervisor.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _MAIL: Final[msgspec.json.Decoder[Began | Closing | Detached]] = msgspec.json.De
 
 
 class Broker:
-    """The supervisor's ends of the two mail sockets."""
+    """Reads and writes the supervisor's ends of the two mail sockets."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -36,7 +35,7 @@ class Broker:
         self.session_count = world.control.own("sessions")
 
     def read(self, end: socket.socket) -> None:
-        """Handles all mail that has arrived at one end."""
+        """Handles all messages that have arrived at one end."""
         while True:
             try:
                 message, fds = mail.receive(end, _MAIL)
@@ -61,8 +60,8 @@ class Broker:
             self._tell_append(Attach(session.number, session.index, session.capacity), [ring, bell])
 
     def _close(self, number: int) -> None:
-        """A client is gone. Append first appends what the client published; a session without a
-        ring is over at once.
+        """Begins the end of a session whose client has closed its connection. Append first appends
+        what the client published. A session without a ring ends at once.
         """
         session = self.world.sessions.get(number)
         if session is None:
@@ -83,7 +82,7 @@ class Broker:
         self.send_waiting()
 
     def _count(self) -> None:
-        """Publishes how many clients there are."""
+        """Publishes the number of clients' sessions."""
         clients = [s for s in self.world.sessions.values() if s.number != SCHEDULE_SESSION]
         self.session_count.store(len(clients))
 
@@ -92,8 +91,8 @@ class Broker:
         self.send_waiting()
 
     def send_waiting(self) -> None:
-        """Sends the mail for which there was no room: an actor that does not read must not stop the
-        supervisor. Mail about a session that is over by now is dropped.
+        """Sends waiting messages, as far as the sockets have room. An actor that does not read must
+        not block the supervisor. Messages to append about sessions that have ended are dropped.
         """
         with contextlib.suppress(BlockingIOError):
             while self.to_append:

@@ -1,5 +1,5 @@
-"""One supervisor a store: the lock that RocketMQ takes too, and the death of an earlier run's
-actors.
+"""Ensures that a store has one supervisor: takes RocketMQ's lock file, and waits for the actors of
+a killed supervisor to end.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from ..store.errors import StoreError
 from ..store.recovery.pool_recovery import old_control
 
 _OLD_ACTORS_S = 10.0
-# How far two clocks may differ about when a process began.
+# The control block notes when an actor was started, psutil computes it: both may be that far apart.
 _SAME_BIRTH_MS = 3000
 
 
 class AlreadyRunning(StoreError):
-    """Another supervisor, or a RocketMQ broker, has the store."""
+    """Another supervisor, or a RocketMQ broker, holds the store's lock."""
 
 
 def take_lock(folders: StoreFolders) -> int:
-    """Locks the first byte of `lock`, as RocketMQ does; the descriptor must stay open. Raises
-    AlreadyRunning.
+    """Locks the first byte of the file `lock`, as RocketMQ does. Returns the descriptor, which must
+    stay open. Raises AlreadyRunning, OSError.
     """
     fd = folders.root.open_file(LOCK, write=True, create=True)
     with contextlib.ExitStack() as undo:
@@ -50,8 +50,8 @@ def take_lock(folders: StoreFolders) -> int:
 
 
 def await_old_actors(store_id: int) -> list[int]:
-    """Waits for actors that a killed supervisor left dying; kills what still lives: their pids.
-    Raises StoreError for one that does not die.
+    """Waits for the actors of a killed supervisor to end, and kills them after a second. Returns
+    their process ids. Raises StoreError for an actor that does not die within 10 s.
     """
     control = old_control(store_id)
     if control is None:
@@ -66,7 +66,9 @@ def await_old_actors(store_id: int) -> list[int]:
 
 
 def _is_same_process(pid: int, started_ms: int) -> bool:
-    """Process numbers are used again: the time of birth tells."""
+    """Whether the process `pid` is still the one that began at `started_ms` (epoch ms). The kernel
+    uses process ids again.
+    """
     try:
         born_s: float = psutil.Process(pid).create_time()
         return abs(born_s * 1000 - started_ms) < _SAME_BIRTH_MS

@@ -1,5 +1,5 @@
-"""The supervisor: one loop that spawns the actors in order, watches them, replaces them, and stops
-them in order.
+"""The supervisor's loop: starts the actors in order, watches and replaces them, and stops them in
+order.
 """
 
 from __future__ import annotations
@@ -38,12 +38,13 @@ CLASSES: dict[str, type[Actor]] = {
     actor.name: actor
     for actor in (Allocate, Append, Commit, Flush, Reput, Clean, Registry, Schedule)
 }
-# Nobody may come in, nothing is delivered, then nothing is appended, dispatched, flushed any more;
-# who serves the others goes last.
+# First the sources of new work end: clients' requests and delayed messages. Then each process ends
+# after the one that gives it work. Clean and allocate serve the others, and end last.
 STOP_ORDER = ("registry", "schedule", "append", "commit", "reput", "flush", "clean", "allocate")
 _BOOT_TIMEOUT_S = 60.0
 _TICK_S = 1.0
-# A process that waits for the disk cannot beat and must not be killed for it.
+# A process in uninterruptible sleep waits for the disk and cannot beat: it gets this many times
+# `heartbeat_timeout_ms`.
 _DISK_PATIENCE = 20
 assert tuple(CLASSES) == ACTORS
 assert sorted(STOP_ORDER) == sorted(ACTORS)
@@ -51,7 +52,9 @@ assert sorted(STOP_ORDER) == sorted(ACTORS)
 
 @dataclass
 class Child:
-    """One running actor."""
+    """One running actor. `pidfd` is readable when it ends, `ready_fd` when it is ready; `ready_fd`
+    is -1 once it was read. `started` is in monotonic seconds.
+    """
 
     name: str
     pid: int
@@ -62,9 +65,9 @@ class Child:
 
 
 class GaveUp(Exception):
-    """An actor does not get ready however often it is started; the message says which.
+    """The store ends, because an actor cannot be started. The text says which one and why.
 
-    `status` is what the process should end with.
+    `status` is the exit status for the supervisor.
     """
 
     def __init__(self, why: str, status: int = 1) -> None:
@@ -106,8 +109,8 @@ class Supervisor:
         self.stop_requested = True
 
     def run(self) -> int:
-        """Serves until told to stop. 0 after a clean stop, 1 when an actor could not be kept
-        alive.
+        """Runs the store until a signal ends it. The exit status: 0 after a stop, STORAGE_FULL when
+        an actor found no disk space to start, 1 when an actor could not be started otherwise.
         """
         setproctitle.setproctitle(f"silomq[{self.world.store_name}] supervisor")
         status = 0
@@ -126,7 +129,7 @@ class Supervisor:
 
     def _start_all(self) -> None:
         gc.collect()
-        gc.freeze()  # children share what exists now, and do not copy it by counting garbage
+        gc.freeze()  # or each child's garbage collector would write to, and copy, shared pages
         for name in ACTORS:
             self._spawn(name)
             deadline = time.monotonic() + _BOOT_TIMEOUT_S
@@ -144,10 +147,10 @@ class Supervisor:
         return name in self.children and self.children[name].ready
 
     def _spawn(self, name: str) -> None:
-        """Forks an actor and opens its gate."""
+        """Forks an actor, notes it in the process table, then releases its gate semaphore."""
         read_fd, write_fd = os.pipe2(os.O_CLOEXEC)
-        # A signal that is for the child must not meet the supervisor's handler in it: the child
-        # lets signals in when it has its own.
+        # The child inherits the supervisor's signal handlers. Signals stay blocked in it until
+        # `live` has set its own.
         signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
         pid = os.fork()
         if pid == 0:
@@ -164,7 +167,7 @@ class Supervisor:
         self.world.gates[name].release()
 
     def _become(self, name: str, ready_fd: int) -> None:
-        """The child's side of the fork: never returns."""
+        """Runs the actor in the child after the fork. Never returns."""
         status = 1
         try:
             self.selector.close()
@@ -179,8 +182,8 @@ class Supervisor:
             os._exit(status)
 
     def _keep_sessions_for(self, name: str) -> None:
-        """In the child: closes the descriptors of sessions that are not this actor's business, or
-        they would stay open here after the client has gone.
+        """In the child: closes the descriptors of sessions that this actor does not use. They would
+        stay open here after the end of the session.
         """
         for session in self.world.sessions.values():
             if name != "registry":
@@ -199,7 +202,7 @@ class Supervisor:
     # -- watching
 
     def _turn(self, patience_s: float) -> None:
-        """One turn of the loop: news of children and mail, then what is due."""
+        """One turn of the loop: events of children and mail, then starts that are due."""
         self.beat_word.store(time.monotonic_ns())
         if self.due:
             patience_s = min(patience_s, max(0.0, min(self.due.values()) - time.monotonic()))
@@ -230,7 +233,7 @@ class Supervisor:
             self._bury(child)
 
     def _bury(self, child: Child) -> None:
-        """An actor died: starts it again, at once or after a pause, or gives up. Raises GaveUp."""
+        """Starts a dead actor again, at once or after a delay. Raises GaveUp."""
         code = self._reap(child)
         lived = time.monotonic() - child.started
         self._note(child.name, 0, ActorState.DEAD)
@@ -256,12 +259,12 @@ class Supervisor:
             self.due[child.name] = time.monotonic() + delay
 
     def _reap(self, child: Child) -> int:
-        """Collects a dead child; its exit status, or minus the signal."""
+        """Collects a dead child. Returns its exit status, or the signal's number below zero."""
         del self.children[child.name]
         self.selector.unregister(child.pidfd)
         os.close(child.pidfd)
         if child.ready_fd >= 0:
-            # It may have got ready and died in one turn.
+            # The child may have become ready and died since the last turn.
             child.ready = os.read(child.ready_fd, 1) == b"1"
             self.selector.unregister(child.ready_fd)
             os.close(child.ready_fd)
@@ -269,8 +272,8 @@ class Supervisor:
         return os.waitstatus_to_exitcode(os.waitpid(child.pid, 0)[1])
 
     def _replace_frozen(self) -> None:
-        """Kills an actor that has not beaten for too long; its death is then news like any
-        other.
+        """Kills actors that have not beaten for too long. The loop then sees their death and starts
+        them again.
         """
         limit_s = self.settings.heartbeat_timeout_ms / 1000
         now = time.monotonic()
@@ -282,12 +285,14 @@ class Supervisor:
                     "actor does not beat, killing it", frozen=child.name, silent_s=round(silent, 1)
                 )
                 signal.pidfd_send_signal(child.pidfd, signal.SIGKILL)
-                child.started = now  # its death needs a moment: do not kill it twice
+                child.started = now  # it dies a moment later: not to be killed in the next turn
 
     # -- stopping
 
     def _stop_all(self) -> None:
-        """Drains and stops in order, then removes what a clean stop removes."""
+        """Stops the actors in order, each after it has finished its work. Then removes the socket,
+        the shared memory and, if all is durable, `abort` and unused log files.
+        """
         self.stop_requested = True
         self.due.clear()
         self.notifier.stopping()
@@ -302,7 +307,7 @@ class Supervisor:
         self._clean_up(clean=clean and self._all_is_durable())
 
     def _stop_one(self, child: Child, deadline: float) -> bool:
-        """SIGTERM, patience, SIGKILL; whether the actor ended by itself."""
+        """Ends an actor by SIGTERM, and by SIGKILL at the deadline. Whether it ended by itself."""
         signal.pidfd_send_signal(child.pidfd, signal.SIGTERM)
         while self.children.get(child.name) is child:
             left = deadline - time.monotonic()
@@ -345,7 +350,7 @@ class Supervisor:
 
 
 def waits_for_disk(pid: int) -> bool:
-    """Whether the kernel has the process in uninterruptible sleep."""
+    """Whether the process is in uninterruptible sleep (state D of /proc/PID/stat)."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             return file.read().rsplit(b")", 1)[1].split()[0] == b"D"
@@ -354,6 +359,9 @@ def waits_for_disk(pid: int) -> bool:
 
 
 def serve(settings: Settings) -> int:
-    """Runs a store in this process until it is told to stop; the exit status."""
+    """Runs a store in this process until SIGTERM or SIGINT. Returns the exit status.
+
+    Raises StoreError, Corrupt and OSError when the store cannot start.
+    """
     configure(settings.store_path.name, "supervisor", settings.log_level, settings.log_format)
     return Supervisor(settings).run()

@@ -1,4 +1,4 @@
-"""The service manager's side: sd_notify messages, as systemd(1) reads them from NOTIFY_SOCKET."""
+"""Messages to the service manager: the protocol of sd_notify(3)."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ import socket
 
 
 class Notifier:
-    """Sends state to the socket in `NOTIFY_SOCKET`; without one every call does nothing.
+    """Sends the state of the store to the socket that `NOTIFY_SOCKET` names. Without that variable
+    every call does nothing.
 
-    `watchdog_s` is how often `ping` must be called (half of WATCHDOG_USEC), None without a watchdog
-    for this process.
+    `watchdog_s` is the interval in which `ping` must be called (half of WATCHDOG_USEC), or None if
+    there is no watchdog for this process.
     """
 
     def __init__(self, environ: dict[str, str] | None = None) -> None:
@@ -21,7 +22,7 @@ class Notifier:
         self.watchdog_s = int(usec) / 2e6 if for_us and usec.isdigit() and int(usec) else None
 
     def send(self, **fields: str | int) -> None:
-        """One message of KEY=value lines. A manager that does not listen is no reason to fail."""
+        """Sends one message of KEY=value lines. Errors are ignored: the store runs without them."""
         if not self._address:
             return
         address = "\0" + self._address[1:] if self._address.startswith("@") else self._address

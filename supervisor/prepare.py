@@ -1,5 +1,7 @@
-"""What must be so before the first actor is forked, in `prepare`: one supervisor, no actors of an
-earlier run, what was left in the pool put into the log, recovered files, shared memory.
+"""Prepares a store before the first actor is forked: lock, recovery, shared memory, sockets.
+
+`prepare` is the sequence: take the lock, wait for actors of an earlier run, put what was left in
+the pool into the log, recover the files, make shared memory.
 """
 
 from __future__ import annotations
@@ -30,15 +32,15 @@ from ..store.topics.table_layout import Plan
 from ..store.topics.topic_table import TopicTable
 from .claim import await_old_actors, take_lock
 
-# What a record takes beside its body, generously: header, topic, properties.
+# More than a record takes beside its body: header, topic, properties.
 _RECORD_ROOM = 65536
 
 
 def prepare(settings: Settings) -> tuple[World, int]:
-    """Everything up to the first fork: (world, descriptor of the held lock).
+    """Does everything up to the first fork. Returns the world and the descriptor of the held lock.
 
-    Raises AlreadyRunning, StoreError, Corrupt, OSError; nothing is left behind then, and nothing
-    open.
+    Raises AlreadyRunning, StoreError, Corrupt, OSError. It then closes what it has opened, and
+    removes its shared memory.
     """
     with contextlib.ExitStack() as undo:
         folders = undo.enter_context(open_folders(settings.store_path))
@@ -47,7 +49,7 @@ def prepare(settings: Settings) -> tuple[World, int]:
         store_id = segments.store_identity(settings.store_path)
         check_layout(folders)
         await_old_actors(store_id)
-        # Until it is in the log, what is in a dead store's pool must stay in memory.
+        # The pool of a crashed store is removed with its other segments, so it is saved first.
         from_pool = recover_pool(folders, settings, store_id)
         undo.callback(segments.remove_all, store_id)
         if settings.socket_group:
@@ -80,13 +82,13 @@ def prepare(settings: Settings) -> tuple[World, int]:
     now_ms = int(time.time() * 1000)
     world.control.own("started_ms").store(now_ms)
     world.control.own("generation").add(1)
-    world.take_role("supervisor")  # from here on every word has its one writer
+    world.take_role("supervisor")  # from here on each word has one writer
     world.control.own_beat().store(time.monotonic_ns())
     return world, lock
 
 
 def open_folders(path: os.PathLike[str] | str) -> StoreFolders:
-    """Opens or makes the store's folders. Raises StoreError that says which path and why."""
+    """Opens or makes the store's folders. Raises StoreError that names the path and the reason."""
     try:
         folders = StoreFolders(path, create=True)
         if not folders.root.is_writable():
@@ -102,7 +104,7 @@ def open_folders(path: os.PathLike[str] | str) -> StoreFolders:
 
 
 def recover_pool(folders: StoreFolders, settings: Settings, store_id: int) -> int:
-    """Puts into the log what a killed store left in its pool: how many bytes."""
+    """Writes to the log what a crashed store left in its pool. Returns the number of bytes."""
     rest = look_in_pool(store_id, settings.mapped_file_size_commit_log)
     if rest is None:
         return 0
@@ -111,14 +113,16 @@ def recover_pool(folders: StoreFolders, settings: Settings, store_id: int) -> in
 
 
 def share_with_group(folders: StoreFolders, group: str) -> None:
-    """Lets the group read: what is made in the folders from now on belongs to it."""
+    """Lets a group read the store's folders (mode 02750). Files made from now on belong to the
+    group. Raises OSError.
+    """
     gid = grp.getgrnam(group).gr_gid
     for folder in (folders.root, folders.commit_log, folders.consume_queue, folders.index):
         folder.share(gid, 0o2750)
 
 
 def make_memory(settings: Settings, store_id: int) -> tuple[Mapping, Mapping]:
-    """Fresh control block and topic table."""
+    """Makes a new control block and a new topic table, and returns their mappings in this order."""
     plan = Plan(settings.max_topics, settings.max_queues, settings.max_sessions + OWN_SESSIONS)
     control = segments.create_segment(store_id, "control", SIZE)
     table = segments.create_segment(store_id, "table", plan.size)
@@ -128,9 +132,10 @@ def make_memory(settings: Settings, store_id: int) -> tuple[Mapping, Mapping]:
 
 
 def make_pool(settings: Settings, store_id: int) -> None:
-    """The transient pool's buffers. Raises StoreError when shared memory has no room for them."""
+    """Makes the transient pool's buffers. Raises StoreError when memory has no room for them."""
     size, buffers = settings.mapped_file_size_commit_log, settings.transient_store_pool_size
-    # Shared memory may be allowed to grow beyond what the machine has: then processes are killed.
+    # The limit of shared memory may be above the machine's memory. The kernel would then kill
+    # processes when the buffers fill.
     available = psutil.virtual_memory().available
     advice = (
         f"no memory for the pool's {buffers} buffers of {size} bytes: lower "
@@ -146,7 +151,9 @@ def make_pool(settings: Settings, store_id: int) -> None:
 
 
 def note_running(folders: StoreFolders) -> None:
-    """Makes RocketMQ's `abort`, durably: a store that has it was not stopped cleanly."""
+    """Makes RocketMQ's file `abort`, durably. A clean stop removes it, so a start that finds it
+    follows a crash.
+    """
     with folders.root.file(ABORT, write=True, create=True) as fd:
         disk.set_size(fd, 0)
         disk.write_at(fd, str(os.getpid()).encode(), 0)
@@ -155,12 +162,13 @@ def note_running(folders: StoreFolders) -> None:
 
 
 def listen(folders: StoreFolders, group: str) -> socket.socket:
-    """The clients' socket, in the store's folder; a stale one is replaced (the lock says that
-    nobody listens).
+    """Makes the socket for clients in the store's folder. An old one is replaced: this process has
+    the lock, so no other process listens on it.
     """
     with contextlib.suppress(FileNotFoundError):
         folders.root.unlink(SOCKET)
-    # A path through the folder's descriptor is short however long the store's own path is.
+    # The address of a Unix socket holds 107 bytes. A path through the folder's descriptor always
+    # fits.
     path = f"/proc/self/fd/{folders.root.fd}/{SOCKET}"
     with contextlib.ExitStack() as undo:
         listener = undo.enter_context(
@@ -175,8 +183,8 @@ def listen(folders: StoreFolders, group: str) -> socket.socket:
 
 
 def own_session(world: World) -> Session:
-    """The session through which delayed messages are delivered. Its ring takes the longest record,
-    and it may write to every topic: what it writes was checked when it was sent.
+    """The session of the schedule process. Its ring has room for the longest record, and it has a
+    grant for every topic.
     """
     settings = world.settings
     capacity = 2 * (settings.max_message_size + _RECORD_ROOM + ring.FRAME_HEADER)

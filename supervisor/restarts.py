@@ -1,4 +1,4 @@
-"""When to start an actor again: the decision, apart from the doing."""
+"""The rule when a dead actor is started again. `main.py` starts it."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ _FIRST_DELAY_S = 0.01
 
 @dataclass
 class RestartPolicy:
-    """The history of one actor, and what follows from it.
+    """The deaths of one actor so far, and the delay before its next start.
 
-    An actor that was ready is started again at once, unless it has lived less than a second more
-    than five times in a row: then each start waits twice as long as the one before. One that dies
-    before it is ready gets one start at once, then waits in the same way, and is given up after
-    `max_boot_failures` such deaths in a row. `max_delay_s` bounds the wait.
+    An actor that was ready is started again at once. After more than five lives in a row that were
+    shorter than a second, each start waits twice as long as the one before. An actor that dies
+    before it is ready gets one start at once, then waits in the same way. After `max_boot_failures`
+    such deaths in a row it is given up. `max_delay_s` bounds the wait.
     """
 
     max_delay_s: float
@@ -25,7 +25,7 @@ class RestartPolicy:
     boot_failures: int = 0
 
     def died(self, *, was_ready: bool, lived_s: float) -> float | None:
-        """Seconds to wait before the next start, or None: give up."""
+        """Notes a death. Returns the seconds to wait before the next start, None to give up."""
         if was_ready:
             self.boot_failures = 0
             self.short_lives = self.short_lives + 1 if lived_s < _SHORT_LIFE_S else 0
