@@ -334,7 +334,7 @@ class Groups:
         for member in list(self.members.values()):
             if member.asked_at and now - member.asked_at > patience:
                 self.logger.warning(
-                    "a consumer did not give back its queues in time: it is put out",
+                    "a consumer did not give back its queues in time: it is expelled",
                     group=member.about.group,
                     session=member.session,
                 )

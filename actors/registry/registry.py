@@ -1,9 +1,9 @@
-"""registry: the process that answers clients. Sessions, topics, the right to write to them, groups.
+"""registry: the process that answers clients' requests on the store's Unix socket.
 
-It is the only writer of topics, queues and grants in the topic table, and of `config/topics.json`.
-It serves a Unix socket (`shm/protocol/requests.py`). Every request may be repeated, because a
-client repeats its request when it hears that the registry was replaced. The connections outlive the
-registry: the supervisor holds them.
+It is the only writer of topics, queues, grants, leases and notices in the topic table, and of
+RocketMQ's files of topics and groups in `config/`. Every request (`shm/protocol/requests.py`) is
+idempotent, because a client repeats its pending request when the registry is replaced. Connections
+stay open then: the supervisor holds them.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _REQUESTS: Final[msgspec.json.Decoder[AnyRequest]] = msgspec.json.Decoder(AnyReq
 
 
 class Registry(Actor):
-    """Answers clients until the store stops."""
+    """Accepts connections and answers requests until the store stops."""
 
     name = "registry"
 
@@ -82,7 +82,7 @@ class Registry(Actor):
         while not self.stopping:
             self.beat()
             for key, _ in self.selector.select(self._patience()):
-                self.beat()  # a thousand requests may wait
+                self.beat()  # one turn may answer a thousand requests
                 if key.fileobj is self.world.listener:
                     self.sessions.accept()
                 elif key.fileobj is self.sessions.inbox:
@@ -94,7 +94,7 @@ class Registry(Actor):
             self.groups.tick()
 
     def teardown(self) -> None:
-        # `setup` may have failed before it came to these.
+        # `setup` may have failed before it set these attributes.
         topics: SystemTopics | None = getattr(self, "topics", None)
         if topics is not None and topics.file.unsaved_since:
             topics.file.save()
@@ -111,7 +111,9 @@ class Registry(Actor):
         self.groups.leave(number)
 
     def _stop_watching_for_nobody(self) -> None:
-        """Once no client can sleep on a queue, only schedule's own queues are watched."""
+        """Stops watching queues once no client can sleep on one, except those of delayed messages.
+        Reput then spares the system calls that would wake sleepers.
+        """
         if not self.sessions.has_readers():
             self.control.watch_none()
             self.topics.watch_delayed()
@@ -119,12 +121,12 @@ class Registry(Actor):
     # -- requests
 
     def _serve(self, connection: socket.socket) -> None:
-        """Reads one request and answers it. No packet can end the registry."""
+        """Reads one request and answers it. A packet that is no request gets an error."""
         try:
             request, fds = mail.receive(connection, _REQUESTS)
         except BlockingIOError:
             return
-        except OSError:  # the client died with an answer unread
+        except OSError:  # the client closed its socket with an answer unread
             self.sessions.hang_up(connection)
             return
         except mail.Misfit as misfit:
@@ -143,12 +145,12 @@ class Registry(Actor):
         answer, out = self._do_or_refuse(connection, request)
         self._answer(connection, request.id, answer, out)
         if isinstance(answer, Assigned):
-            mail.close_all(list(out))  # made for this answer; those of a welcome are kept
+            mail.close_all(list(out))  # opened for this answer; those of a welcome stay open
 
     def _answer(
         self, connection: socket.socket, number: int, answer: Answer, fds: tuple[int, ...] = ()
     ) -> None:
-        """Answers the request `number`. An answer that fits no packet becomes an error."""
+        """Answers the request `number`. An answer too long for a packet becomes an error."""
         try:
             self.sessions.answer(connection, msgspec.structs.replace(answer, id=number), fds)
         except mail.TooLong as too_long:
@@ -167,12 +169,14 @@ class Registry(Actor):
         except TableFull as full:
             return error(PutMessageStatus.SERVICE_NOT_AVAILABLE, str(full)), ()
         except (KeyError, TypeError, ValueError) as odd:
-            # A request of the right types can still make no sense: a name that is no UTF-8, say.
+            # Values of the right types can still be wrong, as a name with lone surrogates is.
             why = f"malformed request: {type(odd).__name__} {odd}"
             return error(PutMessageStatus.UNKNOWN_ERROR, why), ()
 
     def _do(self, connection: socket.socket, request: AnyRequest) -> tuple[Answer, tuple[int, ...]]:
-        """The answer to a request, with descriptors for the client."""
+        """The answer to a request, with descriptors to send along. Raises Refused, IllegalMessage,
+        TableFull.
+        """
         if isinstance(request, TopicRequest):
             return self._serve_topics(self.sessions.find(connection), request), ()
         if isinstance(request, GroupRequest):
@@ -196,7 +200,9 @@ class Registry(Actor):
                 return SessionOpen(open=request.session in self.sessions), ()
 
     def _serve_topics(self, session: Session | None, request: TopicRequest) -> Answer:
-        """A topic that changes concerns the groups that read it."""
+        """Answers a request about topics. A change or deletion divides the queues of the groups
+        that read the topic anew.
+        """
         answer = self.topics.serve(None if session is None else session.index, request)
         if isinstance(request, Alter | Delete):
             self.groups.topic_changed(request.topic, deleted=isinstance(request, Delete))
@@ -210,7 +216,9 @@ class Registry(Actor):
         return Done()
 
     def _hello(self, connection: socket.socket, request: Hello) -> tuple[Welcome, tuple[int, ...]]:
-        """Begins a session: with a ring for a client that sends, without for one that reads."""
+        """Begins a session: with a ring for a client that sends, without one for a reader. Raises
+        Refused.
+        """
         if request.protocol != PROTOCOL:
             raise unavailable(
                 f"the client speaks protocol {request.protocol}, the store {PROTOCOL}: "
@@ -251,7 +259,7 @@ class Registry(Actor):
         )
 
     def _level(self) -> AckLevel:
-        """What it means to a client that a message is acknowledged."""
+        """What an acknowledged message survives with these settings."""
         if self.settings.flush_disk_type == FlushDiskType.SYNC_FLUSH:
             return AckLevel.DURABLE
         return AckLevel.MEMORY if self.settings.transient_store_pool_enable else AckLevel.APPENDED

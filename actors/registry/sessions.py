@@ -1,8 +1,9 @@
-"""The registry's sessions: how they begin, outlive a registry, and end.
+"""The registry's connections and sessions: their beginning, their take-over, and their end.
 
-A session is known to the supervisor before its client gets the answer, so that a registry that
-dies takes no session with it. When a client is gone, the registry tells the supervisor. The
-session's index stays in use until append has let go of the session, and the supervisor says so.
+The supervisor gets a session's descriptors before the client gets its answer, so a session stays
+alive when the registry dies. When a client has closed its connection, the registry tells the
+supervisor. The session's index stays in use until append has detached the session's ring and the
+supervisor reports it (`Gone`).
 """
 
 from __future__ import annotations
@@ -27,18 +28,20 @@ from .access import Access
 from .refusals import illegal, unavailable
 
 _GONE: Final[msgspec.json.Decoder[Gone]] = msgspec.json.Decoder(Gone)
-_MOST_WHY = 4000  # characters of an error, which may quote what the client has sent
+_MOST_WHY = 4000  # characters: an error may quote a long text that the client has sent
 _PAGE = 4096
 
 
 def error(status: PutMessageStatus, why: str) -> Error:
-    """The answer to a request that is refused."""
+    """The answer to a refused request: a status, and why, cut off after 4,000 characters."""
     return Error(status=status.name, why=why if len(why) <= _MOST_WHY else why[:_MOST_WHY] + "...")
 
 
 class Sessions:
-    """All connections and sessions. `left` is called with the number of a session whose client is
-    gone; `ended` when a session is over for all processes.
+    """All connections and sessions, by number.
+
+    `left` is called with the number of a session whose client has closed its connection. `ended` is
+    called when no process uses a session any more.
     """
 
     def __init__(
@@ -69,12 +72,12 @@ class Sessions:
         return any(session.ring < 0 for session in self._sessions.values())
 
     def find(self, connection: socket.socket) -> Session | None:
-        """The session of a connection; None before its hello."""
+        """The session of a connection, None before its `hello`."""
         number = self._by_connection.get(connection.fileno())
         return None if number is None else self._sessions[number]
 
     def of(self, connection: socket.socket) -> Session:
-        """The session of a connection. Raises Refused before its hello."""
+        """The session of a connection. Raises Refused before its `hello`."""
         session = self.find(connection)
         if session is None:
             raise illegal("the first request of a connection must be hello")
@@ -83,7 +86,7 @@ class Sessions:
     # -- connections
 
     def accept(self) -> None:
-        """Takes one connection of a client that is waiting."""
+        """Accepts one connection, if its user may use the store. Others get an error."""
         try:
             connection, _ = self._world.listener.accept()
         except (BlockingIOError, ConnectionAbortedError):
@@ -101,7 +104,7 @@ class Sessions:
         self._selector.register(connection, selectors.EVENT_READ)
 
     def adopt_all(self) -> None:
-        """Goes on with the connections that a predecessor served."""
+        """Takes over the connections that the registry before this one served."""
         for session in self._sessions.values():
             self._adopt(session)
 
@@ -113,14 +116,14 @@ class Sessions:
         self._connections[connection.fileno()] = connection
         self._by_connection[connection.fileno()] = session.number
         self._selector.register(connection, selectors.EVENT_READ)
-        # A client that has asked nothing for long has not read the news of earlier restarts either:
-        # there may be no room for this one.
+        # A client that is idle for long has not read the notices of earlier restarts either, and
+        # its socket may be full.
         with contextlib.suppress(OSError):
             mail.send(connection, RegistryRestarted())
 
     def answer(self, connection: socket.socket, answer: Answer, fds: tuple[int, ...] = ()) -> None:
-        """Sends an answer. A client that does not read its answers, or is gone, loses its
-        connection.
+        """Sends an answer. Closes the connection of a client that has closed its end, or whose
+        socket is full because it does not read.
         """
         try:
             mail.send(connection, answer, fds)
@@ -128,7 +131,9 @@ class Sessions:
             self.hang_up(connection)
 
     def hang_up(self, connection: socket.socket) -> None:
-        """Ends a connection, and with it the client's part of its session."""
+        """Closes a connection and begins the end of its session: the member leaves its group, the
+        lease ends, and the supervisor is told. Does nothing for an unknown connection.
+        """
         fd = connection.fileno()
         if fd < 0 or fd not in self._connections:
             return
@@ -143,7 +148,7 @@ class Sessions:
             mail.post(self.inbox, Closing(number))
 
     def expel(self, number: int) -> None:
-        """Hangs up on a session."""
+        """Closes the connection of a session."""
         for fd, owner in list(self._by_connection.items()):
             if owner == number:
                 self.hang_up(self._connections[fd])
@@ -151,7 +156,11 @@ class Sessions:
     # -- sessions
 
     def begin(self, connection: socket.socket, ring_size: int) -> Session:
-        """The connection's session: a new one at its first hello. Raises Refused."""
+        """The connection's session, made at its first `hello`.
+
+        `ring_size` is in bytes: 0 for no ring, negative for the size that the settings name. Raises
+        Refused when the store stops, has no index left, or does not allow the size.
+        """
         session = self.find(connection)
         if session is not None:
             return session
@@ -191,7 +200,7 @@ class Sessions:
         return wanted
 
     def read_mail(self) -> None:
-        """The supervisor says which sessions append has let go of."""
+        """Reads which sessions are over for all processes."""
         while True:
             try:
                 message, fds = mail.receive(self.inbox, _GONE)
@@ -203,7 +212,7 @@ class Sessions:
             self._end(message.session)
 
     def _end(self, number: int) -> None:
-        """A session's index and grants are free again."""
+        """Frees a session's index and grants, and closes its descriptors."""
         session = self._sessions.pop(number, None)
         if session is None:
             return

@@ -1,5 +1,5 @@
-"""The topics that the store itself needs: for delayed messages, for messages that come back to a
-consumer group, and for those that a group has given up.
+"""The topics that the store makes for itself: for delayed messages, and for a consumer group's
+retries and dead letters.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from ...store.topics.topic_table import Topic
 from ..actor import World
 from .topics import Topics
 
-# The topics in which messages wait for their time, and how many queues they have.
+# The topics of delayed messages, and how many queues each has.
 _DELAYED = {SCHEDULE_TOPIC: MAX_DELAY_LEVEL, TIMER_TOPIC: 1}
 
 
 class SystemTopics(Topics):
-    """All topics, with those of the store's own."""
+    """All topics, those of the store itself included."""
 
     def __init__(self, world: World, logger: Any, beat: Callable[[], None]) -> None:
         super().__init__(world, logger, beat)
@@ -67,18 +67,20 @@ class SystemTopics(Topics):
                 return self.page(request)
 
     def watch_delayed(self) -> None:
-        """The schedule process sleeps on the arrival words of the delayed messages' queues."""
+        """Makes reput wake the schedule process, which sleeps on the arrival words of the delayed
+        messages' queues.
+        """
         for name in _DELAYED:
             topic = self.table.find(name)
             for slot in topic.slots if topic is not None else ():
                 self.control.watch(slot)
 
     def open_delayed(self, request: OpenDelayed, session: int | None) -> OpenedDelayed:
-        """As `open` for writing. The session may also write to the topic in which messages wait:
-        that of the delay levels, or that of the timers.
+        """Opens a topic for writing, together with a topic of delayed messages: that of the delay
+        levels, or that of the timers.
 
-        A client can write any destination into a message that waits. Schedule therefore checks the
-        destination again before it delivers.
+        A client can write any destination into a delayed message. Schedule therefore checks the
+        destination again before it delivers the message.
         """
         opened = self.open(Open(request.topic, write=True), session)
         system = TIMER_TOPIC if request.timer else SCHEDULE_TOPIC
@@ -100,7 +102,7 @@ class SystemTopics(Topics):
         return self.open(Open(name, write=True), session)
 
     def open_system(self, name: str, queues: int) -> Topic:
-        """A topic that the store needs itself, made if it is not there."""
+        """The topic `name` of the store itself. Makes it with `queues` queues if it is missing."""
         return self.table.find(name) or self._add(TopicConfig(name, queues, queues))
 
     def _add(self, config: TopicConfig) -> Topic:

@@ -1,20 +1,20 @@
 """The registry's topics: opening, making, changing, deleting and listing them.
 
 The registry alone writes topics, queues and grants of the topic table, and `config/topics.json`.
-That file is saved a little after a topic was made for a producer, and before the answer to a client
-that asks for a change.
+When a producer opens a new topic, the file is saved 0.1 s later or more. When a client asks for a
+change, the file is saved before the answer.
 
-A deletion goes through these steps, each of which may be done again:
+A deletion has these steps, and each is idempotent:
 
-1. The topic's entry in the table says that it is being deleted; nobody may write to it any more.
-2. Append has finished its round, so that nothing is appended to the topic any more.
-3. The deletion is decided, durably (`store/topics/deletions.py`).
-4. The queues are marked as deleted, and reput has finished its round.
-5. The topic is taken out of `topics.json`, then its folders are removed.
-6. The deletion is finished, durably; the topic's entry in the table says so.
+1. Set the topic's state in the table to DELETING, and revoke all grants for it.
+2. Wait until append has ended its round. From then on nothing is appended to the topic.
+3. Record the deletion durably (`store/topics/deletions.py`).
+4. Mark the queues as deleted, and wait until reput has ended its round.
+5. Remove the topic from `topics.json`, then remove its folders.
+6. Record durably that the deletion is done, then end it in the table.
 
-A registry that is killed in between leaves the rest to its successor, and a store that dies leaves
-it to the next start.
+After a kill the next registry continues the deletion. After a crash of the store the next start
+does.
 """
 
 from __future__ import annotations
@@ -73,7 +73,9 @@ class Topics:
             self._go_on_deleting(name)
 
     def _adopt(self, topic: Topic) -> None:
-        """The table counts, and not the file: a killed registry may not have saved it."""
+        """Corrects the attributes of a topic by the table. The file may be older, if the registry
+        was killed before it saved.
+        """
         has = (topic.read_queue_nums, topic.write_queue_nums, topic.perm)
         saved = self.file.configs.get(topic.name)
         if saved is None:
@@ -84,8 +86,10 @@ class Topics:
     # -- opening
 
     def open(self, request: Open, session: int | None) -> Opened:
-        """The queues of a topic, which is made if it does not exist and the settings allow it. With
-        `write` the session with the index `session` may write to the topic.
+        """The queues of a topic. A missing topic is made for a writer, if the settings allow it.
+
+        With `write`, the session with the index `session` gets a grant for the topic. Raises
+        Refused also when the topic's permission forbids it.
         """
         name, write = request.topic, request.write
         validate_topic(name)
@@ -104,7 +108,7 @@ class Topics:
         return Opened(index=topic.index, slots=topic.slots[:nums])
 
     def _make_for(self, request: Open) -> Topic:
-        """The topic that a producer wants to write to."""
+        """Makes a topic that does not exist, for a producer that opens it. Raises Refused."""
         if not (request.write and self.settings.auto_create_topic_enable):
             why = f"topic {request.topic} does not exist"
             if request.write:
@@ -116,7 +120,10 @@ class Topics:
     # -- making and changing
 
     def create(self, request: Create) -> Done:
-        """Makes a topic with `queues` queues (0: as many as the settings say) and saves it."""
+        """Makes a topic and saves it. Refused if it exists with another number of queues.
+
+        `request.queues` 0 stands for `default_topic_queue_nums`.
+        """
         name = request.topic
         validate_topic(name)
         self._refuse_system(name)
@@ -135,8 +142,10 @@ class Topics:
         return Done()
 
     def alter(self, request: Alter) -> Done:
-        """Makes or changes a topic, as RocketMQ's updateTopic does. What is None stays, or is the
-        default. The folders and messages of queues that a topic no longer uses stay.
+        """Makes or changes a topic, as RocketMQ's updateTopic does.
+
+        An attribute that is None stays as it is, or gets its default in a new topic. Folders and
+        messages of queues that the topic no longer uses stay.
         """
         name = request.topic
         validate_topic(name)
@@ -203,8 +212,9 @@ class Topics:
     # -- deleting
 
     def delete(self, request: Delete) -> Deleted:
-        """Deletes a topic with its queues. Its messages are never seen again, and a topic of that
-        name starts with queue offset 0.
+        """Deletes a topic with its queues. No reader sees its messages again, and a new topic of
+        that name starts with queue offset 0. Refused when a step fails; the request may be
+        repeated.
         """
         name = request.topic
         validate_topic(name)
@@ -231,7 +241,7 @@ class Topics:
                 self.deletions.decide(name, self.control.load("wrote"), self._entries(topic))
             fault("registry:decided")
             table_changes.retire(table, topic.index)
-            for slot in topic.slots:  # a consumer that sleeps until a message comes must hear of it
+            for slot in topic.slots:  # consumers that sleep on these queues find them deleted
                 self.control.arrival(slot).wake()
             await_round(self.control, "reput", self.beat)
             self.file.configs.pop(name, None)
@@ -249,8 +259,8 @@ class Topics:
         del self.deleting[name]
 
     def _go_on_deleting(self, name: str) -> None:
-        """Finishes what a killed predecessor had begun. If that fails, the next request for this
-        topic tries again.
+        """Finishes a deletion that a killed registry had begun. If that fails, the next request to
+        make or delete this topic tries again.
         """
         topic = self.deleting[name]
         decided = self.deletions.topics.get(name)
@@ -270,7 +280,7 @@ class Topics:
     # -- listing
 
     def topic(self, request: AskTopic) -> TopicFound:
-        """Everything about one topic."""
+        """One topic with its attributes. Refused if it does not exist."""
         validate_topic(request.topic)
         topic = self.table.find(request.topic)
         if topic is None:
@@ -278,7 +288,9 @@ class Topics:
         return TopicFound(topic=self._entry(topic))
 
     def page(self, request: AskTopics) -> TopicsPage:
-        """Up to 100 topics from entry `after` of the table on."""
+        """The live ones among 100 entries of the table, from entry `request.after` on. `next` is
+        the entry at which the next page begins, -1 at the end.
+        """
         count = self.table.topic_count
         end = min(request.after + _PAGE_TOPICS, count)
         page = [self.table.topic(i) for i in range(request.after, end)]
@@ -306,7 +318,7 @@ def _changed(
     *,
     order: bool | None = None,
 ) -> TopicConfig:
-    """The config with other values; None stands for the one that it has."""
+    """A copy of the config with these values. None keeps the value that it has."""
     return replace(
         config,
         read_queue_nums=config.read_queue_nums if read_nums is None else read_nums,

@@ -1,4 +1,7 @@
-"""`config/topics.json` of a running store: the attributes of all topics, and when to save them."""
+"""`config/topics.json` of a running store: the attributes of all topics, and when to save them.
+
+The registry is its only writer (RocketMQ: TopicConfigManager).
+"""
 
 from __future__ import annotations
 
@@ -16,9 +19,10 @@ _SAVE_DELAY_S = 0.1
 
 
 class TopicsFile:
-    """What the file says, by topic (`configs`), and what it will say after the next save.
+    """`configs` holds the attributes by topic, with changes that are not saved yet.
 
-    `unsaved_since` is the time (monotonic seconds) of the first change that is not saved, or 0.
+    `unsaved_since` is the time (monotonic seconds) of the first unsaved change, or 0. After a save
+    that failed it is the time from which the next save is due.
     """
 
     def __init__(self, folder: Folder, logger: Any) -> None:
@@ -31,16 +35,16 @@ class TopicsFile:
         self.unsaved_since = 0.0
 
     def put(self, config: TopicConfig) -> None:
-        """A topic is new or has changed."""
+        """Sets the attributes of a topic that is new or has changed, to be saved soon."""
         self.configs[config.topic_name] = config
         self.unsaved_since = self.unsaved_since or time.monotonic()
 
     def due_in(self) -> float:
-        """Seconds until a change must be saved; not positive once it is due."""
+        """Seconds until the unsaved changes are to be saved; zero or less when that is due."""
         return self.unsaved_since + self._delay_s - time.monotonic()
 
     def save_now(self) -> None:
-        """Saves before the answer to a request. Raises Refused when that fails."""
+        """Saves at once. Raises Refused when that fails, so that a request is not acknowledged."""
         self.save()
         if self.unsaved_since:
             raise unavailable(
@@ -48,8 +52,8 @@ class TopicsFile:
             )
 
     def save(self) -> None:
-        """Replaces the file. With many topics a save takes long, so the next one waits in
-        proportion. A save that fails is due again after a while.
+        """Replaces the file. With many topics a save takes long, so the next one waits five times
+        as long. A save that fails is logged, and is due again after a second.
         """
         began = time.monotonic()
         self._version = self._version.next(int(time.time() * 1000))
