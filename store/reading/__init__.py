@@ -2,8 +2,8 @@
 
 Two kernels walk the same queue entries (`store/consumequeue/entries.h`). One makes `MessageView`s
 (client/consuming): a view is a place in a mapped file, and takes its record apart when it is asked.
-The other (`_columns.pyx`, `columns.h`) fills Arrow's buffers without a Python object for a message.
-Both check each length before they follow it.
+The other (`_columns.pyx`, `columns.h`, `arrow_buffers.h`) fills Arrow's buffers without a Python
+object for a message. Both check each length before they follow it.
 
 **Columns.** Fresh pages cost a batch as much as filling them, so the blocks of batches that are
 gone are used again, up to 128 MiB (`blocks.h`). A batch of a few MiB stays in the CPU's caches.

@@ -36,6 +36,15 @@ cdef extern from "store/reading/blocks.h" nogil:
     void *silo_block_take(size_t *room)
     void silo_block_give(void *data, size_t room)
 
+cdef extern from "store/reading/arrow_buffers.h" nogil:
+    ctypedef struct silo_buffer:
+        uint8_t *data
+        size_t used, room
+    ctypedef struct silo_column:
+        silo_buffer data, ends, valid
+    int silo_reserve(silo_buffer *b, size_t more)
+    int silo_add32(silo_buffer *b, uint32_t v)
+
 cdef extern from "store/record/properties.h" nogil:
     ctypedef struct silo_text:
         pass
@@ -43,11 +52,6 @@ cdef extern from "store/record/properties.h" nogil:
 cdef extern from "store/reading/columns.h" nogil:
     enum:
         COLUMN_BLOCK, COLUMN_COUNT, COL_BODY, COL_KEYS, COL_PROPERTIES, MOST_PAIRS
-    ctypedef struct silo_buffer:
-        uint8_t *data
-        size_t used, room
-    ctypedef struct silo_column:
-        silo_buffer data, ends, valid
     ctypedef struct silo_columns:
         uint32_t wanted
         int64_t rows, bytes
@@ -55,8 +59,6 @@ cdef extern from "store/reading/columns.h" nogil:
         silo_column column[18]
         silo_column key, name, value
         silo_text *values
-    int silo_reserve(silo_buffer *b, size_t more)
-    int silo_add32(silo_buffer *b, uint32_t v)
     int silo_add(silo_columns *c, const silo_record *m)
     int silo_fill(silo_columns *c)
 

@@ -1,15 +1,12 @@
-/* Columns of Arrow's layout: one growing buffer for each part of each column. Bodies are copied one
- * by one, as they lie in memory; the other columns are filled a block of records at a time, column
- * by column: in such short loops the CPU is at work on several records at once. Text that is not
- * UTF-8 gets U+FFFD, as Python's and Java's decoders put it: one for each sequence that breaks
- * off. */
+/* Fills columns from records. Bodies are copied one by one, as they lie in memory. The other
+ * columns are filled a block of records at a time, column by column: in such short loops the CPU
+ * works on several records at once. */
 #ifndef SILO_COLUMNS_H
 #define SILO_COLUMNS_H
 
 #include <arpa/inet.h>
 
-#include "store/reading/blocks.h"
-#include "store/record/checksum.h"
+#include "store/reading/arrow_buffers.h"
 #include "store/record/properties.h"
 #include "store/record/record.h"
 
@@ -21,17 +18,6 @@ enum {
     COLUMN_COUNT
 };
 #define WANTS(c, what) ((c)->wanted >> (what) & 1)
-
-typedef struct {
-    uint8_t *data;
-    size_t used, room;
-} silo_buffer;
-
-/* Numbers are in `data`. Of text, `ends` holds the int32 offsets and `data` the bytes; `valid` a
- * byte a row. Lists have a row's end in `ends` and their elements in a text of their own. */
-typedef struct {
-    silo_buffer data, ends, valid;
-} silo_column;
 
 /* The last host of a column, and how it is written: the next one is mostly the same. */
 typedef struct {
@@ -54,110 +40,6 @@ typedef struct {
 } silo_columns;
 
 enum { MOST_PAIRS = 32767 / 4 + 1 };
-
-static inline int silo_grow(silo_buffer *b, size_t more) {
-    size_t room = b->room + b->room / 2 + 256;
-    if (room < b->used + more) room = b->used + more;
-    uint8_t *data = silo_block_take(&room);
-    if (!data) return 0;
-    if (b->used) memcpy(data, b->data, b->used);
-    silo_block_give(b->data, b->room);
-    b->data = data;
-    b->room = room;
-    return 1;
-}
-
-static inline int silo_reserve(silo_buffer *b, size_t more) {
-    return __builtin_expect(more <= b->room - b->used, 1) || silo_grow(b, more);
-}
-
-static inline int silo_add32(silo_buffer *b, uint32_t v) {
-    if (!silo_reserve(b, 4)) return 0;
-    memcpy(b->data + b->used, &v, 4);
-    b->used += 4;
-    return 1;
-}
-
-/* Most text is short: calling memcpy takes longer than copying it. Two words may overlap. */
-static inline void silo_copy(uint8_t *to, const uint8_t *p, size_t length) {
-    if (length > 32 || length < 4) {
-        if (length < 4)
-            for (size_t i = 0; i < length; i++) to[i] = p[i];
-        else
-            memcpy(to, p, length);
-    } else if (length < 8) {
-        uint32_t first, last;
-        memcpy(&first, p, 4);
-        memcpy(&last, p + length - 4, 4);
-        memcpy(to, &first, 4);
-        memcpy(to + length - 4, &last, 4);
-    } else if (length <= 16) {
-        uint64_t first, last;
-        memcpy(&first, p, 8);
-        memcpy(&last, p + length - 8, 8);
-        memcpy(to, &first, 8);
-        memcpy(to + length - 8, &last, 8);
-    } else {
-        uint8_t first[16], last[16];
-        memcpy(first, p, 16);
-        memcpy(last, p + length - 16, 16);
-        memcpy(to, first, 16);
-        memcpy(to + length - 16, last, 16);
-    }
-}
-
-static inline int silo_add_bytes(silo_column *c, const uint8_t *p, size_t length) {
-    if (!silo_reserve(&c->data, length)) return 0;
-    silo_copy(c->data.data + c->data.used, p, length);
-    c->data.used += length;
-    return silo_add32(&c->ends, (uint32_t)c->data.used);
-}
-
-/* How many bytes of a sequence at `p` are good, and in *whole whether it is complete. */
-static inline uint32_t silo_utf8_span(const uint8_t *p, const uint8_t *end, int *whole) {
-    uint8_t c = p[0], low = c == 0xE0 ? 0xA0 : c == 0xF0 ? 0x90 : 0x80;
-    uint8_t high = c == 0xED ? 0x9F : c == 0xF4 ? 0x8F : 0xBF;
-    uint32_t need = c < 0x80 ? 1 : c < 0xC2 ? 0 : c < 0xE0 ? 2 : c < 0xF0 ? 3 : c < 0xF5 ? 4 : 0;
-    uint32_t have = 1;
-    while (have < need && p + have < end && p[have] >= low && p[have] <= high) {
-        have++;
-        low = 0x80;
-        high = 0xBF;
-    }
-    *whole = have == need;
-    return have;
-}
-
-/* Most text is ASCII; the last eight bytes are looked at together, some of them again. */
-static inline int silo_is_ascii(const uint8_t *p, uint32_t length) {
-    uint64_t w, all = 0;
-    uint32_t i = 0;
-    if (length < 8) {
-        for (; i < length; i++) all |= p[i];
-        return !(all & 0x80);
-    }
-    for (; i + 8 <= length; i += 8) {
-        memcpy(&w, p + i, 8);
-        all |= w;
-    }
-    memcpy(&w, p + length - 8, 8);
-    return !((all | w) & 0x8080808080808080u);
-}
-
-static inline int silo_add_text(silo_column *c, const uint8_t *p, uint32_t length) {
-    if (silo_is_ascii(p, length) || silo_is_utf8(p, length)) return silo_add_bytes(c, p, length);
-    const uint8_t *end = p + length;
-    if (!silo_reserve(&c->data, (size_t)length * 3)) return 0;
-    while (p < end) {
-        int whole;
-        uint32_t span = silo_utf8_span(p, end, &whole);
-        memcpy(c->data.data + c->data.used, whole ? p : (const uint8_t *)"\xEF\xBF\xBD",
-               whole ? span : 3);
-        c->data.used += whole ? span : 3;
-        p += span;
-    }
-    return silo_add32(&c->ends, (uint32_t)c->data.used);
-}
 
 /* Text that may be missing. */
 static inline int silo_add_optional(silo_columns *c, int what, silo_text text) {

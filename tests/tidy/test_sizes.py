@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 FILE_LINES = 400
+MODULE_LINES = 600
 FUNCTION_LINES = 60
 COLUMNS = 100
 #: Files that may be longer, and why.
@@ -65,6 +66,14 @@ def test_file_is_short(path: Path) -> None:
         assert count > FILE_LINES, "take it from LONG_FILES"
     else:
         assert count <= FILE_LINES
+
+
+@pytest.mark.parametrize("path", sources(".pyx"), ids=str)
+def test_compiled_modules_are_short(path: Path) -> None:
+    """A module is read with its declarations and with the header of its own name."""
+    header = path.with_name(path.stem.removeprefix("_") + ".h")
+    parts = [part for part in (path, path.with_suffix(".pxd"), header) if (ROOT / part).is_file()]
+    assert sum(len(_text(part).splitlines()) for part in parts) <= MODULE_LINES
 
 
 @pytest.mark.parametrize("path", sources(".py", ".pyx", tests=True), ids=str)
