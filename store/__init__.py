@@ -1,8 +1,8 @@
 """The store's files and tables: RocketMQ's formats, and the code that reads and writes them.
 
-A room for each format (`record`, `commitlog`, `consumequeue`, `index`, `config`, `topics`,
-`groups`, `delay`), and rooms for what is done with them (`dispatch`, `reading`, `retention`,
-`recovery`, `filters`). Code in this package decides and does; it starts no process and waits for
-none. Sizes, names and bytes of files are RocketMQ's. What is ours beside them lies below `silomq/`
-in the store's folder, where RocketMQ does not look (`disk/paths.py` has every name).
+Each format has a package (`record`, `commitlog`, `consumequeue`, `index`, `config`, `topics`,
+`groups`, `delay`), and so has each task (`dispatch`, `reading`, `retention`, `recovery`,
+`filters`). Code in this package starts no process and waits for none. Names, sizes and bytes of
+files are RocketMQ's. The store's additional files lie below `silomq/` in its folder, which RocketMQ
+does not read (`disk/paths.py` has the names).
 """

@@ -1,11 +1,11 @@
-"""What the store raises.
+"""The exceptions that the store raises.
 
-`StoreError` is the root: catching it catches everything below, and nothing that is a bug. Bad bytes
-are `Corrupt`, a part of the log that cannot be served is `CorruptRange`, a message that the store
-does not take is `IllegalMessage` and carries the status that RocketMQ would answer. A full disk or
+`StoreError` is their root: `except StoreError` catches them all, but no bug of the store. Bad bytes
+are `Corrupt`. A part of the log that a reader cannot read is `CorruptRange`. A message that the
+store refuses is `IllegalMessage` and carries the status that RocketMQ would answer. A full disk or
 a failed sync is an `OSError` and is not wrapped.
 
-Every message says what happened, where, and what can be done about it.
+Every message says what happened, where, and what the user can do about it.
 """
 
 from __future__ import annotations
@@ -18,15 +18,14 @@ if TYPE_CHECKING:
 
 
 class StoreError(Exception):
-    """The root of all errors of the store."""
+    """The root of all errors that the store defines."""
 
 
 class Corrupt(StoreError):
-    """Bytes that cannot be what they should be.
+    """Bytes that break the rules of their format.
 
-    `path` is the file (or "" for bytes in memory), `offset` the place of the damage: an address in
-    the commit log where `path` belongs to it, a position in the file otherwise. `why` is one
-    sentence.
+    `path` is the file, or "" for bytes in memory. `offset` is the place of the damage: an offset of
+    the commit log if `path` belongs to it, otherwise a position in the file. `why` is one sentence.
     """
 
     def __init__(self, path: str | os.PathLike[str], offset: int, why: str) -> None:
@@ -41,10 +40,10 @@ class Corrupt(StoreError):
 
 
 class CorruptRange(StoreError):
-    """A reader came to commit-log addresses `[start, end)` whose bytes are damaged.
+    """A reader came to commit-log offsets `[start, end)` whose bytes are damaged.
 
-    The data before `start` and from `end` on is good. A reader that goes on at `end` skips the
-    damage knowingly; nothing skips it silently.
+    The data before `start` and from `end` on is good. A reader may continue at `end`; no reader
+    skips the damage by itself.
     """
 
     def __init__(self, start: int, end: int) -> None:
@@ -61,9 +60,9 @@ class CorruptRange(StoreError):
 
 
 class IllegalMessage(StoreError):
-    """A message, topic or group that the store refuses; nothing was written.
+    """A message, topic or group that the store refuses; the store wrote nothing.
 
-    `status` is RocketMQ's answer to the same message, `why` says what is wrong and what is allowed.
+    `status` is RocketMQ's answer to the same message. `why` says what is wrong and what is allowed.
     """
 
     def __init__(self, status: PutMessageStatus, why: str) -> None:
@@ -76,10 +75,10 @@ class IllegalMessage(StoreError):
 
 
 class IllegalQuery(StoreError, ValueError):
-    """A question that makes no sense to this store: an unknown topic, a queue or an offset out of
-    range, a time that cannot be, a malformed id. The message says what is allowed.
+    """A query with an argument that is not valid in this store: an unknown topic, a queue or offset
+    out of range, an impossible time, a malformed id. The message says what is allowed.
     """
 
 
 class MessageNotFound(StoreError, LookupError):
-    """The question makes sense and there is no such message, or no longer."""
+    """The query is valid, but the message never existed or has been removed."""

@@ -1,10 +1,9 @@
 """Names of topics and consumer groups.
 
-A topic's name becomes a folder below `consumequeue/` and a part of every record, so this is where a
-name that came from outside turns into bytes that may be used as both. The rule is RocketMQ's
-(`TopicValidator`, `Validators`): `[%|a-zA-Z0-9_-]`, at most 127 bytes, 255 for names that start
-with `%RETRY%`. Dots and slashes are not among the characters, hence neither `..` nor a path can
-pass.
+A topic's name becomes a folder below `consumequeue/` and a field of every record. This module turns
+a name from outside into bytes that are safe as both. The rule is RocketMQ's (`TopicValidator`,
+`Validators`): `[%|a-zA-Z0-9_-]`, at most 127 bytes, 255 for names that start with `%RETRY%`. Dots
+and slashes are not allowed, so a name can be neither `..` nor a path.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ DLQ_PREFIX: Final = "%DLQ%"
 SYSTEM_PREFIX: Final = "rmq_sys_"
 
 SCHEDULE_TOPIC: Final = "SCHEDULE_TOPIC_XXXX"
-#: Where RocketMQ 5 keeps messages for an arbitrary time (`TimerMessageStore.TIMER_TOPIC`).
+#: The topic of messages that are delayed to any time (RocketMQ 5, `TimerMessageStore.TIMER_TOPIC`).
 TIMER_TOPIC: Final = "rmq_sys_wheel_timer"
 TRANS_HALF_TOPIC: Final = "RMQ_SYS_TRANS_HALF_TOPIC"
 TRANS_OP_HALF_TOPIC: Final = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
@@ -35,7 +34,7 @@ BENCHMARK_TOPIC: Final = "BenchmarkTest"
 OFFSET_MOVED_TOPIC: Final = "OFFSET_MOVED_EVENT"
 AUTO_CREATE_TOPIC: Final = "TBW102"
 
-#: Topics that RocketMQ's broker makes for itself.
+#: Topics that RocketMQ's broker creates and reserves (`TopicValidator.SYSTEM_TOPIC_SET`).
 SYSTEM_TOPICS: Final = frozenset(
     (
         SCHEDULE_TOPIC,
@@ -61,35 +60,39 @@ assert len(RETRY_PREFIX) + MAX_NAME_BYTES <= MAX_RETRY_NAME_BYTES, "each group h
 def validate_topic(name: str) -> bytes:
     """The bytes of a topic's name, safe as a folder name and as a record's topic field.
 
-    Raises IllegalMessage (MESSAGE_ILLEGAL) when the name is empty, too long, or holds another
-    character.
+    Raises IllegalMessage (MESSAGE_ILLEGAL) if the name is empty, too long, or holds a character
+    that is not allowed.
     """
     limit = MAX_RETRY_NAME_BYTES if name.startswith(RETRY_PREFIX) else MAX_NAME_BYTES
     return _validate("topic", name, limit)
 
 
 def validate_group(name: str) -> bytes:
-    """The bytes of a consumer group's name: the same characters, at most 127 bytes.
+    """The bytes of a consumer group's name: the characters of topics, at most 127 bytes.
 
-    RocketMQ allows 255 (`Validators.checkGroup`), but a group needs its `%RETRY%` topic, and 127
-    keeps that within the limit for topics. Raises IllegalMessage (MESSAGE_ILLEGAL) like
+    RocketMQ allows 255 (`Validators.checkGroup`). But each group has a `%RETRY%` topic, and 127
+    bytes keep its name within the limit for topics. Raises IllegalMessage (MESSAGE_ILLEGAL) like
     `validate_topic`.
     """
     return _validate("group", name, MAX_NAME_BYTES)
 
 
 def retry_topic(group: str) -> str:
-    """The topic where messages that `group` failed to consume come back (`MixAll`)."""
+    """The topic of messages that `group` failed to consume and will consume again
+    (`MixAll.getRetryTopic`).
+    """
     return RETRY_PREFIX + group
 
 
 def dead_letter_topic(group: str) -> str:
-    """The topic of messages that `group` has given up (`MixAll.getDLQTopic`)."""
+    """The topic of messages that `group` failed to consume for the last time
+    (`MixAll.getDLQTopic`).
+    """
     return DLQ_PREFIX + group
 
 
 def is_system_topic(name: str) -> bool:
-    """Whether RocketMQ keeps `name` for itself (`TopicValidator.isSystemTopic`)."""
+    """Whether RocketMQ reserves the name (`TopicValidator.isSystemTopic`)."""
     return name in SYSTEM_TOPICS or name.startswith(SYSTEM_PREFIX)
 
 
@@ -116,5 +119,5 @@ def _illegal(why: str) -> IllegalMessage:
 
 
 def _shorten(name: str) -> str:
-    # ascii() also keeps terminal escapes of a hostile name out of logs.
+    # ascii() also escapes the control characters of a hostile name, which logs would pass on.
     return ascii(name) if len(name) <= 40 else ascii(name[:40]) + "..."

@@ -1,9 +1,9 @@
-"""The answers of the store, as RocketMQ spells and orders them.
+"""The statuses of a put and of a read, as RocketMQ spells and orders them.
 
 The numbers are the positions in RocketMQ's enums (`PutMessageStatus` and `GetMessageStatus` of
-org.apache.rocketmq.store, 5.x). They cross process borders in rings and are
-compared by compiled code, so they are written out and never change. Spellings are those of 5.x: 4.x
-wrote CREATE_MAPEDFILE_FAILED and OS_PAGECACHE_BUSY.
+org.apache.rocketmq.store, 5.x). Processes exchange them in rings and compiled code compares them,
+so they are written out and never change. Spellings are those of 5.x: 4.x wrote
+CREATE_MAPEDFILE_FAILED and OS_PAGECACHE_BUSY.
 """
 
 from __future__ import annotations
@@ -12,7 +12,11 @@ from enum import IntEnum
 
 
 class AckLevel(IntEnum):
-    """What an answer to a put means: see README, "What an acknowledgement means"."""
+    """What a message survives once its put is answered.
+
+    MEMORY: the death of all processes, by way of the pool's buffers. APPENDED: the death of all
+    processes, because the record is in the page cache. DURABLE: a power cut as well.
+    """
 
     APPENDED = 0
     DURABLE = 1
@@ -20,7 +24,7 @@ class AckLevel(IntEnum):
 
 
 class PutMessageStatus(IntEnum):
-    """What became of a put; PUT_OK and the flush and slave answers mean that it was appended."""
+    """The result of a put. PUT_OK and the FLUSH_ and SLAVE_ statuses mean that it was appended."""
 
     PUT_OK = 0
     FLUSH_DISK_TIMEOUT = 1
@@ -41,7 +45,7 @@ class PutMessageStatus(IntEnum):
 
 
 class GetMessageStatus(IntEnum):
-    """What a read of a queue found; each tells the reader where to go on."""
+    """What a read of a queue found. The result that carries it says where the next read begins."""
 
     FOUND = 0
     NO_MATCHED_MESSAGE = 1

@@ -1,7 +1,7 @@
 """RocketMQ's `config/*.json`: topics, consumer offsets, subscription groups, delay offsets.
 
-RocketMQ writes them with fastjson, a dialect that plain JSON parsers refuse; `fastjson.py` reads
-and writes it. A file is replaced as a whole, durably, and the one before stays as `NAME.bak`. A
-file that cannot be read falls back to it, and the log says so. Fields that mean nothing here are
-written back as they were.
+RocketMQ writes them with fastjson, in a dialect that plain JSON parsers refuse; `fastjson.py` reads
+and writes it. A file is replaced as a whole, durably, and its previous state stays as `NAME.bak`.
+If a file is unreadable, its backup is loaded, and the log says so. In the files of consumer groups,
+fields and entries that the store does not know are kept.
 """

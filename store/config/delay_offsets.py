@@ -1,5 +1,7 @@
-"""`config/delayOffset.json`: how far each delay level is delivered, as RocketMQ's
-`ScheduleMessageService` writes and reads it.
+"""`config/delayOffset.json`: how far the messages of each delay level are delivered.
+
+The format is that of RocketMQ's `ScheduleMessageService`. The schedule process writes the file, and
+reads it at a start.
 """
 
 from __future__ import annotations
@@ -15,15 +17,16 @@ FILE_NAME = "delayOffset.json"
 
 
 def load(path: str | os.PathLike[str]) -> tuple[dict[int, int], LoadReport]:
-    """Level (from 1 on) -> queue offset of the next message; empty without a file. A file that is
-    not readable falls back to its `.bak`, which the report says. Raises Corrupt if neither is.
+    """Level (from 1 on) -> queue offset of the next message to deliver; empty if there is no file.
+    If the file is unreadable its `.bak` is loaded, and the report says so. Raises Corrupt if
+    neither is readable.
     """
     found, report = load_file(path, parse)
     return found or {}, report
 
 
 def parse(text: str) -> dict[int, int]:
-    """The table in a file's text. Raises ValueError."""
+    """The table in a file's text: level -> queue offset. Raises ValueError."""
     match loads(text):
         case {"offsetTable": dict() as table}:
             found = int_keys(table)
@@ -38,7 +41,9 @@ def parse(text: str) -> dict[int, int]:
 
 
 def save(path: str | os.PathLike[str], offsets: list[int], now_ms: int, counter: int) -> None:
-    """Replaces the file durably; `offsets` are those of level 1, 2, ... Raises OSError."""
+    """Replaces the file durably; `offsets` are those of level 1, 2, and so on. `now_ms` (epoch ms)
+    and `counter` become its version. Raises OSError.
+    """
     version = {"counter": counter, "stateVersion": 0, "timestamp": now_ms}
     table = {level + 1: offset for level, offset in enumerate(offsets)}
     save_file(path, dumps({"dataVersion": version, "offsetTable": table}))

@@ -1,13 +1,13 @@
 """RocketMQ's JSON files below `config/`: their dialect, and their safe replacement.
 
-RocketMQ writes them with fastjson, indented by tabs, `"key":value` without a space, and with
-*unquoted integer keys* where a map's keys are integers (`{0:5,1:7}`), which is not JSON. `loads`
-reads that and plain JSON; `dumps` writes it as RocketMQ 4.4.0 does (later versions leave out the
-line breaks between entries with integer keys; each reads the other's).
+RocketMQ writes them with fastjson: indented by tabs, `"key":value` without a space. Keys of maps
+that are integers stand without quotes (`{0:5,1:7}`), which is not JSON. `loads` reads this dialect
+and plain JSON. `dumps` writes it as RocketMQ 4.4.0 does. Later versions write no line breaks
+between entries with integer keys, and each version reads the files of the others.
 
-`save_file` and `load_file` keep the last good state whatever happens: a file is replaced as a
-whole, the one before stays as `X.bak`, and a load says when it fell back to that. RocketMQ
-(`ConfigManager`, `MixAll`) has a moment without main file; here there is always one.
+`save_file` and `load_file` keep the last good state. A file is replaced as a whole, its previous
+state stays as `X.bak`, and a load reports when it used that. In RocketMQ (`ConfigManager`,
+`MixAll`) the main file is missing for a moment; here there is always one.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 T = TypeVar("T")
-#: What a JSON text holds; the keys of a dict are str, or int where they had no quotes.
+#: A value of a JSON text. The keys of a dict are str, or int if they had no quotes.
 Json: TypeAlias = dict[Any, Any] | list[Any] | str | int | float | bool | None
 
 # A string is matched first and as a whole, so nothing inside one looks like a key.
 _STRING_OR_KEY: Final = re.compile(r'"(?:[^"\\]|\\.)*+"?|([{,]\s*)(-?\d{1,20})(?=\s*:)', re.DOTALL)
-# Marks a key that had no quotes until it is an int again. JSON text cannot hold a raw NUL.
+# Marks a key that had no quotes until it becomes an int. RocketMQ's own keys hold no NUL.
 _MARK: Final = "\\u0000int:"
 _MARKED: Final = re.compile("\x00int:(-?[0-9]{1,20})")
 _ESCAPES: Final = re.compile(r'["\\\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]')
@@ -44,9 +44,9 @@ _SHORT_ESCAPES: Final = {
 class LoadReport:
     """Where a loaded state came from.
 
-    `problem` says why it is not the main file, or what of it was left out; it belongs into the log.
-    After "backup" the next `save_file` of the file should be called with `keep_backup=False`, or
-    the bad main file would replace the good backup.
+    `problem` is for the log: why it is not the main file, or which parts of it were left out. After
+    "backup" the caller passes `keep_backup=False` to its next `save_file`, or the bad main file
+    would replace the good backup.
     """
 
     path: str
@@ -55,9 +55,10 @@ class LoadReport:
 
 
 def loads(text: str) -> Json:
-    """Parse JSON or fastjson's dialect; an unquoted integer key becomes an int, a quoted one a str.
+    """Parses JSON or fastjson's dialect. Unquoted integer keys become int, quoted keys str.
 
-    Raises ValueError with line and column for anything else (also NaN, and nesting too deep).
+    Raises ValueError for anything else, also for NaN and for nesting that is too deep. Where the
+    JSON parser raises it, it names line and column.
     """
 
     def quote(match: re.Match[str]) -> str:
@@ -79,8 +80,8 @@ def loads(text: str) -> Json:
 def dumps(value: Json) -> str:
     """`value` in fastjson's indented dialect: keys in the order given, int keys without quotes.
 
-    Takes dict, list, tuple, str, int, float, bool; a dict's entry of None is left out, as fastjson
-    does.
+    Takes dict, list, tuple, str, int, float, bool and None. Entries of a dict whose value is None
+    are left out, as fastjson does. Raises TypeError for other types.
     """
     out: list[str] = []
     _dump(value, "\n", out)
@@ -88,19 +89,23 @@ def dumps(value: Json) -> str:
 
 
 def int_keys(table: dict[Any, T]) -> dict[int, T]:
-    """A map whose keys are integers, in whichever dialect they were written; raises ValueError."""
+    """A parsed map with its keys as integers, whether they had quotes or not. Raises ValueError."""
     return {int(key): value for key, value in table.items()}
 
 
 def typed(value: object, kind: type[T], what: str) -> T:
-    """`value` of a parsed file, if it is a `kind`; raises ValueError naming `what` it was."""
+    """`value` of a parsed file, if it is a `kind`. Otherwise raises ValueError, which names it as
+    `what`.
+    """
     if isinstance(value, kind):
         return value
     raise ValueError(f"{what} is {type(value).__name__}, not {kind.__name__}")
 
 
 def number(bean: Mapping[Any, Any], key: str, default: int, limit: int = 2**63 - 1) -> int:
-    """The integer of a parsed file's object under `key`; raises ValueError outside 0..`limit`."""
+    """The integer under `key` in an object of a parsed file, `default` without such a key. Raises
+    ValueError outside 0..`limit`.
+    """
     value = bean.get(key, default)
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= limit:
         raise ValueError(f"{key} is {value!r}, not a number from 0 to {limit}")
@@ -108,8 +113,8 @@ def number(bean: Mapping[Any, Any], key: str, default: int, limit: int = 2**63 -
 
 
 def save_file(path: str | os.PathLike[str], text: str, *, keep_backup: bool = True) -> None:
-    """Makes `text` the whole of the file at `path`, durably; the file of before becomes `X.bak`
-    (`keep_backup`). See `replace_file`. Raises OSError.
+    """Replaces the file at `path` by `text`, durably. With `keep_backup` the old file becomes
+    `X.bak`. See `replace_file`. Raises OSError.
     """
     place, name = os.path.split(os.fspath(path))
     with Folder.open(place or ".") as folder:
@@ -119,11 +124,12 @@ def save_file(path: str | os.PathLike[str], text: str, *, keep_backup: bool = Tr
 def load_file(
     path: str | os.PathLike[str], parse: Callable[[str], T]
 ) -> tuple[T | None, LoadReport]:
-    """The state that `path` or its backup holds, and which of them it was.
+    """The state that `path` or its backup holds, and a report which of them it was.
 
-    `parse` gets the text and raises ValueError or StoreError if it cannot be right. No file at all,
-    or only an empty one, is (None, "none"). Raises Corrupt if there is something, but nothing
-    readable: starting with an empty state would then lose what the user still can repair.
+    `parse` gets the text and raises ValueError or StoreError if it is not valid. If the files are
+    missing or empty, the state is None and the report's source "none". Raises Corrupt if one of the
+    files holds something and neither is readable: to start with an empty state would then lose what
+    the user can still repair.
     """
     path = os.fspath(path)
     value, problem = _read(path, parse)
@@ -157,7 +163,7 @@ def _read(path: str, parse: Callable[[str], T]) -> tuple[T | None, str]:
     except FileNotFoundError:
         return None, _MISSING
     if not data.strip(b" \t\r\n\0"):
-        # A file system may give back a file of zeros for one that was never synced.
+        # After a power cut some file systems show zeros for a file that was never synced.
         return None, _EMPTY
     try:
         return parse(data.decode()), ""

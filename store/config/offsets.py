@@ -1,13 +1,13 @@
-"""`config/consumerOffset.json` and `config/subscriptionGroup.json`: consumer groups in RocketMQ's
-files.
+"""`config/consumerOffset.json` and `config/subscriptionGroup.json`: offsets and settings of
+consumer groups.
 
-Schema and dialect are RocketMQ's (`ConsumerOffsetManager`, `SubscriptionGroupManager`): where each
-group is in each queue (`topic@group` -> {queue id: offset}, the next message to consume), and how
-each group consumes. Nothing of a file is dropped because it means nothing here: fields that are not
-known, and entries under names that are none, are written back as they were.
+Schema and dialect are RocketMQ's (`ConsumerOffsetManager`, `SubscriptionGroupManager`). The first
+file has the queue offset of the next message for each group and queue (`topic@group` -> {queue id:
+offset}). The second has each group's settings. Unknown fields, and entries whose names are not
+valid, are kept and written back as they were.
 
-A file that cannot be right is replaced by its `.bak`, and that is among the problems which `load`
-gives; see `fastjson.load_file`. After that the next `save` leaves the good backup alone.
+If a file is unreadable, its `.bak` is loaded, and the problems that `load` returns say so (see
+`fastjson.load_file`). The next `save` then does not replace the good backup.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ MAX_QUEUE_ID: Final = 0x7FFF_FFFF
 class GroupOffsets(dict[tuple[str, str], dict[int, int]]):
     """(topic, group) -> {queue id: queue offset of the next message}, with the file's version.
 
-    `rest` is what the file held beside that, `foreign` its entries that name no topic and group.
-    `main_is_good` is false when the offsets came from the backup.
+    `rest` holds the other fields of the file, `foreign` the entries whose names are not valid.
+    `main_is_good` is false if the offsets came from the backup.
     """
 
     def __init__(self, offsets: Mapping[tuple[str, str], dict[int, int]] | None = None) -> None:
@@ -49,7 +49,7 @@ class GroupOffsets(dict[tuple[str, str], dict[int, int]]):
 class GroupConfig:
     """One consumer group; names and defaults are those of RocketMQ's `SubscriptionGroupConfig`.
 
-    `rest` are fields that are not RocketMQ's of today, as they stood in the file.
+    `rest` holds the fields of other versions of RocketMQ, as they stood in the file.
     """
 
     group_name: str
@@ -87,9 +87,9 @@ class SubscriptionGroups(dict[str, GroupConfig]):
 
 
 def load(path: str | os.PathLike[str]) -> tuple[GroupOffsets, list[str]]:
-    """The offsets in `path` or its `.bak` (empty if there is neither), and what was wrong.
+    """The offsets in `path` or its `.bak` (empty if there is neither), and problems for the log.
 
-    Raises Corrupt if files exist and none is readable.
+    Raises Corrupt if one of the files holds something and neither is readable.
     """
     loaded, report = load_file(path, parse)
     offsets, problems = loaded or (GroupOffsets(), [])
@@ -98,15 +98,17 @@ def load(path: str | os.PathLike[str]) -> tuple[GroupOffsets, list[str]]:
 
 
 def save(path: str | os.PathLike[str], offsets: GroupOffsets) -> None:
-    """Replaces `path` durably; the old file becomes its `.bak`, unless it was bad."""
+    """Replaces `path` durably. The old file becomes its `.bak`, unless it was bad. Raises
+    OSError.
+    """
     save_file(path, render(offsets), keep_backup=offsets.main_is_good)
     offsets.main_is_good = True
 
 
 def load_groups(path: str | os.PathLike[str]) -> tuple[SubscriptionGroups, list[str]]:
-    """The groups in `path` or its `.bak` (empty if there is neither), and what was wrong.
+    """The groups in `path` or its `.bak` (empty if there is neither), and problems for the log.
 
-    Raises Corrupt if files exist and none is readable.
+    Raises Corrupt if one of the files holds something and neither is readable.
     """
     loaded, report = load_file(path, parse_groups)
     groups, problems = loaded or (SubscriptionGroups(), [])
@@ -115,7 +117,9 @@ def load_groups(path: str | os.PathLike[str]) -> tuple[SubscriptionGroups, list[
 
 
 def save_groups(path: str | os.PathLike[str], groups: SubscriptionGroups) -> None:
-    """Replaces `path` durably; the old file becomes its `.bak`, unless it was bad."""
+    """Replaces `path` durably. The old file becomes its `.bak`, unless it was bad. Raises
+    OSError.
+    """
     save_file(path, render_groups(groups), keep_backup=groups.main_is_good)
     groups.main_is_good = True
 
@@ -134,7 +138,7 @@ def render(offsets: GroupOffsets) -> str:
 
 
 def parse(text: str) -> tuple[GroupOffsets, list[str]]:
-    """The offsets in a file's text, and what of it could not be used. Raises ValueError."""
+    """The offsets in a file's text, and why which entries are not used. Raises ValueError."""
     root = typed(loads(text), dict, "the file")
     offsets = GroupOffsets()
     offsets.data_version = DataVersion.of(root)
@@ -159,7 +163,7 @@ def parse(text: str) -> tuple[GroupOffsets, list[str]]:
             if not 0 <= queue_id <= MAX_QUEUE_ID:
                 raise ValueError(f"{where}: queue ids are 0 to {MAX_QUEUE_ID}")
             if offset == -1:
-                # RocketMQ's word for "nothing consumed yet": the same as no entry.
+                # RocketMQ writes -1 if nothing is consumed yet. It means the same as no entry.
                 problems.append(f"{where} is -1 and left out")
                 continue
             offsets[topic, group][queue_id] = number({where: offset}, where, 0)
@@ -180,7 +184,7 @@ def render_groups(groups: SubscriptionGroups) -> str:
 
 
 def parse_groups(text: str) -> tuple[SubscriptionGroups, list[str]]:
-    """The groups in a file's text, and what of it could not be used. Raises ValueError."""
+    """The groups in a file's text, and why which entries are not used. Raises ValueError."""
     root = typed(loads(text), dict, "the file")
     groups = SubscriptionGroups()
     groups.data_version = DataVersion.of(root)
@@ -204,7 +208,9 @@ def parse_groups(text: str) -> tuple[SubscriptionGroups, list[str]]:
 
 
 def _file(rest: dict[Any, Any], version: DataVersion, tables: dict[str, dict[str, Any]]) -> str:
-    """All keys of the file and of its tables in order, as fastjson writes a bean's."""
+    """The text of a file. Keys of the file and of its tables are sorted, as fastjson sorts those of
+    a bean.
+    """
     root = {**rest, "dataVersion": version.bean()}
     for name, table in tables.items():
         root[name] = {key: table[key] for key in sorted(table)}
@@ -275,7 +281,7 @@ def _config(name: str, bean: dict[Any, Any]) -> GroupConfig:
     known["attributes"] = {str(k): typed(v, str, f"attribute {k}") for k, v in attributes.items()}
     policy = bean.get("groupRetryPolicy") or default.group_retry_policy
     known["group_retry_policy"] = typed(policy, dict, f"groupRetryPolicy of group {name}")
-    # -1 is RocketMQ's "as the store says": 16 here.
+    # -1 is allowed: RocketMQ means its own default by it, which is 16.
     times = bean.get("retryMaxTimes", default.retry_max_times)
     known["retry_max_times"] = -1 if times == -1 else number(bean, "retryMaxTimes", 16)
     wanted = bean.get("subscriptionDataSet")

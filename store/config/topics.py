@@ -1,8 +1,8 @@
-"""`config/topics.json`: which topics exist and how many queues they have.
+"""`config/topics.json`: the topics, with the number of their queues and other settings.
 
-Written by the registry at each change, read at start-up. Schema and dialect are RocketMQ's
+The registry writes it at each change, and a start reads it. Schema and dialect are RocketMQ's
 (`TopicConfigManager`, `TopicConfigSerializeWrapper`): `dataVersion` and `topicConfigTable`, bean
-keys in alphabetical order, absent keys at their defaults (4.x has no `attributes` and no
+keys in alphabetical order. Absent keys have their defaults (4.x has no `attributes` and no
 `stateVersion`).
 """
 
@@ -49,7 +49,7 @@ class TopicConfig:
 
 @dataclass(frozen=True, slots=True)
 class DataVersion:
-    """Which state of a file this is: the number of changes, and the time of the last (epoch ms)."""
+    """The version of a file: the number of its changes, and the time of the last one (epoch ms)."""
 
     counter: int = 0
     state_version: int = 0
@@ -70,7 +70,7 @@ class DataVersion:
         )
 
     def bean(self) -> dict[str, Any]:
-        """As it stands in a file."""
+        """The object that represents the version in a file."""
         return {
             "counter": self.counter,
             "stateVersion": self.state_version,
@@ -80,7 +80,7 @@ class DataVersion:
 
 @dataclass(frozen=True, slots=True)
 class TopicTable:
-    """The whole file. Not changed in place: `without_topic` makes the next one."""
+    """All topics of the file, by name, and its version. Immutable."""
 
     topics: Mapping[str, TopicConfig] = field(default_factory=dict)
     data_version: DataVersion = DataVersion()
@@ -96,9 +96,9 @@ class TopicTable:
 def load(path: str | os.PathLike[str]) -> tuple[TopicTable, LoadReport]:
     """The table in `path` or its `.bak`, empty if there is neither; see `fastjson.load_file`.
 
-    An entry whose name is not a topic's is left out and named in the report: RocketMQ's broker
-    keeps its own and its cluster's name there, which may hold dots. Raises Corrupt if files exist
-    and none is readable.
+    An entry whose name is not valid for a topic is left out, and the report says so: RocketMQ's
+    broker keeps its own and its cluster's name there, which may hold dots. Raises Corrupt if one of
+    the files holds something and neither is readable.
     """
     loaded, report = load_file(path, parse)
     if loaded is None:
@@ -111,12 +111,16 @@ def load(path: str | os.PathLike[str]) -> tuple[TopicTable, LoadReport]:
 
 
 def save(path: str | os.PathLike[str], table: TopicTable, *, keep_backup: bool = True) -> None:
-    """Replaces `path` durably; the old file becomes its `.bak` (see `fastjson.LoadReport`)."""
+    """Replaces `path` durably. With `keep_backup` the old file becomes its `.bak`, see
+    `fastjson.LoadReport`. Raises OSError.
+    """
     save_file(path, render(table), keep_backup=keep_backup)
 
 
 def render(table: TopicTable) -> str:
-    """The text of the file, topics sorted by name (RocketMQ's order is that of a hash table)."""
+    """The text of the file, with the topics sorted by name. RocketMQ writes them in the order of a
+    hash table.
+    """
     return dumps(
         {
             "dataVersion": table.data_version.bean(),

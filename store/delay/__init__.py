@@ -1,33 +1,34 @@
-"""Delayed messages: delay levels, timers, and how far their delivery has come.
+"""Delayed messages: delay levels, timers, and the progress of their delivery.
 
 A delayed message is stored as RocketMQ stores it: with a level (DELAY) in SCHEDULE_TOPIC_XXXX,
-queue level - 1; with any other time in rmq_sys_wheel_timer, queue 0. There TIMER_OUT_MS is the time
-rounded down to the second, as RocketMQ rounds it, and TIMER_DELIVER_MS is exact and the one that
-counts here. REAL_TOPIC and REAL_QID say where the message goes.
+queue level - 1; with any other time in rmq_sys_wheel_timer, queue 0. A timer's TIMER_OUT_MS is the
+time rounded down to the second, as in RocketMQ. Its TIMER_DELIVER_MS is the exact time, at which
+the store delivers it. REAL_TOPIC and REAL_QID name the destination.
 
-**Timers** lie in a file for each minute (`silomq/timer/`), 40 bytes a message, in the order of the
-timer topic's queue. Only the 20,000 that are due next within seconds are in memory.
+**Timers** lie in one file for each minute (`silomq/timer/`), 40 bytes a message, in the order of
+the timer topic's queue. Only the next 20,000 that are due within seconds are in memory.
 
-**Exactly once.** RocketMQ delivers up to 10 s of messages again after a crash. Here
-`silomq/schedule`, a mapped file that outlives the processes, holds the next queue offset of each
-level, how many timers are in files, and `scan_from`. Append answers frames in the order of the log
-and progress counts answers in that order. So all deliveries below `scan_from` are in the progress,
-and none above it. A new schedule process
+**Exactly once.** RocketMQ delivers up to 10 s of messages again after a crash. Here the progress is
+in `silomq/schedule`, a mapped file that outlives the processes. It holds the next queue offset of
+each level, the queue offset up to which timers are in files, and `scan_from`. Append answers frames
+in the order of the log, and the schedule process adds them to the progress in that order. So all
+deliveries below `scan_from` are in the progress, and none at or above it. A new schedule process
 
 1. waits until append has answered every frame of the schedule's ring;
-2. looks through the log from `scan_from` to `wrote` (`_delivered.pyx`) for records that came out of
-   a delay. It remembers what each has in common with the waiting record: UNIQ_KEY, destination,
-   level or time, birth, reconsume times, body;
-3. sends no message again that it found there, and publishes nothing until all of them are
-   recognised.
+2. scans the log from `scan_from` to `wrote` (`_delivered.pyx`) for delivered records. It keeps the
+   identity of each, which the waiting record shares: UNIQ_KEY, destination, level or time, time of
+   birth, reconsume times, flag, checksum and length of the body;
+3. sends none of these messages again, and publishes no progress until it has recognised all of
+   them.
 
-A timer's entry is marked with the place of its delivery before the progress is published. Marks at
-or above `scan_from` are ignored; those deliveries are found in the log. When no delivery is on its
-way, `scan_from` follows `wrote` once a second, so there is little to look through.
+A timer's entry is marked with the log offset of its delivery before the progress is published.
+Marks at or above `scan_from` are ignored, because the scan finds those deliveries. While no
+delivery is under way, `scan_from` follows `wrote` once a second, so the scan stays short.
 
-**Power cuts.** Mapped pages may know more than the log that survived. A slot whose `scan_from` lies
-behind the log's end does not count. Every 10 s a slot is written that is never ahead: its
-`scan_from` lies below `flushed`, and the timers' files are synced first. A minute's file is removed
-when such a slot covers its last delivery. `config/delayOffset.json` is written with it and at a
-stop; the greater of file and slot counts, because RocketMQ may have had the store since.
+**Power cuts.** The mapped progress may be ahead of the log that survived a power cut. So a slot
+counts only if its `scan_from` is not behind the log's end. Every 10 s the schedule process also
+writes a durable slot that is never ahead: its `scan_from` is not above `flushed`, and the timers'
+files are synced first. A minute's file is removed when such a slot covers its last delivery.
+`config/delayOffset.json` is written with the slot and at a stop. A start uses the greater of file
+and slot, because RocketMQ may have run on the store since.
 """

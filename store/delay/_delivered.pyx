@@ -1,5 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""Finds in a commit-log file the records that came out of a queue of delayed messages."""
+"""The scan for delivered records: those that the schedule process sent when their delay was over.
+
+Waiting and delivered records both have REAL_TOPIC; only waiting ones lie in a topic of delays."""
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memcmp
@@ -19,10 +21,11 @@ cdef const char *MARK = "REAL_TOPIC\x01"
 
 
 def delivered(const unsigned char[::1] memory not None, uint64_t position, uint64_t end):
-    """Walks the records of a file from `position` to `end` (bytes into it): (positions of those
-    with a REAL_TOPIC that lie in another topic than the delayed ones, where the walk ended).
+    """Scans the records of a commit-log file from `position` to `end`, both in bytes from its
+    start. Returns (positions of the delivered records, position where the scan ended).
 
-    It ends at `end`, or before it at the end-of-file record.
+    It ends at `end`, or before it at the first bytes that are no record, as the end-of-file
+    record. `end` must lie within `memory`.
     """
     cdef list found = []
     cdef const uint8_t *r

@@ -1,10 +1,9 @@
-"""Delayed messages: how far their delivery has come, and the records that are delivered.
+"""Delayed messages: the progress of their delivery, and the records that are delivered.
 
-`silomq/schedule` has four slots of 512 bytes. The first two are written in turn after each step of
-the schedule process; they are for its successor and live in the page cache. The last two are
-written in turn when what they say is durable; they are for a start after a power cut. The newest
-whole slot whose `scan_from` is not behind the log's end counts: what it calls delivered is in the
-log.
+`silomq/schedule` has four slots of 512 bytes. The schedule process writes the first two in turn
+after each step; they stay in the page cache, for its successor. It writes the last two in turn when
+the deliveries in them are durable; they are for a start after a power cut. The newest whole slot
+whose `scan_from` is not behind the log's end counts: all that it calls delivered is in the log.
 
 Layout slot:
 
@@ -63,7 +62,9 @@ _CRC_PAIR = CRC32.encode() + b"\x01"
 
 @dataclass(slots=True)
 class Progress:
-    """What a slot says."""
+    """The progress in a slot. `scan_from` is a log offset, `timer_next` and `next` are queue
+    offsets.
+    """
 
     scan_from: int = 0
     timer_next: int = 0
@@ -74,8 +75,8 @@ class Progress:
 
 
 class ProgressFile:
-    """The slots in `ours`. One process writes them, the live and the durable ones in a thread each.
-    Raises OSError when there is no space.
+    """The mapped slots below the folder `ours`. Only the schedule process writes them: one of its
+    threads the first two, another the durable ones. Raises OSError (ENOSPC).
     """
 
     def __init__(self, ours: Folder) -> None:
@@ -100,17 +101,21 @@ class ProgressFile:
         return generation, Progress(scan_from, timer_next, following)
 
     def newest(self, log_end: int) -> Progress | None:
-        """What the newest slot says that does not know more than a log that ends at `log_end`."""
+        """The progress in the newest slot that is not ahead of a log which ends at `log_end`. Only
+        slots that were there when the file was opened count; None if there is none.
+        """
         known = [slot for slot in self._slots if slot[1].scan_from <= log_end]
         return max(known, key=lambda slot: slot[0])[1].copy() if known else None
 
     def publish(self, progress: Progress) -> None:
-        """For a successor: survives the death of all processes."""
+        """Writes a slot for a successor, which survives the death of all processes."""
         self._live = 1 - self._live
         self._write(self._live, progress)
 
     def make_durable(self, progress: Progress) -> None:
-        """The caller has made durable what `progress` says. Raises OSError."""
+        """Writes a durable slot. The caller has made durable all that `progress` counts. Raises
+        OSError.
+        """
         self._durable = 1 - self._durable
         self._write(2 + self._durable, progress)
         disk.sync_range(self._mapping, 0, SIZE)
@@ -127,11 +132,11 @@ class ProgressFile:
 
 
 def identity(record: Record) -> bytes:
-    """What a delayed message and its delivery have in common, and no two messages of one producer:
-    16 bytes.
+    """A digest of 16 bytes that a delayed message shares with its delivery, but not with another
+    message of the same producer.
 
-    Also holds for what RocketMQ delivered: it writes the properties in another order, and adds
-    some.
+    It depends neither on the order of properties nor on further ones, so it also fits deliveries by
+    RocketMQ.
     """
     found = record.properties
     parts = [found.get(name, "") for name in (UNIQ_KEY, REAL_TOPIC, REAL_QID, DELAY, TIMER_OUT_MS)]
@@ -147,8 +152,8 @@ def identity(record: Record) -> bytes:
 
 
 def due_ms(record: Record) -> int:
-    """When a message of the timer topic is due, epoch ms: the time that was asked for. Its
-    TIMER_OUT_MS is that, made a whole second as RocketMQ does, up to a second too early.
+    """When a message of the timer topic is due, epoch ms: its TIMER_DELIVER_MS, the exact time. If
+    RocketMQ stored it, its TIMER_OUT_MS, which is up to a second earlier. 0 without both.
     """
     for name in (TIMER_DELIVER_MS, TIMER_OUT_MS):
         value = record.properties.get(name, "")
@@ -158,7 +163,9 @@ def due_ms(record: Record) -> int:
 
 
 def destination(record: Record) -> tuple[str, int] | None:
-    """(topic, queue id) that a delayed message is for; None if it says none that it may go to."""
+    """The (topic, queue id) to which a delayed message is delivered; None if it names none, or a
+    topic to which no message is delivered.
+    """
     topic = record.properties.get(REAL_TOPIC, "")
     queue = record.properties.get(REAL_QID, "")
     if topic in ("", SCHEDULE_TOPIC, TIMER_TOPIC, TRANS_HALF_TOPIC):
@@ -171,11 +178,12 @@ def destination(record: Record) -> tuple[str, int] | None:
 def restore(
     record: Record, topic: str, queue_id: int, store_host: Host, *, record_crc: bool
 ) -> tuple[bytes, tuple[int, int]]:
-    """The record that is delivered, and where its body begins and ends.
+    """The record to deliver, and (begin, end) of the body in it, bytes.
 
-    As RocketMQ's `ScheduleMessageService.messageTimeup` makes it: the property string as it was
-    stored, DELAY, REAL_TOPIC and REAL_QID in it; flags, birth and reconsumeTimes kept. Raises
-    IllegalMessage when it does not fit a record any more.
+    It follows RocketMQ's `ScheduleMessageService.messageTimeup`: it keeps the property string with
+    DELAY, REAL_TOPIC and REAL_QID, the flags, the time and host of birth, and reconsumeTimes. With
+    `record_crc` it has a checksum of the whole record. Raises IllegalMessage if it does not fit
+    into a record.
     """
     kept = record.properties_raw.split(b"\x02")
     properties = b"\x02".join(pair for pair in kept if not pair.startswith(_CRC_PAIR))

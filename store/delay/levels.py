@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-#: Milliseconds of level 1, 2, ...; a higher level than the last counts as the last.
+#: The delays of level 1, 2, and so on. A level above the last counts as the last.
 DELAY_LEVELS_MS: Final = (
     *(1000 * s for s in (1, 5, 10, 30)),
     *(60_000 * m for m in (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 20, 30)),

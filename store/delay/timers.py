@@ -1,9 +1,9 @@
-"""Messages that wait for a time of their own: `silomq/timer/`, a file for each minute in which any
+"""Timers: messages delayed to any time. `silomq/timer/` has a file for each minute in which some
 are due.
 
-A file holds the entries in the order of the timer topic's queue, so what was entered behind a
-published position is cut off from its end, and all of it can be made again from the queue. Only
-entries that are due within seconds are in memory. The schedule process alone writes here.
+A file holds the entries in the order of the timer topic's queue. So a successor cuts entries behind
+the published queue offset off the file's end, and makes them again from the queue. Only entries
+that are due within seconds are in memory. The schedule process alone writes these files.
 
 Layout entry:
 
@@ -39,11 +39,11 @@ LAYOUTS = {
         for i, name in enumerate(("due_ms", "queue_offset", "offset", "size", "delivered"))
     }
 }
-#: Entries that are read from a file at once: 640 KB.
+#: The number of entries that one read takes from a file: 640 KiB.
 _CHUNK = 16384
-#: Entries in memory at most, but for those that have just come.
+#: Entries that `look_ahead` takes into memory at most. New ones that are due soon are added.
 MOST_NEAR = 20_000
-#: Entries are looked for so long before they are due.
+#: How long before they are due entries are read from their files.
 LEAD_MS = 1000
 _AHEAD_MS = 5000
 _NEVER = 2**62
@@ -51,7 +51,9 @@ assert ENTRY.size == ENTRY_SIZE
 
 
 class Waiting(NamedTuple):
-    """An entry in memory; they are delivered in this order."""
+    """An entry in memory. Entries are delivered in the order of these fields; `minute` is the
+    entry's file and `place` its index there.
+    """
 
     due_ms: int
     queue_offset: int
@@ -63,8 +65,8 @@ class Waiting(NamedTuple):
 
 @dataclass(slots=True)
 class Bucket:
-    """What is known of one file: entries, how many of them wait, the log offset of the first, and
-    the greatest mark.
+    """A summary of one file: the number of entries, the number that wait, the log offset of the
+    first entry, and the greatest `delivered`.
     """
 
     count: int = 0
@@ -74,21 +76,22 @@ class Bucket:
 
 
 class Timers:
-    """The files below `ours`/timer. Raises OSError when there is no space."""
+    """The files in the folder `timer` below `ours`. All methods that touch files raise OSError."""
 
     def __init__(self, ours: Folder) -> None:
         self.folder = ours.folder(FOLDER, create=True)
         self.buckets: dict[int, Bucket] = {}
         self.near: list[Waiting] = []
-        # All entries before this (due_ms, queue_offset) that wait are in `near`.
+        # All waiting entries before this (due_ms, queue_offset) are in `near`, or popped from it.
         self._loaded = (0, 0)
         self._dirty: set[int] = set()
-        # The first minute that has waiting entries; None: not known.
+        # The first minute that has waiting entries; None if it must be computed again.
         self._first: int | None = None
 
     def take_over(self, timer_next: int, scan_from: int) -> None:
-        """Forgets entries from queue offset `timer_next` on, and marks of deliveries at or behind
-        commit-log offset `scan_from`: they are looked for in the log and the queue.
+        """Loads the summaries of all files, at the start of a schedule process. Removes entries
+        from queue offset `timer_next` on, which are read from the queue again. Clears marks of
+        deliveries at or behind log offset `scan_from`, which the scan of the log finds.
         """
         for name in self.folder.names():
             if name.isdigit():
@@ -117,7 +120,9 @@ class Timers:
         self._first = None
 
     def enter(self, entries: list[tuple[int, int, int, int]], now_ms: int) -> None:
-        """Adds (due_ms, queue_offset, offset, size) of messages in the queue's order."""
+        """Adds entries (due_ms, queue_offset, offset, size), which must be in the queue's order. An
+        entry that is overdue goes into the file of the present minute.
+        """
         by_minute: dict[int, list[tuple[int, int, int, int]]] = {}
         for entry in entries:
             by_minute.setdefault(max(entry[0], now_ms) // MINUTE_MS, []).append(entry)
@@ -136,8 +141,8 @@ class Timers:
                 bucket.waiting += 1
 
     def look_ahead(self, now_ms: int) -> None:
-        """Takes what is due in the next seconds into memory, the next MOST_NEAR of it at most; does
-        nothing while that was done not long ago.
+        """Reads the entries that are due in the next 5 s into memory, at most the first MOST_NEAR.
+        Does nothing while memory still covers the next second or holds many entries.
         """
         if self._loaded[0] > now_ms + LEAD_MS or len(self.near) > MOST_NEAR // 2:
             return
@@ -166,7 +171,9 @@ class Timers:
                         yield Waiting(at, queue_offset, offset, size, minute, first + i)
 
     def next_due_ms(self) -> int | None:
-        """When there is something to do: the next message is due, or the next minute comes near."""
+        """When the caller must act next, epoch ms: deliver the next message, or call `look_ahead`.
+        None if no message waits.
+        """
         times = [self.near[0].due_ms] if self.near else []
         if self._first is None:
             self._first = min((m for m, b in self.buckets.items() if b.waiting), default=_NEVER)
@@ -175,15 +182,15 @@ class Timers:
         return min(times, default=None)
 
     def pop(self) -> Waiting:
-        """The next message in memory; it counts as waiting until it is marked."""
+        """Takes the next message from memory. It counts as waiting until it is marked."""
         return heapq.heappop(self.near)
 
     def put_back(self, entry: Waiting) -> None:
-        """It could not be delivered now."""
+        """Puts a message back into memory that could not be delivered now."""
         heapq.heappush(self.near, entry)
 
     def mark(self, delivered: list[tuple[Waiting, int]]) -> None:
-        """Notes where (commit-log offset) messages were delivered."""
+        """Marks messages as delivered at the given log offsets."""
         by_minute: dict[int, list[tuple[int, int]]] = {}
         for entry, offset in delivered:
             by_minute.setdefault(entry.minute, []).append((entry.place, offset + 1))
@@ -205,19 +212,19 @@ class Timers:
         return minutes
 
     def forget_synced(self) -> None:
-        """A sync failed: all files count as changed."""
+        """Counts all files as changed, because a sync failed and does not say what it lost."""
         self._dirty.update(self.buckets)
 
     def sync(self, minutes: list[int]) -> None:
-        """Makes files durable; may be called from another thread, if none is removed meanwhile."""
+        """Makes files durable. Another thread may call it, if no file is removed meanwhile."""
         for minute in minutes:
             with self.folder.file(_name(minute), write=True) as fd:
                 disk.sync_data(fd)
         self.folder.sync()
 
     def drop_done(self, durable: int, now_ms: int) -> None:
-        """Removes the files of past minutes whose messages were all delivered below commit-log
-        offset `durable`, which no power cut takes back.
+        """Removes the files of past minutes whose messages were all delivered below log offset
+        `durable`, below which a power cut takes nothing back.
         """
         past = now_ms // MINUTE_MS
         done = [
@@ -230,7 +237,7 @@ class Timers:
             del self.buckets[minute]
 
     def first_offset(self) -> int | None:
-        """A commit-log offset below which no message waits; None when none does."""
+        """A log offset below which no waiting message lies; None if none waits."""
         return min((b.first_offset for b in self.buckets.values() if b.waiting), default=None)
 
 

@@ -1,4 +1,4 @@
-"""One queue of delayed messages, as the schedule process follows it."""
+"""One queue of delayed messages. The schedule process reads it entry by entry."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ _CHUNK = 256
 
 
 class DelayedQueue:
-    """Entries of a queue from `cursor` (a queue offset) on. `arrival` changes when it grows."""
+    """Entries of a queue from the queue offset `cursor` on. The word `arrival` changes when the
+    queue grows.
+    """
 
     def __init__(  # noqa: PLR0917 - plain parts
         self,
@@ -34,12 +36,12 @@ class DelayedQueue:
         self._chunk_at = 0
 
     def clamp(self, queue_offset: int) -> int:
-        """The nearest queue offset from the queue's minimum to its end."""
+        """The queue offset nearest to `queue_offset` between the queue's minimum and its end."""
         return min(max(queue_offset, self.start.load()), self.end.load())
 
     def peek(self) -> tuple[int, int, int] | None:
-        """The entry at the cursor: (offset, size, tags code); None at the end. What clean has
-        removed is passed over.
+        """The entry at the cursor: (log offset, size, tags code); None at the queue's end. Skips
+        entries that clean has removed.
         """
         at = self.cursor - self._chunk_at
         if not 0 <= at < len(self._chunk):
@@ -49,13 +51,17 @@ class DelayedQueue:
         return self._chunk[at] if self._chunk else None
 
     def following(self, count: int) -> list[tuple[int, int, int]]:
-        """Up to `count` entries from the cursor on, which moves up to the queue's minimum first."""
+        """Up to `count` entries from the cursor on. Before, a cursor below the queue's minimum
+        moves up to it.
+        """
         self.cursor = max(self.cursor, self.start.load())  # SYNC: queue-min observe
         count = min(count, self.end.load() - self.cursor)  # SYNC: queue-max observe
         return self.entries(self.cursor, count) if count > 0 else []
 
     def entries(self, first: int, count: int) -> list[tuple[int, int, int]]:
-        """Entries that the caller knows to exist."""
+        """Up to `count` entries from queue offset `first` on, all of one file. The caller must know
+        that they exist. Raises FileNotFoundError if their file has been removed.
+        """
         if self._reader is None:
             folder = self._files.folder(self._topic, self._queue_id)
             self._reader = QueueReader(folder, self._files.file_size)

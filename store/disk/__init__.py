@@ -1,23 +1,23 @@
-"""The seam to the operating system: files, the names of files, and a recorder for tests.
+"""The store's access to the operating system: files, their names, and a recorder for tests.
 
 `files.py` is the only module that opens, maps, syncs, renames or removes anything below a store's
 folder. Files are opened below the descriptor of their folder and never through a symbolic link, so
-no name from a client leads out of the store. Tests inject faults here, and `recording.py` writes
-down every operation that decides what a power cut can take away: the simulator of power cuts
-(`tests/power`) builds its disk images from that.
+no name from a client leads out of the store. Tests inject faults here. `recording.py` records every
+operation that decides which bytes a power cut can take back, and the simulator of power cuts
+(`tests/power`) builds its disk images from these records.
 
 Decisions about the kernel that are made here and nowhere else:
 
 - **Space first.** `posix_fallocate` takes the space of a file before the file is mapped. A full
-  disk is an error that can be answered, never a SIGBUS.
+  disk is an error that an actor can report, never a SIGBUS.
 - **Small folios under SYNC_FLUSH.** A store through a mapping makes a whole page-cache folio dirty,
   and read-ahead makes folios of up to 2 MiB. `MADV_RANDOM` (`shape_for_sync`) keeps them at 4 KiB,
-  so a sync writes what was appended and little else.
+  so a sync writes the appended bytes and little else.
 - **Syncs of ranges.** A warmed file is dirty to its end. `sync_range` (msync) makes a range durable
   without the rest.
-- **A large flush in pieces.** The kernel writes pages back without interrupting itself, and a few
-  MiB keep a core for milliseconds. `write_back` starts the writing 64 KiB at a time and offers the
-  core in between; the sync that follows has little left to do.
+- **A large flush in pieces.** The kernel does not preempt itself while it writes pages back, and a
+  few MiB keep a core for milliseconds. `write_back` starts the writing 64 KiB at a time and yields
+  the core after each piece; the sync that follows has little left to do.
 - **No zeros read ahead.** Windows of consume queues are mapped with `MADV_RANDOM` (`shape_small`):
   a first fault would otherwise read up to 8 MiB of zeros into the page cache, for every queue.
 """

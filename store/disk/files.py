@@ -1,9 +1,8 @@
-"""Every call that touches the disk: the one seam where tests inject faults and record writes.
+"""All operating-system calls for the store's files. Tests inject faults and record writes here.
 
 Files are opened below a folder's descriptor and never through a symbolic link, so that no name from
-a client or a foreign program leads out of the store. New files have FILE_MODE, new folders
-DIR_MODE. tests/tidy/test_disk_seam.py finds calls of the operating system that go round this
-package.
+a client or another program leads out of the store. New files have FILE_MODE, new folders DIR_MODE.
+tests/tidy/test_disk_seam.py finds calls of the operating system that bypass this package.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ _SYNC_FILE_RANGE_WRITE = 2
 
 
 def _recorder_asked_for() -> Recorder | None:
-    """The recorder of operations, where the environment names a folder for it: for tests."""
+    """The recorder of operations if SILOMQ_DISK_RECORD names a folder for it, which tests set."""
     folder = os.environ.get("SILOMQ_DISK_RECORD")
     if not folder:
         return None
@@ -46,8 +45,8 @@ _recorder = _recorder_asked_for()
 
 
 class About(NamedTuple):
-    """What the file system knows of a name: bytes, time of the last write (epoch ms), and whether
-    it is a folder. A symbolic link is none.
+    """The metadata of a name: size (bytes), time of the last write (epoch ms), and whether it is a
+    folder. A symbolic link to a folder is not one.
     """
 
     size: int
@@ -56,8 +55,8 @@ class About(NamedTuple):
 
 
 class Space(NamedTuple):
-    """Blocks of a file system: all of them, those that are free, those that a user may still take;
-    and the bytes of one.
+    """The space of a file system: all blocks, free blocks, free blocks that an ordinary user may
+    take, and the bytes of one block.
     """
 
     blocks: int
@@ -75,14 +74,16 @@ class Folder:
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, create: bool = False) -> Folder:
-        """Opens a folder by path; the path itself may contain links, it is the operator's."""
+        """Opens a folder by path. The operator chooses the path, so it may contain links. Raises
+        OSError.
+        """
         if create:
             os.makedirs(path, DIR_MODE, exist_ok=True)
         return cls(os.fspath(path), os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
 
     def folder(self, name: str, *, create: bool = False) -> Folder:
-        """A folder within. Raises FileNotFoundError, NotADirectoryError for a link, StoreError for
-        a name that leads elsewhere.
+        """Opens a folder within, and makes it first with `create`. Raises FileNotFoundError,
+        NotADirectoryError (also for a link), StoreError for a name that is not one component.
         """
         if name in ("", ".", "..") or "/" in name or "\0" in name:
             raise StoreError(f"{name!r} below {self.path} is not a name of a folder within")
@@ -96,8 +97,8 @@ class Folder:
 
     @contextlib.contextmanager
     def parent(self, path: str, *, create: bool = False) -> Iterator[tuple[Folder, str]]:
-        """The folder in which the last name of a path below this one lies, and that name. With
-        `create` the folders on the way are made. Raises as `folder`.
+        """The folder that holds the last component of `path`, which is relative to this folder, and
+        that component. With `create` missing folders are made. Raises as `folder`.
         """
         *folders, name = path.split("/")
         with contextlib.ExitStack() as opened:
@@ -107,7 +108,7 @@ class Folder:
             yield found, name
 
     def open_file(self, name: str, *, write: bool = False, create: bool = False) -> int:
-        """The descriptor of a file, which the caller closes."""
+        """The descriptor of a file, which the caller closes. Raises OSError, also for a link."""
         flags = (os.O_RDWR if write else os.O_RDONLY) | (os.O_CREAT if create else 0)
         new = _recorder is not None and create and name not in self.names()
         fd = os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, FILE_MODE, dir_fd=self.fd)
@@ -117,7 +118,7 @@ class Folder:
 
     @contextlib.contextmanager
     def file(self, name: str, *, write: bool = False, create: bool = False) -> Iterator[int]:
-        """The descriptor of a file, closed afterwards."""
+        """The descriptor of a file; the context closes it. Raises OSError, also for a link."""
         fd = self.open_file(name, write=write, create=create)
         try:
             yield fd
@@ -125,13 +126,13 @@ class Folder:
             os.close(fd)
 
     def read(self, name: str) -> bytes:
-        """All of a small file."""
+        """The bytes of a small file. Raises OSError."""
         with self.file(name) as fd:
             return read_at(fd, size_of(fd), 0)
 
     def names(self) -> list[str]:
-        """All names in it. `fd` itself has one place in the folder for all processes that inherited
-        it: two that list at once would miss names, or see them twice.
+        """All names in the folder, sorted. Lists through a new descriptor: the processes that
+        inherited `fd` share its read position, so two that list at once would miss names.
         """
         own = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self.fd)
         try:
@@ -140,7 +141,7 @@ class Folder:
             os.close(own)
 
     def about(self, name: str) -> About:
-        """Size, time and kind of what has this name. Raises FileNotFoundError."""
+        """The metadata of a name. Raises FileNotFoundError."""
         found = os.stat(name, dir_fd=self.fd, follow_symlinks=False)
         return About(found.st_size, found.st_mtime_ns // 1_000_000, stat.S_ISDIR(found.st_mode))
 
@@ -148,7 +149,7 @@ class Folder:
         return self.about(name).size
 
     def has(self, name: str) -> bool:
-        """Whether there is anything of this name; a link that leads nowhere is something."""
+        """Whether the name exists; a link whose target is missing does."""
         try:
             self.about(name)
         except FileNotFoundError:
@@ -161,13 +162,13 @@ class Folder:
             _recorder.entry("unlink", self.fd, name)
 
     def remove_folder(self, name: str) -> None:
-        """Removes an empty folder. OSError as rmdir."""
+        """Removes an empty folder. Raises OSError as rmdir."""
         os.rmdir(name, dir_fd=self.fd)
         if _recorder:
             _recorder.entry("unlink", self.fd, name)
 
     def remove_tree(self, name: str) -> None:
-        """Removes a folder with all in it. OSError as rmdir and unlink."""
+        """Removes a folder with all that it holds. Raises OSError as rmdir and unlink."""
         with self.folder(name) as inner:
             for each in inner.names():
                 if inner.about(each).is_folder:
@@ -177,26 +178,28 @@ class Folder:
         self.remove_folder(name)
 
     def link(self, name: str, to_name: str) -> None:
-        """Gives a file a second name here. Raises FileExistsError where that name is taken."""
+        """Gives a file a second name in the folder. Raises FileExistsError if the name is taken."""
         os.link(name, to_name, src_dir_fd=self.fd, dst_dir_fd=self.fd, follow_symlinks=False)
         if _recorder:
             _recorder.linked(self.fd, name, to_name)
 
     def rename(self, name: str, to: Folder, to_name: str) -> None:
-        """Gives a file or folder another name, also in another folder; a file of that name goes."""
+        """Renames a file or folder, also into another folder. A file at the new name is replaced.
+        Raises OSError.
+        """
         os.rename(name, to_name, src_dir_fd=self.fd, dst_dir_fd=to.fd)
         if _recorder:
             _recorder.renamed(self.fd, name, to.fd, to_name)
 
     def sync(self) -> None:
-        """Makes the folder's entries durable."""
+        """Makes the folder's entries durable (fsync). Raises OSError."""
         os.fsync(self.fd)
         if _recorder:
             _recorder.folder_synced(self.fd)
 
     def share(self, gid: int, mode: int, name: str = "") -> None:
-        """Gives this folder, or the file `name` in it, to a group (-1: the one it has) with a mode
-        of its own.
+        """Sets group (-1: no change) and mode of this folder, or of the file `name` in it. Raises
+        OSError.
         """
         if name:
             os.chown(name, -1, gid, dir_fd=self.fd)
@@ -206,7 +209,7 @@ class Folder:
             os.fchmod(self.fd, mode)
 
     def is_writable(self) -> bool:
-        """Whether this process may make files in it."""
+        """Whether this process may make files in the folder."""
         return os.access(".", os.W_OK, dir_fd=self.fd, effective_ids=True)
 
     def close(self) -> None:
@@ -220,24 +223,26 @@ class Folder:
 
 
 def is_folder(path: str | os.PathLike[str]) -> bool:
-    """Whether there is a folder at a path, which is the operator's and may hold links."""
+    """Whether a path leads to a folder. The operator chooses the path, so it may contain links."""
     return os.path.isdir(path)
 
 
 def exists(path: str | os.PathLike[str]) -> bool:
-    """Whether there is anything at a path; a link that leads nowhere is something."""
+    """Whether a path exists; a link whose target is missing does."""
     return os.path.lexists(path)
 
 
 def allocate(fd: int, offset: int, length: int) -> None:
-    """Takes real space for the range. OSError with ENOSPC when the disk has none."""
+    """Allocates the blocks of a range, bytes. Raises OSError (ENOSPC) if the disk has no space."""
     os.posix_fallocate(fd, offset, length)
     if _recorder:
         _recorder.changed(fd, "size")
 
 
 def map_file(fd: int, offset: int, length: int, *, writable: bool) -> Mapping:
-    """Maps `length` bytes of a file from `offset` on, shared with every process that maps them."""
+    """Maps `length` bytes of a file from position `offset` on, shared (MAP_SHARED). Raises
+    OSError.
+    """
     mapping = Mapping(fd, offset, length, writable)
     if _recorder:
         _recorder.mapped(mapping, fd, offset)
@@ -245,7 +250,9 @@ def map_file(fd: int, offset: int, length: int, *, writable: bool) -> Mapping:
 
 
 def sync_data(fd: int) -> None:
-    """fdatasync: the file's bytes, and its size if that changed, are durable when this returns."""
+    """fdatasync: the file's bytes, and its size if that changed, are durable when this returns.
+    Raises OSError.
+    """
     before = _recorder.look(fd, "sync", 0, os.fstat(fd).st_size) if _recorder else None
     os.fdatasync(fd)
     if _recorder and before:
@@ -253,9 +260,11 @@ def sync_data(fd: int) -> None:
 
 
 def write_back(fd: int, offset: int, length: int, piece: int = PIECE) -> None:
-    """Begins to write the dirty pages of a range (sync_file_range), `piece` bytes at a time, and
-    offers the core in between. Nothing is durable by this, but a sync that follows has little left
-    to do: in one go it would keep a core for milliseconds, as the kernel does not interrupt itself.
+    """Starts to write the dirty pages of a range (sync_file_range), `piece` bytes at a time, and
+    yields the core after each piece. Raises OSError.
+
+    This makes nothing durable, but the sync that follows has little left to do. One sync of all
+    would keep a core for milliseconds, because the kernel does not preempt itself there.
     """
     for at in range(offset, offset + length, piece):
         size = min(piece, offset + length - at)
@@ -266,7 +275,9 @@ def write_back(fd: int, offset: int, length: int, piece: int = PIECE) -> None:
 
 
 def sync_range(mapping: Mapping, offset: int, length: int) -> None:
-    """msync: the pages that hold a range of a mapping are durable when this returns."""
+    """msync: the pages that hold a range of a mapping are durable when this returns. Raises
+    OSError.
+    """
     before = _recorder.look_mapped(mapping, offset, length) if _recorder else None
     mapping.sync(offset, length)
     if _recorder and before:
@@ -274,7 +285,9 @@ def sync_range(mapping: Mapping, offset: int, length: int) -> None:
 
 
 def sync_file_system(folder: Folder) -> None:
-    """syncfs: everything written on the folder's file system is durable when this returns."""
+    """syncfs: all that was written to the folder's file system is durable when this returns. Raises
+    OSError.
+    """
     before = _recorder.look_at_all(folder.fd) if _recorder else []
     if _LIBC.syncfs(folder.fd) != 0:
         error = ctypes.get_errno()
@@ -284,7 +297,7 @@ def sync_file_system(folder: Folder) -> None:
 
 
 def write_at(fd: int, data: bytes | memoryview, offset: int) -> None:
-    """Writes all of `data`, or raises OSError."""
+    """Writes all of `data` at position `offset`. Raises OSError; then a part may be written."""
     view = memoryview(data)
     while view:
         done = os.pwrite(fd, view, offset)
@@ -295,55 +308,57 @@ def write_at(fd: int, data: bytes | memoryview, offset: int) -> None:
 
 
 def append(fd: int, data: bytes | memoryview) -> None:
-    """Writes all of `data` behind a file's last byte, or raises OSError."""
+    """Writes all of `data` at the end of a file. Raises OSError; then a part may be written."""
     write_at(fd, data, size_of(fd))
 
 
 def set_modified(fd: int, time_ms: int) -> None:
-    """Gives a file a time of modification, epoch ms."""
+    """Sets the time of a file's last modification, epoch ms."""
     os.utime(fd, ns=(time_ms * 1_000_000, time_ms * 1_000_000))
 
 
 def space_of(folder: Folder) -> Space:
-    """Space of the folder's file system."""
+    """The space of the folder's file system."""
     found = os.fstatvfs(folder.fd)
     return Space(found.f_blocks, found.f_bfree, found.f_bavail, found.f_frsize)
 
 
 def free_bytes(folder: Folder) -> int:
-    """Space that an ordinary user may still take on the folder's file system, bytes."""
+    """The bytes that an ordinary user may still take on the folder's file system."""
     found = space_of(folder)
     return found.available * found.block_size
 
 
 def shape_for_sync(mapping: Mapping) -> None:
-    """Under SYNC_FLUSH, before anything of a commit-log file is read or written through a mapping.
+    """Sets MADV_RANDOM, for a mapping of a commit-log file under SYNC_FLUSH. To be called before
+    the first access through the mapping.
 
-    A store through a mapping dirties a whole page-cache folio, which read-ahead makes up to 2 MiB
-    large, and the next sync writes all of it. MADV_RANDOM turns read-ahead off for the mapping, so
+    A store through a mapping dirties a whole page-cache folio, and the next sync writes all of it.
+    Read-ahead makes folios of up to 2 MiB. MADV_RANDOM turns read-ahead off for the mapping, so
     folios are single pages.
     """
     mapping.advise_random()
 
 
 def shape_small(mapping: Mapping, offset: int = 0) -> None:
-    """For the part from `offset` on of a mapping of a large file that is written bit by bit:
-    without MADV_RANDOM each first fault reads zeros ahead (8 MiB on some disks), long before or
-    without need.
+    """Sets MADV_RANDOM from position `offset` of a mapping on, for files that are written a few
+    bytes at a time. Without it a first fault reads up to 8 MiB of zeros ahead on some disks.
     """
     mapping.advise_random(offset)
 
 
 def read_ahead(mapping: Mapping, offset: int, length: int) -> None:
-    """Asks for a range of a mapping that will be read soon; what lies behind its end is left out.
-    Faults alone read ahead by 128 KiB on most disks, and wait for each of them.
+    """Asks the kernel to read a range of a mapping that will be used soon (MADV_WILLNEED). The part
+    behind the mapping's end is ignored.
+
+    Without it each fault reads 128 KiB ahead on most disks, and waits for them.
     """
     mapping.will_need(min(offset, mapping.length), length)
 
 
 def warm(mapping: Mapping, offset: int, length: int) -> bool:
-    """Faults a range in for writing; False where the kernel cannot (before Linux 5.14). A full disk
-    raises ENOSPC.
+    """Faults the pages of a range in for writing (MADV_POPULATE_WRITE). False if the kernel cannot
+    (before Linux 5.14). Raises OSError, ENOSPC if the disk is full.
     """
     try:
         mapping.populate(offset, length)
@@ -357,7 +372,7 @@ def warm(mapping: Mapping, offset: int, length: int) -> bool:
 
 
 def set_size(fd: int, size: int) -> None:
-    """Makes a file `size` bytes long without taking space for them."""
+    """Sets the length of a file, bytes. It allocates no space for more length. Raises OSError."""
     os.ftruncate(fd, size)
     if _recorder:
         _recorder.changed(fd, "size")
@@ -369,7 +384,9 @@ def size_of(fd: int) -> int:
 
 
 def read_at(fd: int, size: int, offset: int) -> bytes:
-    """Up to `size` bytes from `offset` on; fewer at the end of the file."""
+    """Up to `size` bytes from position `offset` on; fewer at the end of the file. Raises
+    OSError.
+    """
     parts = []
     while size > 0:
         part = os.pread(fd, size, offset)

@@ -1,4 +1,4 @@
-"""Where a store keeps its files, and how RocketMQ names them."""
+"""The names of a store's folders and files. Those of mapped files are RocketMQ's."""
 
 from __future__ import annotations
 
@@ -24,21 +24,22 @@ LAYOUT_FILE = "layout"
 
 
 def file_name(offset: int) -> str:
-    """A mapped file's name: the offset of its first byte, twenty digits."""
+    """The name of a mapped file: the offset of its first byte, in twenty digits."""
     return f"{offset:020d}"
 
 
 def file_bases(folder: Folder) -> list[int]:
-    """Offsets of the mapped files in `folder`, ascending; other names are not mapped files and are
-    left out.
+    """The offsets of the mapped files in `folder`, ascending. Names that are not twenty digits are
+    ignored. Raises OSError.
     """
     return sorted(int(name) for name in folder.names() if len(name) == 20 and name.isdigit())
 
 
 class StoreFolders:
-    """The folders of the store at `path`, opened once; a context manager that closes them.
+    """The open folders of the store at `path`; a context manager that closes them. With `create`
+    missing folders are made.
 
-    Raises OSError, with the path, when one of them cannot be opened or made; none stays open then.
+    Raises OSError, with the path, if one of them cannot be opened or made. Then none stays open.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, create: bool = False) -> None:
@@ -49,7 +50,7 @@ class StoreFolders:
                 for name in (COMMIT_LOG, CONSUME_QUEUE, INDEX, CONFIG, OURS)
             )
             if create:
-                # A durable message needs a durable folder around its file.
+                # A durable message needs durable entries of the folders that lead to its file.
                 self.root.sync()
             opened.pop_all()
 

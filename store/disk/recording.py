@@ -1,13 +1,16 @@
-"""The recorder of disk operations: what the simulator of power cuts builds its images from.
+"""The recorder of disk operations. The simulator of power cuts builds its disk images from them.
 
-Switched on by the environment variable SILOMQ_DISK_RECORD, which names a folder; `disk` then tells
-it each operation that decides what a power cut can take. All processes of a store append to one
-file, `events`, each event by one write: their order in the file is their order in time, for every
-process. An operation is recorded when it is over, a sync with what was in the file before it began:
-what an event says to be durable is durable wherever a reader of the file finds it.
+The environment variable SILOMQ_DISK_RECORD names its folder and enables it. `files.py` then records
+each operation that decides which bytes a power cut can take back. All processes of a store append
+to one file, `events`, each event with one write. So events stand in the file in their order in
+time.
+
+An operation is recorded after it is over. A sync is recorded with the bytes that the file held
+before the sync began. So where a reader finds an event, the bytes that it calls durable are
+durable.
 
 An event is four bytes of length (little-endian) and a MessagePack array of the fields of `Event`.
-Pages are named by digest, and a process writes the bytes of a page once for each digest.
+Digests identify pages, and a process writes the bytes of a page once for each digest.
 """
 
 from __future__ import annotations
@@ -28,9 +31,9 @@ class Event(msgspec.Struct, array_like=True):
     """One operation on `path` (absolute), or on the file with this `inode`.
 
     `pages` maps page numbers to digests of their bytes (b"": zeros), `contents` digests to bytes.
-    `size` is that of the file, bytes (-1: the same). `began` is where `events` ended when the pages
-    were read: who has written behind it knows better. `to` is the target of a rename, or the second
-    name of a link; `said` what a test notes.
+    `size` is the file's length in bytes (-1: unchanged). `began` is the length of `events` when the
+    pages were read: events from there on may hold newer bytes of them. `to` is the target of a
+    rename or the second name of a link. `said` is a note of a test.
     """
 
     what: str
@@ -45,26 +48,28 @@ class Event(msgspec.Struct, array_like=True):
 
 
 class Recorder:
-    """Appends events to `events` in `folder`. Raises OSError: a recording with holes is none."""
+    """Appends events to the file `events` in `folder`. Raises OSError if an event cannot be
+    written, because a recording with gaps is useless.
+    """
 
     def __init__(self, folder: str) -> None:
         os.makedirs(folder, exist_ok=True)
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
         self._out = os.open(f"{folder}/{EVENTS}", flags, 0o640)
         self._written: set[bytes] = set()
-        # Mapping objects cannot be referred to weakly; a new one with the number of a dead one is
-        # told to `mapped` before anybody syncs it.
+        # By id, because Mapping objects have no weak references. A new object may get the id of a
+        # dead one, but `mapped` replaces its entry before the first sync.
         self._mapped: dict[int, tuple[int, str, int]] = {}
 
     def note(self, event: Event) -> None:
-        """Records an event that is over."""
+        """Writes an event whose operation is over. Raises OSError."""
         body = msgspec.msgpack.encode(event)
         frame = len(body).to_bytes(4, "little") + body
         if os.write(self._out, frame) != len(frame):
             raise OSError(f"the recording in {EVENTS} broke off")
 
     def entry(self, what: str, folder: int, name: str) -> None:
-        """A change of the entry `name` in the folder behind a descriptor."""
+        """Records a change of the entry `name` in the folder behind a descriptor."""
         self.note(Event(what, f"{_path(folder)}/{name}"))
 
     def renamed(self, folder: int, name: str, to: int, to_name: str) -> None:
@@ -80,11 +85,13 @@ class Recorder:
         self.note(Event("sync_folder", _path(folder)))
 
     def changed(self, fd: int, what: str, start: int = 0, length: int = 0) -> None:
-        """A change of the file itself: what the pages of a range, and its size, are now."""
+        """Records a change of a file: its size, and the bytes of the pages of a range."""
         self.note(self.look(fd, what, start, length))
 
     def look(self, fd: int, what: str, start: int = 0, length: int = 0) -> Event:
-        """An event with the present bytes of the pages that hold a range of a file."""
+        """An event with the present bytes of the pages that hold a range of a file. It is not
+        recorded yet.
+        """
         began, found = self._position(), os.fstat(fd)
         first = start // PAGE * PAGE
         data = os.pread(fd, start + length - first, first) if length else b""
@@ -94,11 +101,11 @@ class Recorder:
         return self._with_pages(event, first, data)
 
     def mapped(self, mapping: Mapping, fd: int, offset: int) -> None:
-        """Remembers which file a mapping shows, from which position on."""
+        """Remembers which file is mapped, and from which position on."""
         self._mapped[id(mapping)] = (os.fstat(fd).st_ino, _path(fd), offset)
 
     def look_mapped(self, mapping: Mapping, offset: int, length: int) -> Event:
-        """The event of an msync of a range, with the bytes of before it."""
+        """The event of an msync of a range, with the present bytes: to be called before it."""
         inode, path, base = self._mapped[id(mapping)]
         event = Event("sync_range", path, inode, size=-1, began=self._position())
         first = offset // PAGE * PAGE
@@ -107,13 +114,13 @@ class Recorder:
         return self._with_pages(event, base + first, data)
 
     def look_at_all(self, folder: int) -> list[Event]:
-        """What every file below the store's root holds; `folder` is one that lies in the root."""
+        """Events with the bytes of every file below the store's root. `folder` lies in the root."""
         root = os.path.dirname(_path(folder))
         self.note(Event("sync_all_begins", root))
         return [event for path in files_below(root) for event in self.look_at(path, "sync")]
 
     def look_at(self, path: str, what: str) -> list[Event]:
-        """An event with all of a file; none if it is gone by now."""
+        """An event with all bytes of a file; an empty list if the file has been removed."""
         try:
             fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
@@ -124,7 +131,7 @@ class Recorder:
             os.close(fd)
 
     def all_synced(self, folder: int, files: list[Event]) -> None:
-        """A syncfs: these files, and every entry that was there when it began."""
+        """Records a syncfs: `files` are durable, and all entries that existed when it began."""
         for event in files:
             self.note(event)
         self.note(Event("sync_all", os.path.dirname(_path(folder))))
@@ -133,7 +140,7 @@ class Recorder:
         return os.fstat(self._out).st_size
 
     def _with_pages(self, event: Event, start: int, data: bytes) -> Event:
-        """The event, with the pages of `data`, which begins at position `start` of its file."""
+        """Adds the pages of `data` to an event; `data` begins at position `start` of its file."""
         for at in range(0, len(data), PAGE):
             page = data[at : at + PAGE].ljust(PAGE, b"\0")
             digest = b"" if page == _ZERO else hashlib.blake2b(page, digest_size=16).digest()
@@ -145,7 +152,9 @@ class Recorder:
 
 
 def files_below(root: str) -> list[str]:
-    """Paths of the regular files in a folder and all folders in it, without following links."""
+    """The paths of the regular files in a folder and in all folders below it. Links are not
+    followed.
+    """
     found: list[str] = []
     with os.scandir(root) as entries:
         for entry in entries:

@@ -1,4 +1,4 @@
-"""Whole files: replacing one, so that a crash leaves the old or the new one, and copying one."""
+"""Replaces whole files, so that a crash leaves the old or the new one, and copies files."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _STEP = 1 << 20
 
 
 def replace_file(folder: Folder, name: str, data: bytes, *, keep_backup: bool = False) -> None:
-    """Makes `data` the whole of a small file, durably: after a crash it is the old or the new one.
+    """Replaces a small file by `data`, durably: after a crash it is the old or the new one.
 
-    With `keep_backup` the file of before is `name`.bak then. After an OSError the file is whole
-    too; it may be the new one, not yet durable, if the sync of the folder failed.
+    With `keep_backup` the old file becomes `name`.bak. Raises OSError. Then, too, the file is
+    whole: the old one or, if the sync of the folder failed, the new one, which is not yet durable.
     """
     temporary = f"{name}.tmp"
     with folder.file(temporary, write=True, create=True) as fd:
@@ -28,8 +28,8 @@ def replace_file(folder: Folder, name: str, data: bytes, *, keep_backup: bool = 
 
 
 def _keep_backup(folder: Folder, name: str) -> None:
-    """Makes the file of that name its backup, and lets it stay: at every moment there is a backup,
-    and a main file. So it takes a second link and a rename over the old backup.
+    """Makes the file its own backup. A second link, renamed over the old backup, does that: at
+    every moment there are a main file and, if there was one, a backup.
     """
     backup, link = f"{name}.bak", f"{name}.bak.tmp"
     with contextlib.suppress(FileNotFoundError):
@@ -39,14 +39,16 @@ def _keep_backup(folder: Folder, name: str) -> None:
     except FileNotFoundError:
         return
     folder.rename(link, folder, backup)
-    # A rename does nothing where both names are links of one file: so it is when a crash came
-    # right here.
+    # A rename does nothing if both names are links of one file, and leaves both. They are if an
+    # earlier run made the backup and was killed before it replaced the main file.
     with contextlib.suppress(FileNotFoundError):
         folder.unlink(link)
 
 
 def copy_file(folder: Folder, name: str, to: Folder, to_name: str) -> None:
-    """Copies a file with its time of modification, durably."""
+    """Copies a file with its time of modification, durably but for the new file's entry in the
+    folder. Raises OSError.
+    """
     with folder.file(name) as source, to.file(to_name, write=True, create=True) as target:
         disk.set_size(target, 0)
         for at in range(0, disk.size_of(source), _STEP):

@@ -1,4 +1,4 @@
-"""What of a file was ever written: files are made sparse, or of zeros, and fill up."""
+"""The parts of a file that were written. New files are sparse or full of zeros, and fill up."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ _STEP = 1 << 20
 
 
 def _written(fd: int, position: int) -> Iterator[tuple[int, int]]:
-    """The ranges of a file at or behind `position` that are no holes: (first, behind the last)."""
+    """The ranges of a file at or behind `position` that are no holes: (begin, end)."""
     size = disk.size_of(fd)
     while position < size:
         try:
             position = os.lseek(fd, position, os.SEEK_DATA)
         except OSError as error:
-            if error.errno == errno.ENXIO:  # no data any more
+            if error.errno == errno.ENXIO:  # only a hole follows
                 return
             raise
         hole = os.lseek(fd, position, os.SEEK_HOLE)
@@ -27,8 +27,8 @@ def _written(fd: int, position: int) -> Iterator[tuple[int, int]]:
 
 
 def data_behind(fd: int, position: int) -> Iterator[tuple[int, bytes]]:
-    """The pages with other bytes than zeros, from `position` on: (position, bytes). Holes are not
-    read.
+    """The pages from `position` on that do not hold only zeros: (position, bytes). The first may be
+    a part of a page. Holes are not read. Raises OSError.
     """
     for first, hole in _written(fd, position):
         at = first
@@ -41,8 +41,10 @@ def data_behind(fd: int, position: int) -> Iterator[tuple[int, bytes]]:
 
 
 def data_span(fd: int, position: int) -> tuple[int, int]:
-    """From the first to behind the last byte at or behind `position` that was ever written; (end,
-    end) of the file without any. To look elsewhere would only make pages of zeros.
+    """The span (begin, end) from the first to the last data at or behind `position`; outside it
+    there are only holes. (size, size) of the file if there is no data. Raises OSError.
+
+    A reader of a mapping stays within it, because a look into a hole makes pages of zeros.
     """
     ranges = list(_written(fd, position))
     size = disk.size_of(fd)
@@ -59,8 +61,8 @@ def _pages(position: int, data: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def clear_behind(fd: int, position: int) -> int:
-    """Makes all bytes from `position` on zeros, durably; how many bytes lay in pages that had
-    others.
+    """Overwrites all bytes from `position` on with zeros, durably. Returns how many bytes it wrote:
+    those of the pages that did not hold only zeros. Raises OSError.
     """
     cleared = 0
     for at, data in data_behind(fd, position):

@@ -1,12 +1,12 @@
-"""What members of consumer groups have acknowledged: ack files, below `silomq/groups`.
+"""Acknowledgements of consumer groups: ack files, below `silomq/groups`.
 
 The registry makes an ack file for each assignment and passes its descriptor to the member, which
-maps it. **An acknowledgement is a store to that mapping.** The page cache keeps it whatever is
-killed, all processes at once too. RocketMQ keeps offsets in its broker's memory and replays up to 5
-s of them.
+maps it. **An acknowledgement is a store to that mapping.** The page cache keeps it even if all
+processes are killed at once. RocketMQ keeps offsets in its broker's memory, so a crash replays up
+to 5 s of messages.
 
-The registry reads an ack file and never maps it, because a member could shorten the file under the
-mapping. Whose file it is, and which queues it speaks of, stands in a second file that the member
-cannot write. A member that writes nonsense hurts its own group's progress in its own queues, and
-nothing else.
+The registry reads an ack file with read(2) and never maps it: a member could shorten the file under
+the mapping. A second file, which the member cannot write, says to which member and queues an ack
+file belongs. So a member that writes wrong values damages only its own group's progress in its own
+queues.
 """

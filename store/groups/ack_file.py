@@ -1,17 +1,17 @@
 """Ack files: how far one member of a consumer group is in its queues.
 
-The registry makes a file for each assignment and hands its descriptor to the member. The member
-maps the file and writes down what it has acknowledged. An acknowledgement is a store to memory, and
-the page cache keeps it whichever process is killed. The registry reads the file and never maps it,
-because a member could shorten it. It reads when queues change hands, to save `consumerOffset.json`,
-and at the next start if the whole store was killed. The numbers of files ascend: the newest file
-that names a queue tells how far its group is.
+The registry makes a file for each assignment and passes its descriptor to the member. The member
+maps the file and stores its acknowledgements there; the page cache keeps them whichever process is
+killed. The registry never maps the file, because a member could shorten it. It reads the file when
+queues are assigned to another member, to save `consumerOffset.json`, and at the next start if the
+whole store was killed. The numbers of files ascend: the newest file that has a queue says how far
+the group is in it.
 
-A file is nothing but words, because its member may write anything into it. Whose file it is and
-which queues it speaks of stands beside it in NUMBER.json, which the member can only read (`About`).
-The file has two parts. The first holds an entry of the layout `offsets` for each queue, in the
-order of `About.queues`. The second begins at the next multiple of 64 bytes. It holds, queue by
-queue, as many entries of the layout `window` as `window_for` says. Words are little-endian.
+A file holds only numbers, because its member may write anything into it. Its member and queues are
+described in NUMBER.json beside it (`About`), which the member can only read. The file has two
+parts. The first holds an entry of the layout `offsets` for each queue, in the order of
+`About.queues`. The second begins at the next multiple of 64 bytes. For each queue it holds as many
+entries of the layout `window` as `window_for` says. Words are little-endian.
 
 Layout offsets:
 
@@ -29,8 +29,8 @@ offset  size  type  field         meaning
 0       8     u64   acknowledged  member: 1 + queue offset of a message behind `offset`
 ======  ====  ====  ============  =======
 
-A message behind the queue's offset has its entry at queue offset modulo window. The entry says
-itself which message it speaks of, so an old one is told apart and nothing is ever cleared.
+A message behind the queue's offset has its entry at queue offset modulo window. Each entry holds
+the queue offset of its message. So a reader recognises old entries, and no entry need be cleared.
 """
 
 from __future__ import annotations
@@ -64,14 +64,16 @@ Queue = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a group is in a queue: all below `offset` is acknowledged, and all in `beyond`."""
+    """How far a group is in a queue: the messages below `offset` and those in `beyond` are
+    acknowledged. All are queue offsets.
+    """
 
     offset: int
     beyond: frozenset[int] = frozenset()
 
 
 class About(msgspec.Struct, frozen=True):
-    """Whose ack file it is. `filters` is topic -> (kind, expression)."""
+    """The member and the queues of an ack file. `filters` is topic -> (kind, expression)."""
 
     group: str
     session: int
@@ -82,12 +84,14 @@ class About(msgspec.Struct, frozen=True):
 
 
 def window_for(queues: int) -> int:
-    """Messages of one queue that may be acknowledged out of order."""
+    """The number of entries of each queue's window, for a member with so many queues: how far
+    behind the queue's offset a message can be acknowledged.
+    """
     return max(_LEAST_WINDOW, min(_MOST_WINDOW, _WINDOW_WORDS // max(1, queues)))
 
 
 def _windows_at(queues: int) -> int:
-    """Where the windows begin, in words."""
+    """The position of the first window, in words."""
     return -(-queues // _LINE) * _LINE
 
 
@@ -113,8 +117,9 @@ def numbers(folder: Folder) -> list[int]:
 
 
 def create(folder: Folder, number: int, about: About, start: Iterable[Progress]) -> None:
-    """Makes the file `number`, whole or not at all. `start` has the first progress of each of
-    `about.queues`. Raises OSError (ENOSPC).
+    """Makes the file `number`. It exists once its `.json` has its name; `numbers` removes what a
+    crash before that left. `start` is the initial progress in each of `about.queues`. Raises
+    OSError (ENOSPC).
     """
     count = len(about.queues)
     window, windows_at = window_for(count), _windows_at(count)
@@ -131,13 +136,13 @@ def create(folder: Folder, number: int, about: About, start: Iterable[Progress])
 
 
 def remove(folder: Folder, number: int) -> None:
-    """Removes the file `number`."""
+    """Removes the file `number` and its `.json`. Raises OSError."""
     folder.unlink(f"{_name(number)}.json")
     folder.unlink(_name(number))
 
 
 def hand_out(folder: Folder, number: int) -> tuple[int, int]:
-    """Two descriptors for the member: of the file `number` to write, of its `About` to read. The
+    """Two descriptors for the member: one to write the file `number`, one to read its `About`. The
     caller closes them. Raises OSError.
     """
     with (
@@ -155,8 +160,8 @@ def _read_about(fd: int, where: str) -> About:
 
 
 def _beyond(window: memoryview, offset: int) -> set[int]:
-    """Messages behind `offset` that a window says are acknowledged. There may be thousands of
-    windows, and most are empty: an empty one costs only a comparison.
+    """The queue offsets behind `offset` that are acknowledged in a window. There may be thousands
+    of windows, most of them empty: an empty one costs only a comparison.
     """
     if window.tobytes() == bytes(window.nbytes):
         return set()
@@ -165,7 +170,9 @@ def _beyond(window: memoryview, offset: int) -> set[int]:
 
 
 class AckReader:
-    """The registry's view of one ack file, by reading. Raises Corrupt, FileNotFoundError."""
+    """Reads one ack file, for the registry. Raises Corrupt if the file was shortened or its
+    description is unreadable, FileNotFoundError.
+    """
 
     def __init__(self, folder: Folder, number: int) -> None:
         self.number = number
@@ -188,8 +195,8 @@ class AckReader:
             return self._words(fd, 0, len(self.about.queues)).tolist()
 
     def progress(self) -> dict[Queue, Progress]:
-        """How far the member is in each queue. The offsets are read first: if the member moves one
-        meanwhile, what the window says of messages behind the older offset is still true.
+        """How far the member is in each queue. The offsets are read first. If the member moves one
+        meanwhile, the window's acknowledgements behind the older offset still hold.
         """
         count = len(self.about.queues)
         window, windows_at = window_for(count), _windows_at(count)
@@ -203,7 +210,9 @@ class AckReader:
 
 
 class AckWriter:
-    """A member's own ack file, from the descriptors of `hand_out`, which stay the caller's."""
+    """A member's own ack file, mapped from the descriptors of `hand_out`. The caller closes them.
+    Raises Corrupt, OSError.
+    """
 
     def __init__(self, words: int, text: int) -> None:
         self.about = _read_about(text, "the ack file")
@@ -214,21 +223,21 @@ class AckWriter:
         self._windows_at = _windows_at(count)
 
     def offset(self, i: int) -> int:
-        """The first message of queue `i` that is not acknowledged."""
+        """The queue offset of the first message of queue `i` that is not acknowledged."""
         return self._words[i]
 
     def beyond(self, i: int) -> set[int]:
-        """Messages of queue `i` behind its offset that are acknowledged."""
+        """The queue offsets behind that of queue `i` whose messages are acknowledged."""
         at = self._windows_at + i * self.window
         return _beyond(self._words[at : at + self.window], self.offset(i))
 
     def mark(self, i: int, queue_offset: int) -> None:
-        """Message `queue_offset` of queue `i`, less than `window` behind its offset, is
-        acknowledged.
+        """Acknowledges the message at `queue_offset` of queue `i`, less than `window` behind the
+        queue's offset.
         """
         at = self._windows_at + i * self.window + queue_offset % self.window
         self._words[at] = queue_offset + 1
 
     def move(self, i: int, offset: int) -> None:
-        """All messages of queue `i` below `offset` are acknowledged."""
+        """Acknowledges all messages of queue `i` below the queue offset `offset`."""
         self._words[i] = offset
