@@ -1,5 +1,5 @@
-/* A walk over a queue's entries (store/consumequeue/queue.py owns the layout): which records a
- * reader takes, and why it stops. */
+/* A walk over a queue's entries (store/consumequeue/queue.py owns the layout): finds the records
+ * that a reader takes, and says why it ends. */
 #ifndef SILO_ENTRIES_H
 #define SILO_ENTRIES_H
 
@@ -17,17 +17,18 @@ static inline void silo_put_entry(uint8_t *entry, uint64_t offset, uint32_t size
     silo_put64(entry + ENTRY_AT_TAGS_CODE, code);
 }
 
-/* What silo_next_entry says: a record; all entries were looked at; as many records or bytes as were
- * asked for; an entry leads to another file of the log; one leads to where no record can be. */
+/* The results of silo_next_entry. FOUND: a record. ALL: no entry is left. FULL: the limit of
+ * records or bytes is reached. ELSEWHERE: the entry's record is outside the readable bytes of the
+ * log. BAD: no record can lie where the entry says. */
 enum { ENTRY_FOUND = -1, ENTRY_ALL = 0, ENTRY_FULL = 1, ENTRY_ELSEWHERE = 2, ENTRY_BAD = 3 };
 
 typedef struct {
     const uint8_t *entries;
-    int64_t number, next;          /* entries, and which one to look at next */
+    int64_t number, next;          /* the number of entries, the index of the next one */
     const int32_t *codes;          /* tags codes to take, ascending; NULL: any */
     int64_t code_count;
-    int64_t base, end;             /* the log's bytes that can be read; equal: none */
-    int64_t limit, max_bytes;      /* of records, one is always taken */
+    int64_t base, end;             /* log offsets: the readable bytes; equal: none */
+    int64_t limit, max_bytes;      /* most records, most bytes; a first record is always taken */
     int64_t taken, bytes;
     int64_t at, size;              /* the record that was found */
 } silo_walk;
@@ -44,8 +45,8 @@ static inline int silo_has_code(const silo_walk *w, int32_t code) {
     return low < w->code_count && w->codes[low] == code;
 }
 
-/* The next record to take; `next` is behind its entry then, and at the entry that ended the walk
- * otherwise. */
+/* Finds the next record to take. Then `next` is behind its entry; if the walk ends, `next` is at
+ * the entry that ended it. */
 static inline int silo_next_entry(silo_walk *w) {
     if (w->taken >= w->limit) return ENTRY_FULL;
     for (; w->next < w->number; w->next++) {
@@ -68,9 +69,9 @@ static inline int silo_next_entry(silo_walk *w) {
     return ENTRY_ALL;
 }
 
-/* Has the bytes of a record in the CPU's caches, in the order in which they lie there: waiting for
- * one at a time takes longer. Without `bodies`, and of a long one, only its head, and its end with
- * topic and properties. */
+/* Loads a record into the CPU's caches, line by line in ascending order: later accesses in other
+ * orders would wait for each line. Of a long record, and without `bodies` of any, only the head is
+ * loaded and the end, which has topic and properties. */
 static inline void silo_touch(const uint8_t *record, int64_t size, int bodies) {
     enum { LINE = 64, HEAD = 128, TAIL = 256, LONG = 4096 };
     const volatile uint8_t *p = record, *end = p + size;

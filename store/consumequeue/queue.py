@@ -1,10 +1,10 @@
-"""Consume queues: files of 20-byte entries, one queue a folder, and the windows through which reput
-writes them.
+"""Consume queues: one folder for each queue with files of 20-byte entries, and the windows through
+which reput writes them.
 
-A queue's file is as long as RocketMQ's from the start, but sparse: space is taken window by window
-before a window is mapped. A window is a multiple of 20,480 bytes, the least common multiple of an
+A queue's file has RocketMQ's length from the start, but is sparse: the space of a window is taken
+before the window is mapped. A window is a multiple of 20,480 bytes, the least common multiple of an
 entry and a page. It starts small and grows with the queue, so that 40,000 queues do not take 240
-GB; what `vm.max_map_count` allows is kept mapped.
+GB. `vm.max_map_count` bounds how many windows are mapped.
 
 Layout entry:
 
@@ -13,7 +13,7 @@ offset  size  type  field      meaning
 ======  ====  ====  =========  =======
 0       8     i64   offset     of the record in the commit log
 8       4     i32   size       of the whole record, bytes
-12      8     i64   tags_code  Java hash of the tags; of a delayed message when it is due, epoch ms
+12      8     i64   tags_code  Java hash of the tags; of a delayed message its due time, epoch ms
 ======  ====  ====  =========  =======
 """
 
@@ -40,7 +40,7 @@ LAYOUTS = {"entry": {"offset": (0, 8), "size": (8, 4), "tags_code": (12, 8)}}
 WINDOW_UNIT = 20480
 WINDOW_GROWTH = 16
 BLANK_SIZE = 0x7FFFFFFF
-#: A file that is being made; RocketMQ leaves out what is no folder beside the topics' folders.
+#: A file while it is being made. RocketMQ ignores files beside the topics' folders.
 HALF_MADE = "silomq-new"
 BLANK_ENTRY = ENTRY.pack(0, BLANK_SIZE, 0)
 assert ENTRY.size == ENTRY_SIZE
@@ -49,32 +49,34 @@ assert WINDOW_UNIT % ENTRY_SIZE == 0
 
 
 def round_file_size(size: int) -> int:
-    """RocketMQ rounds the configured file size up to whole entries."""
+    """A configured file size (bytes), rounded up to whole entries as RocketMQ does."""
     return (size + ENTRY_SIZE - 1) // ENTRY_SIZE * ENTRY_SIZE
 
 
 def queue_ids(topic: Folder) -> list[int]:
-    """The queues that have a folder; names that are no numbers are left out, as RocketMQ leaves
-    them.
+    """The ids of a topic's queues that have a folder, ascending. Names that are not numbers are
+    ignored, as in RocketMQ.
     """
     return sorted(int(name) for name in topic.names() if name.isascii() and name.isdigit())
 
 
 def entries_below(queue: Folder, file_size: int, limit: int) -> int:
-    """The queue offset behind the last entry whose record begins below commit-log offset `limit`; 0
-    without any.
+    """The queue offset behind the last entry whose record begins below log offset `limit`; 0
+    without any. Raises OSError.
 
-    Entries ascend by record; behind the last one lie zeros (or, after a cut, entries at or above
-    `limit`).
+    The search is binary: entries ascend by record. Behind the last one lie zeros or, if the log was
+    cut, entries at or above `limit`.
     """
     return count_entries(queue, file_bases(queue), file_size, limit)
 
 
 def count_entries(queue: Folder, bases: list[int], file_size: int, limit: int) -> int:
-    """As `entries_below`, for who knows the queue's files (their offsets, ascending) already."""
+    """As `entries_below`, for a caller that has the queue's `bases`: the offsets of its files,
+    ascending.
+    """
     for base in reversed(bases):
         with queue.file(file_name(base)) as fd:
-            # Read, not mapped: a hole on a full disk is an error that way, and no SIGBUS.
+            # Read, not mapped: a hole on a full disk is then an OSError instead of a SIGBUS.
             low, high = 0, min(disk.size_of(fd), file_size) // ENTRY_SIZE
             while low < high:
                 middle = (low + high) // 2
@@ -90,8 +92,8 @@ def count_entries(queue: Folder, bases: list[int], file_size: int, limit: int) -
 
 
 def read_entry(queue: Folder, file_size: int, queue_offset: int) -> tuple[int, int, int]:
-    """One entry of a queue, read from its file: (offset, size, tags code). Raises FileNotFoundError
-    when the file is gone.
+    """One entry of a queue, read from its file: (log offset, size, tags code). Raises
+    FileNotFoundError if the file has been removed.
     """
     position = queue_offset * ENTRY_SIZE
     at = position % file_size
@@ -101,8 +103,8 @@ def read_entry(queue: Folder, file_size: int, queue_offset: int) -> tuple[int, i
 
 
 def last_entry(queue: Folder, file_size: int) -> tuple[int, int] | None:
-    """(offset, size) of the record of the newest entry; None when the queue has none, or only blank
-    ones.
+    """(log offset, size) of the record of the newest entry; None if the queue has no entries, or
+    only blank ones.
     """
     count = entries_below(queue, file_size, 1 << 62)
     if count == 0:
@@ -119,17 +121,21 @@ class QueueFiles:
         self.file_size = round_file_size(file_size)
 
     def folder(self, topic: str, queue_id: int, *, create: bool = False) -> Folder:
-        """The folder of one queue; the caller closes it."""
+        """The folder of one queue, which the caller closes. Raises FileNotFoundError if there is
+        none; with `create` it is made.
+        """
         with self.root.folder(topic, create=create) as parent:
             return parent.folder(str(queue_id), create=create)
 
     def queues(self) -> Iterator[tuple[str, int, Folder]]:
-        """Every queue that has a folder, which is closed when the next one is asked for."""
+        """All queues that have a folder: (topic, queue id, folder). A folder is closed when the
+        iterator moves on.
+        """
         for topic in self.root.names():
             yield from self.queues_of(topic)
 
     def queues_of(self, topic: str) -> Iterator[tuple[str, int, Folder]]:
-        """The same of one topic; none if it has no folder."""
+        """As `queues`, for one topic; none if the topic has no folder."""
         try:
             parent = self.root.folder(topic)
         except (FileNotFoundError, NotADirectoryError):
@@ -145,10 +151,9 @@ class QueueFiles:
         """Maps entries around `queue_offset` for writing: (mapping, queue offset of its first
         entry).
 
-        Up to `size` bytes (a multiple of WINDOW_UNIT) of one file, with their space taken. Makes
-        the file if it is not there; if the queue has none at all and does not start at a file's
-        beginning, fills it up with blank entries, as RocketMQ does. Raises OSError (ENOSPC: the
-        disk is full).
+        The mapping has up to `size` bytes (a multiple of WINDOW_UNIT) of one file, and their space
+        is taken. A missing file is made. In a queue's first file, blank entries fill the places
+        before `queue_offset`, as in RocketMQ. Raises OSError (ENOSPC: the disk is full).
         """
         position = queue_offset * ENTRY_SIZE
         base = position - position % self.file_size
@@ -160,7 +165,7 @@ class QueueFiles:
                 blank = 0 if file_bases(folder) else (position - base) // ENTRY_SIZE
                 self._create(folder, name, blank)
             with folder.file(name, write=True) as fd:
-                if disk.size_of(fd) < self.file_size:  # a power cut can take it
+                if disk.size_of(fd) < self.file_size:  # after a power cut
                     disk.set_size(fd, self.file_size)
                 disk.allocate(fd, start, length)
                 mapping = disk.map_file(fd, start, length, writable=True)
@@ -170,8 +175,8 @@ class QueueFiles:
         return mapping, (base + start) // ENTRY_SIZE
 
     def _create(self, folder: Folder, name: str, blank: int) -> None:
-        """Makes a file that begins with `blank` blank entries. It gets its name last: readers, and
-        RocketMQ, refuse one that is not as long as all. Raises OSError.
+        """Makes a file that begins with `blank` blank entries, and renames it once it is whole:
+        readers and RocketMQ refuse a file of another length. Raises OSError.
         """
         self.remove_half_made()
         try:
@@ -185,7 +190,7 @@ class QueueFiles:
         self.root.rename(HALF_MADE, folder, name)
 
     def has_half_made(self) -> bool:
-        """Whether a kill in the middle of making a file left one that is not finished."""
+        """Whether a killed process left a file that it had not finished to make."""
         try:
             self.root.size(HALF_MADE)
         except FileNotFoundError:
@@ -193,7 +198,9 @@ class QueueFiles:
         return True
 
     def remove_half_made(self) -> bool:
-        """Removes what a kill in the middle of making a file left; whether there was anything."""
+        """Removes the file that a killed process had not finished to make. True if there was
+        one.
+        """
         try:
             self.root.unlink(HALF_MADE)
         except FileNotFoundError:
@@ -201,12 +208,16 @@ class QueueFiles:
         return True
 
     def entry(self, topic: str, queue_id: int, queue_offset: int) -> tuple[int, int, int]:
-        """One entry, read from its file: (offset, size, tags code). Raises FileNotFoundError."""
+        """One entry, read from its file: (log offset, size, tags code). Raises
+        FileNotFoundError.
+        """
         with self.folder(topic, queue_id) as folder:
             return read_entry(folder, self.file_size, queue_offset)
 
     def set_modified(self, topic: str, queue_id: int, queue_offset: int, time_ms: int) -> None:
-        """Dates the file that holds an entry."""
+        """Sets the time of modification, epoch ms, of the file that holds an entry. Raises
+        OSError.
+        """
         position = queue_offset * ENTRY_SIZE
         folder = self.folder(topic, queue_id)
         try:
@@ -216,10 +227,10 @@ class QueueFiles:
             folder.close()
 
     def sync(self, topic: str, queue_id: int, first: int, end: int) -> None:
-        """Makes the entries [first, end) of a queue durable, in as many files as hold them. Those
-        before `first` are.
+        """Makes the entries [first, end) of a queue durable, in all files that hold them. Entries
+        before `first` must be durable already. Raises OSError.
 
-        A file that is gone held what clean had found durable, and removed.
+        A missing file is no error: clean removes only files whose entries are durable.
         """
         folder = self.folder(topic, queue_id)
         try:
@@ -230,22 +241,22 @@ class QueueFiles:
                         folder.file(file_name(base), write=True) as fd,
                     ):
                         disk.sync_data(fd)
-            # A new file is durable only with its name; making it did not wait for that.
+            # A new file is durable only with its name, which was not synced when it was made.
             if first == 0 or (first - 1) * ENTRY_SIZE // self.file_size != (
                 (end - 1) * ENTRY_SIZE // self.file_size
             ):
                 folder.sync()
         finally:
             folder.close()
-        if first == 0:  # and so is its folder
+        if first == 0:  # the same holds for the queue's and the topic's folder
             with self.root.folder(topic) as parent:
                 parent.sync()
             self.root.sync()
 
 
 def window_limit() -> int:
-    """How many windows may be mapped: what the kernel allows a process, less a reserve for
-    everything else.
+    """How many windows a process may map: `vm.max_map_count` less a reserve for its other
+    mappings.
     """
     try:
         allowed = int(Path("/proc/sys/vm/max_map_count").read_text())

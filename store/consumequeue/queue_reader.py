@@ -1,6 +1,6 @@
-"""A read-only view of one consume queue, by mapping the file that holds its entries.
+"""Reads one consume queue through a read-only mapping of the file that holds the entries.
 
-A mapping outlives the file's name: what a reader holds stays readable when clean unlinks it.
+The mapping stays readable after clean has unlinked the file.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ from .queue import ENTRY, ENTRY_SIZE
 
 
 class QueueReader:
-    """Entries of one consume queue in `folder`, files of `file_size` bytes."""
+    """The entries of the consume queue in `folder`, whose files have `file_size` bytes. It maps one
+    file at a time.
+    """
 
     def __init__(self, folder: Folder, file_size: int) -> None:
         self._folder = folder
@@ -23,14 +25,14 @@ class QueueReader:
         self._mapping: Mapping | None = None
 
     def entries(self, first: int, count: int) -> list[tuple[int, int, int]]:
-        """As `view`, taken apart: (offset, size, tags code) of each entry."""
+        """As `view`, but unpacked: (log offset, size, tags code) of each entry."""
         return list(ENTRY.iter_unpack(self.view(first, count)))
 
     def view(self, first: int, count: int) -> memoryview:
         """The bytes of up to `count` entries from queue offset `first` on, all of one file.
 
-        The caller knows from the topic table that they exist. Raises FileNotFoundError when their
-        file is gone.
+        The caller must know from the topic table that they exist. Raises FileNotFoundError if clean
+        has removed their file.
         """
         position = first * ENTRY_SIZE
         base = position - position % self._file_size

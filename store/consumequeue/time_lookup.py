@@ -1,8 +1,8 @@
-"""Look-ups by store time in a queue: RocketMQ 4's answer, and the right one.
+"""Look-ups by store time in a queue: the exact ones, and RocketMQ 4's.
 
-Both search binarily, so both need the store times of a queue to ascend. Those of a store written
-here always do; RocketMQ's may not where its machine's clock was set back, and then the answer is
-*a* place where the times cross the one that was asked for.
+All search binarily, so the store times of a queue must ascend. Those that append wrote always do.
+RocketMQ's do not if its machine's clock was set back. Then the result is *a* place where the times
+cross the given one.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from .queue import ENTRY_SIZE
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-#: Store times that are none: the record lies before the log's beginning, or cannot be read.
+#: Returned instead of a store time: the record lies before the log's beginning, or is unreadable.
 BEFORE_LOG: Final = -2
 UNREADABLE: Final = -1
 
 
 class QueueFile(NamedTuple):
-    """A file of a queue: bytes [base, base + wrote) of the queue are entries; when it was written
-    to last, epoch ms.
+    """A file of a queue: bytes [base, base + wrote) of the queue are entries. `modified_ms` is the
+    time of the last write to the file, epoch ms.
     """
 
     base: int
@@ -50,11 +50,13 @@ def rocketmq_offset(
     timestamp: int,
     time_at: Callable[[QueueFile, int], int],
 ) -> int:
-    """RocketMQ 4.x's `getOffsetInQueueByTime`: in the first file written to at or after `timestamp`
-    (epoch ms), the entry nearest in store time, the older of two equally near; as a queue offset.
+    """The queue offset that RocketMQ 4.x's `getOffsetInQueueByTime` returns for `timestamp` (epoch
+    ms).
 
-    `files` ascend, the queue begins at byte `min_position`. `time_at` gives the store time of the
-    entry at a position of a file, BEFORE_LOG or UNREADABLE.
+    It takes the first file that was last written at or after `timestamp`. There it finds the entry
+    nearest in store time, the older of two equally near ones. `files` ascend, the queue begins at
+    byte `min_position`. `time_at` gives the store time of the entry at a position of a file,
+    BEFORE_LOG or UNREADABLE.
     """
     file = next((f for f in files if f.modified_ms >= timestamp), files[-1] if files else None)
     if file is None or not file.wrote:
@@ -83,6 +85,6 @@ def rocketmq_offset(
         chosen = left
     else:
         chosen = right if timestamp - left_time > right_time - timestamp else left
-    if chosen < 0:  # Java's (start - 1) / 20, towards zero
+    if chosen < 0:  # as Java's (start - 1) / 20, which rounds towards zero
         return max(0, file.base - 1) // ENTRY_SIZE
     return file.base // ENTRY_SIZE + chosen

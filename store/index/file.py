@@ -1,16 +1,16 @@
-"""The index files: a hash table from `topic#key` to commit-log offsets, one file after the other.
+"""The index files: a hash table from `topic#key` to commit-log offsets, in a sequence of files.
 
 A file is a header, `max_hash_slot_num` slots (i32: the newest entry of the chain, 0 = empty) and
-`max_index_num` entries. Entry 0 is never used. Slots and entries are not in the file: reader and
-writer agree by configuration.
+`max_index_num` entries. Entry 0 is never used. The file does not say how many slots and entries it
+has: reader and writer must have the same settings.
 
 Layout header:
 
 ======  ====  ====  ================  =======
 offset  size  type  field             meaning
 ======  ====  ====  ================  =======
-0       8     i64   begin_timestamp   store time of the first record; until then of the file before
-8       8     i64   end_timestamp     store time of the last record
+0       8     i64   begin_timestamp   store time of the first record, epoch ms
+8       8     i64   end_timestamp     store time of the last record, epoch ms
 16      8     i64   begin_phy_offset  of the first record
 24      8     i64   end_phy_offset    of the last record
 32      4     i32   hash_slot_count   slots in use
@@ -74,7 +74,7 @@ assert ENTRY.size == ENTRY_SIZE
 
 
 class IndexFiles:
-    """The files below `index/` of `slots` slots and `entries` entries each."""
+    """The files below `index/`, each of `slots` slots and `entries` entries."""
 
     def __init__(self, folder: Folder, slots: int, entries: int) -> None:
         self.folder = folder
@@ -83,18 +83,16 @@ class IndexFiles:
         self.size = HEADER_SIZE + SLOT_SIZE * slots + ENTRY_SIZE * entries
 
     def entry_at(self, number: int) -> int:
-        """Position of an entry in its file; entry 0 is never used."""
+        """The position of an entry in its file. Entry 0 is never used."""
         return HEADER_SIZE + SLOT_SIZE * self.slots + ENTRY_SIZE * number
 
     def names(self) -> list[int]:
-        """The files' names as numbers (yyyyMMddHHmmssSSS), ascending; foreign names are left
-        out.
-        """
+        """The files' names as numbers (yyyyMMddHHmmssSSS), ascending. Other names are ignored."""
         return sorted(int(n) for n in self.folder.names() if len(n) == 17 and n.isdigit())
 
     def create(self) -> tuple[int, Mapping]:
-        """A new file, named after the local time, later than every other: (name, mapping). OSError:
-        no space.
+        """Makes a file, named by the local time and after all others: (name, mapping). Raises
+        OSError (ENOSPC); then no file stays.
         """
         now = time.time()
         name = int(
@@ -114,12 +112,14 @@ class IndexFiles:
         return name, self._shaped(mapping)
 
     def _shaped(self, mapping: Mapping) -> Mapping:
-        """Slots are hit everywhere from the first key on; entries fill up one after the other."""
+        """Sets MADV_RANDOM for the entries of a mapping, which fill up in order. Keys hit slots at
+        random from the first one on, so there read-ahead is useful.
+        """
         disk.shape_small(mapping, HEADER_SIZE + SLOT_SIZE * self.slots)
         return mapping
 
     def check_size(self, name: int) -> None:
-        """StoreError when a file's size does not fit the settings."""
+        """Raises StoreError if a file's size does not fit the settings."""
         size = self.folder.size(str(name))
         if size != self.size:
             raise StoreError(
@@ -129,34 +129,34 @@ class IndexFiles:
             )
 
     def open(self, name: int, *, writable: bool = True) -> Mapping:
-        """Maps a file. StoreError when its size does not fit the settings."""
+        """Maps a file. Raises StoreError if its size does not fit the settings, OSError."""
         self.check_size(name)
         with self.folder.file(str(name), write=writable) as fd:
             return self._shaped(disk.map_file(fd, 0, self.size, writable=writable))
 
     def end_time(self, name: int) -> int:
-        """The last store timestamp in a file's header, epoch ms."""
+        """The end_timestamp in a file's header, epoch ms."""
         with self.folder.file(str(name)) as fd:
             header = HEADER.unpack(disk.read_at(fd, HEADER_SIZE, 0))
         return int(header[1])
 
     def cut(self, name: int, count: int) -> int:
-        """Makes the entries from number `count` on zeros, durably: how many bytes had been
-        written. The slots may still lead there.
+        """Overwrites the entries from number `count` on with zeros, durably. Returns how many bytes
+        it wrote. The slots may still lead to these entries.
         """
         with self.folder.file(str(name), write=True) as fd:
             return clear_behind(fd, self.entry_at(count))
 
     def remove_after(self, name: int) -> list[int]:
-        """Removes the files that are newer than `name`: which."""
+        """Removes the files that are newer than `name`, and returns their names."""
         gone = [found for found in self.names() if found > name]
         for found in gone:
             self.folder.unlink(str(found))
         return gone
 
     def sync(self, name: int) -> None:
-        """Makes a file durable, and its name: making it did not wait for that. One that is gone
-        was durable, and clean removed it.
+        """Makes a file durable, and its entry in the folder, which `create` does not sync. A
+        missing file is no error: clean has removed it. Raises OSError.
         """
         with (
             contextlib.suppress(FileNotFoundError),

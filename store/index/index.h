@@ -1,5 +1,5 @@
-/* Keys into an index file (store/index/file.py owns the layout). The counts of its header live in
- * reput's progress and are written back from there. */
+/* Adds keys to an index file (store/index/file.py owns the layout). The current values of the
+ * header are in reput's progress, from which silo_index_header copies them to the file. */
 #ifndef SILO_INDEX_H
 #define SILO_INDEX_H
 
@@ -40,8 +40,9 @@ static inline void silo_index_header(uint8_t *index, const silo_progress *s) {
     silo_put32(index + INDEX_INDEX_COUNT, (uint32_t)s->index_count);
 }
 
-/* Takes back the entries from `count` on, which no progress counts: how many. An entry is written
- * before its slot, so a slot at or above the count leads, entry by entry, to what it held. */
+/* Undoes the entries from number `count` on, which the published progress does not count, and
+ * returns how many there were. An entry is written before its slot. So from a slot at or above the
+ * count, the chain leads back to the value that the slot had before. */
 static inline uint64_t silo_index_undo(uint8_t *index, uint64_t slots, uint64_t entries,
                                        uint64_t count) {
     static const uint8_t zero[INDEX_ENTRY];
@@ -62,9 +63,9 @@ static inline uint64_t silo_index_undo(uint8_t *index, uint64_t slots, uint64_t 
     return n - count;
 }
 
-/* Makes the slots lead to the entries below `count` and to no others, whatever they hold: after a
- * power cut a slot may be there without its entry, or an entry without its slot. `heads` is room
- * for `slots` numbers, zeroed. How many slots were wrong. */
+/* Computes all slots anew from the entries below number `count`. After a power cut a slot may be on
+ * the disk without its entry, or an entry without its slot. `heads` is zeroed memory for `slots`
+ * numbers. Returns how many slots were wrong. */
 static inline uint64_t silo_index_relink(uint8_t *index, uint64_t slots, uint64_t count,
                                          uint32_t *heads) {
     uint64_t changed = 0;
@@ -79,7 +80,8 @@ static inline uint64_t silo_index_relink(uint8_t *index, uint64_t slots, uint64_
     return changed;
 }
 
-/* IndexFile.putKey: entry, then slot, then the counts. */
+/* Adds a key as IndexFile.putKey: first the entry, then the slot, then the counts in `s`. The file
+ * must have room for it. */
 static inline void silo_index_put(uint8_t *index, uint64_t slots, silo_progress *s,
                                   uint32_t key_hash, uint64_t offset, uint64_t store_time) {
     uint8_t *slot = silo_index_slot(index, slots, key_hash);

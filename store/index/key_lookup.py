@@ -1,8 +1,9 @@
-"""Look-ups by key, over index files however they are held: RocketMQ's answer, and the right one.
+"""Look-ups by key in index files: the exact one, and RocketMQ's.
 
 RocketMQ (`IndexService.queryOffset`, `DefaultMessageStore.queryMessage`) compares the key's 31-bit
-hash and times in whole seconds, and stops after a number of *entries*. The right answer looks into
-the record: topic, key and store time count, and each message once.
+hash and times in whole seconds, and stops after a number of *entries*. The exact look-up compares
+topic, key and store time with the record, and returns each message once. The callers provide access
+to the files and to messages.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ from ..record.properties import UNIQ_KEY, index_keys
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-#: RocketMQ's maxMsgsNumBatch: a query by its rules gives no more.
+#: RocketMQ's maxMsgsNumBatch: a query by its rules returns no more messages.
 MOST_RESULTS: Final = 64
 
 
 class Keyed(Protocol):
-    """What a message must tell to be found by a key; its time is epoch ms."""
+    """The fields of a message that a look-up by key reads. `store_timestamp` is epoch ms."""
 
     @property
     def topic(self) -> str: ...
@@ -38,8 +39,8 @@ M = TypeVar("M", bound=Keyed)
 
 @dataclass(frozen=True, slots=True)
 class KeyQuery:
-    """Asks which messages of a topic have a key and were stored in [begin_ms, end_ms] (epoch ms):
-    the newest `most` of them.
+    """A query for the newest `most` messages of a topic that have a key and were stored in
+    [begin_ms, end_ms] (epoch ms).
     """
 
     topic: str
@@ -49,7 +50,7 @@ class KeyQuery:
     end_ms: int
 
     def matches(self, message: Keyed) -> bool:
-        """Whether the message is what is asked for, by what its record says."""
+        """Whether the fields of the message's record satisfy the query."""
         return (
             message.topic == self.topic
             and self.key in index_keys(message.properties)
@@ -58,8 +59,8 @@ class KeyQuery:
 
 
 class IndexChains:
-    """One index file: `slots` slots and entries up to number `count` (the next one's), whose times
-    are whole seconds behind `begin_ms`. Who holds the bytes provides `slot` and `entry`.
+    """One index file: `slots` slots, and the entries below number `count`. Their times are whole
+    seconds after `begin_ms`. A subclass reads the bytes, in `slot` and `entry`.
     """
 
     slots: int
@@ -68,15 +69,18 @@ class IndexChains:
     end_ms: int
 
     def slot(self, number: int) -> int:
-        """The newest entry of a chain; 0 where there is none."""
+        """The number of the newest entry in the chain of a slot; 0 if the chain is empty."""
         raise NotImplementedError
 
     def entry(self, number: int) -> tuple[int, int, int, int]:
-        """Key hash, log address, seconds since `begin_ms`, next older entry of the chain."""
+        """An entry: key hash, log offset, seconds since `begin_ms`, number of the next older entry
+        of the chain.
+        """
         raise NotImplementedError
 
     def overlaps(self, begin_ms: int, end_ms: int) -> bool:
-        """RocketMQ's test of a file's times against a query's."""
+        """RocketMQ's test whether a file may have messages of a period (`IndexFile.isTimeMatched`).
+        """
         return (
             (begin_ms < self.begin_ms and end_ms > self.end_ms)
             or self.begin_ms <= begin_ms <= self.end_ms
@@ -84,8 +88,8 @@ class IndexChains:
         )
 
     def chain(self, key_hash: int) -> Iterator[tuple[int, int, int]]:
-        """The chain that `key_hash` is in, newest first: key hash, log address, and the time (ms)
-        by the index.
+        """The chain of `key_hash`, newest entry first: key hash, log offset, and store time (epoch
+        ms) as far as the index has it.
         """
         number = self.slot(key_hash % self.slots)
         seen = 0
@@ -100,8 +104,8 @@ class IndexChains:
 
 
 def rocketmq_offsets(files: Sequence[IndexChains], query: KeyQuery, cap: int) -> list[int]:
-    """Log addresses as RocketMQ's index gives them, newest first, at most `cap`: all of the key's
-    hash, by times in whole seconds. `files` ascend by age.
+    """The log offsets that RocketMQ's index finds for a query, newest first, at most `cap`. It
+    compares the key's hash and times in whole seconds. `files` stand oldest first.
     """
     most = min(query.most, cap)
     key_hash = index_key_hash(query.topic, query.key)
@@ -123,17 +127,17 @@ def rocketmq_offsets(files: Sequence[IndexChains], query: KeyQuery, cap: int) ->
 def rocketmq_messages(
     files: Sequence[IndexChains], query: KeyQuery, cap: int, at: Callable[[int], M | None]
 ) -> list[M]:
-    """What RocketMQ answers: what can be read of the addresses, ascending; other keys of the same
-    hash with it, and a message twice that has two such keys.
+    """The messages that RocketMQ returns, by ascending log offset. Among them are messages of other
+    keys with the same hash, and a message with two such keys stands there twice.
 
-    `at` gives the message at an address, None where none can be read.
+    `at` returns the message at a log offset, or None if none is readable there.
     """
     offsets = rocketmq_offsets(files, query, cap)
     return [message for message in map(at, sorted(offsets)) if message is not None]
 
 
 def all_of(files: Sequence[IndexChains], topic: str, key: str) -> Iterator[int]:
-    """Log addresses of everything that has the key's hash, newest first, whenever stored."""
+    """The log offsets of all entries with the key's hash, newest first, of any store time."""
     key_hash = index_key_hash(topic, key)
     for file in reversed(files):
         for entry_hash, offset, _ in file.chain(key_hash):
@@ -148,8 +152,8 @@ def matching(
     *,
     unique: bool = False,
 ) -> list[M]:
-    """The newest `query.most` messages that match, each once, by ascending address; with `unique`
-    only those whose UNIQ_KEY it is.
+    """The newest `query.most` messages that match, each once, by ascending log offset. With
+    `unique` only those whose UNIQ_KEY is the key. `at` is as in `rocketmq_messages`.
     """
     found: dict[int, M] = {}
     for offset in all_of(files, query.topic, query.key):

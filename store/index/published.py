@@ -1,7 +1,7 @@
-"""The index of a running store, as a reader's process sees it: index files mapped read-only.
+"""The index of a running store, for readers in other processes: index files mapped read-only.
 
-Reput adds entries while we look. What its published progress counts is ours to read; a replaced
-reput takes back what lies behind it, first from the chains, then from the file.
+Reput adds entries meanwhile. A reader uses only the entries that the published progress counts. A
+new reput undoes the entries behind them: it takes them out of the chains, then clears them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class PublishedFile(IndexChains):
-    """One mapped index file of `files`, of which the entries below `count` count."""
+    """One mapped index file of `files`. A reader uses only the entries below number `count`."""
 
     def __init__(
         self, files: IndexFiles, name: int, view: memoryview, head: tuple[int, int, int]
@@ -34,14 +34,14 @@ class PublishedFile(IndexChains):
             while newest >= self.count and newest > 0:
                 older = self.entry(newest)[3]
                 newest = older if older < newest else 0
-            # An entry is taken out of its chain before it is cleared: the same head means that
-            # what we followed was whole.
+            # A new reput takes an entry out of its chain before it clears the entry. So if the head
+            # is unchanged, all entries on the way were whole.
             if newest == head or self._head(number) == head:
                 return newest
 
     def _head(self, number: int) -> int:
         at = HEADER_SIZE + SLOT_SIZE * number
-        # One copy of four aligned bytes, so never half of an old and half of a new number.
+        # One copy of four aligned bytes is atomic: never parts of an old and a new number.
         return int.from_bytes(bytes(self._view[at : at + SLOT_SIZE]), "big", signed=True)
 
     def entry(self, number: int) -> tuple[int, int, int, int]:
@@ -50,7 +50,7 @@ class PublishedFile(IndexChains):
         key_hash, offset, seconds, older = ENTRY.unpack_from(
             self._view, self._files.entry_at(number)
         )
-        # RocketMQ can leave an entry that leads to itself, which ends its chain.
+        # RocketMQ can leave an entry whose prev_index is its own number; it ends the chain.
         if not 0 <= older <= number or offset < 0 or key_hash < 0 or seconds < 0:
             raise self._damaged(number, f"it holds {(key_hash, offset, seconds, older)}")
         return key_hash, offset, seconds, older
@@ -62,8 +62,8 @@ class PublishedFile(IndexChains):
 
 
 class IndexReader:
-    """The index files of `files` as the store behind `control` has published them. A file that is
-    removed meanwhile stays readable until the next look.
+    """The index files of `files` as the running store of `control` has published them. A removed
+    file stays readable until the next `look`.
     """
 
     def __init__(self, files: IndexFiles, control: Control) -> None:
@@ -72,8 +72,8 @@ class IndexReader:
         self._views: dict[int, memoryview] = {}
 
     def look(self) -> list[PublishedFile]:
-        """The files as they are now, oldest first. Raises StoreError when a file's size does not
-        fit the store's settings.
+        """The files as published now, oldest first. Raises StoreError if a file's size does not fit
+        the store's settings.
         """
         progress = self._control.progress()
         last = progress.index.name
@@ -85,7 +85,7 @@ class IndexReader:
                 try:
                     self._views[name] = memoryview(self._files.open(name, writable=False))
                 except FileNotFoundError:
-                    continue  # its records are gone, too
+                    continue  # clean has removed it, after its records
             view = self._views[name]
             header = HEADER.unpack_from(view)
             head = (header[0], header[1], max(1, header[5]))

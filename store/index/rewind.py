@@ -1,8 +1,8 @@
-"""Where the index goes on: what its files hold of records below an offset of the commit log.
+"""Computes the state of the index at an offset of the commit log where dispatch will begin.
 
-Dispatch puts the keys of every record that it meets, whether the index holds them or not. So the
-index must end exactly where dispatch begins, also when its files go further, and also in the
-middle of a file: what lies behind is taken back, and put again.
+Dispatch adds the keys of every record that it reads, even if the index has them. So the index must
+end exactly where dispatch begins, also in the middle of a file. Entries behind that place are
+removed, and dispatch adds them again.
 """
 
 from __future__ import annotations
@@ -17,14 +17,16 @@ from ..record.format import Record, decode_record
 from .file import ENTRY, ENTRY_SIZE, HEADER, HEADER_SIZE, LAYOUTS, IndexFiles
 
 _CHUNK = ENTRY_SIZE * 50_000
-#: Where among the four-byte words of entries the number of the next older one stands; unpacking
-#: whole entries takes five times as long.
+#: The place of prev_index among the four-byte words of an entry. To read these words alone takes a
+#: fifth of the time of unpacking entries.
 _OLDER = LAYOUTS["entry"]["prev_index"][0] // 4
 _STEP = ENTRY_SIZE // 4
 
 
 def header_of(index: IndexFiles, name: int) -> IndexProgress | None:
-    """What the header of an index file says; None if the file, or what it counts, is not whole."""
+    """The values in the header of an index file; None if the file has another size or the values
+    are impossible. Raises OSError.
+    """
     if index.folder.size(str(name)) != index.size:
         return None
     with index.folder.file(str(name)) as fd:
@@ -41,12 +43,11 @@ def header_of(index: IndexFiles, name: int) -> IndexProgress | None:
 def index_below(
     index: IndexFiles, log: CommitLog, found: IndexProgress, limit: int
 ) -> IndexProgress | None:
-    """Where the index, which goes on to `found`, ends before the first record at or behind
-    commit-log offset `limit`. Raises StoreError for a last file whose size does not fit the
-    settings.
+    """The state of the index, which now ends at `found`, before it had records at or behind log
+    offset `limit`. None if a file that is needed is damaged: then the whole index must be made
+    anew. Raises StoreError if the size of the last file does not fit the settings.
 
-    Changes no file: dispatch takes back what the progress does not count. None when a file that
-    the answer needs is damaged: then all must be dispatched anew.
+    It changes no file: dispatch undoes the entries that the progress does not count.
     """
     if not found.name or found.end_offset < limit:
         return found
@@ -65,9 +66,9 @@ def index_below(
 
 
 def kept_until(index: IndexFiles, found: IndexProgress) -> int:
-    """The store timestamp, epoch ms, by which only such index files end as dispatch will not touch
-    when it goes on from `found`: what may be promised to be durable. A record's time,
-    or 0: nothing is promised.
+    """The store timestamp (epoch ms) at which the last index file ends that dispatch will not
+    change if it continues from `found`. The checkpoint may call the index durable up to it. 0 if
+    there is no such file.
     """
     if found.count >= index.entries:
         return found.end_time
@@ -77,8 +78,8 @@ def kept_until(index: IndexFiles, found: IndexProgress) -> int:
 
 
 def _entries_below(index: IndexFiles, name: int, count: int, limit: int) -> int:
-    """The number of the first of a file's `count` entries that leads to `limit` or behind it:
-    entries ascend by record.
+    """The number of the first of a file's `count` entries whose record is at or behind `limit`. The
+    search is binary, because entries ascend by record.
     """
     low, high = 1, count
     with index.folder.file(str(name)) as fd:
@@ -92,18 +93,18 @@ def _entries_below(index: IndexFiles, name: int, count: int, limit: int) -> int:
 
 
 def _rewound(index: IndexFiles, log: CommitLog, header: IndexProgress, count: int) -> IndexProgress:
-    """The header of a file as it was when entry number `count` was still to come."""
+    """The header of a file as it was before entry number `count` was added."""
     if count == header.count:
         return header
     with index.folder.file(str(header.name)) as fd:
         last = disk.read_at(fd, ENTRY_SIZE, index.entry_at(count - 1))
         at, end = index.entry_at(count), index.entry_at(header.count)
-        first_in_slot = 0  # of the entries that go: each had made its slot one in use
+        first_in_slot = 0  # removed entries that were the first in their slot
         while at < end:
             data = disk.read_at(fd, min(_CHUNK, end - at), at)
             first_in_slot += memoryview(data).cast("i")[_OLDER::_STEP].tolist().count(0)
             at += len(data)
-    # What the index itself knows of a record that is gone are whole seconds.
+    # If the record has been removed, only the whole seconds in the index are left of its time.
     _, last_offset, seconds, _ = ENTRY.unpack(last)
     rounded = header.begin_time + 1000 * max(0, seconds)
     record = record_at(log, last_offset)

@@ -1,6 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False
-"""The checksums of `checksum.h` for Python: recovery tools use them, tests hold them against zlib
-and crc32c."""
+"""The checksums of `checksum.h` for Python. Tests hold them against zlib and crc32c."""
 
 from libc.stdint cimport uint8_t, uint32_t
 
@@ -33,13 +32,13 @@ def crc32c(const unsigned char[::1] data not None, uint32_t seed=0):
 
 
 def variants():
-    """The variants this CPU can run: 0 tables, 1 carry-less multiply, 2 on 512 bits; `use_variant`
-    chooses."""
+    """The variants that this CPU can run, for `use_variant`: 0 tables, 1 carry-less multiply, 2 the
+    same on 512 bits."""
     return list(range(silo_crc_level + 1))
 
 
 def use_variant(int level):
-    """Makes this module (no other) compute with `level`, for tests and benchmarks of each
-    variant."""
+    """Chooses the variant with which this module computes, for tests and benchmarks. Other modules
+    have a copy of the setting and keep theirs."""
     global silo_crc_level
     silo_crc_level = level

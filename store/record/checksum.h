@@ -1,10 +1,9 @@
-/* CRC-32 (zlib's polynomial: bodies and record checksums) and CRC-32C (frames), with the CPU's
- * carry-less multiply and CRC instructions where it has them, by tables elsewhere. The variant is
- * chosen once, when a module is loaded.
+/* CRC-32 (zlib's polynomial: bodies and record checksums) and CRC-32C (frames). They use the CPU's
+ * carry-less multiply and CRC instructions if it has them, otherwise tables. Each module that
+ * includes this file chooses its variant once, when it is loaded.
  *
- * Folding after Gopal et al., "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ"
- * (Intel, 2009). The folding constants are powers of x modulo the polynomial; they are computed
- * here rather than listed.
+ * Folding follows Gopal et al., "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ"
+ * (Intel, 2009). The folding constants are powers of x modulo the polynomial, computed here.
  */
 #ifndef SILO_CHECKSUM_H
 #define SILO_CHECKSUM_H
@@ -27,7 +26,7 @@ static uint64_t silo_fold[5][2];
 static int silo_crc_level; /* 0 tables, 1 PCLMUL + SSE4.2, 2 VPCLMUL on 512 bits */
 
 /* x^n modulo the CRC-32 polynomial, bit-reflected, in the 33-bit form that a reflected multiply
- * wants. */
+ * needs. */
 static uint64_t silo_x_power(unsigned n) {
     uint32_t v = 0x80000000u; /* x^0 */
     while (n--) v = (v >> 1) ^ (v & 1 ? SILO_CRC32_POLY : 0);
@@ -62,7 +61,8 @@ __attribute__((constructor)) static void silo_checksum_init(void) {
 #endif
 }
 
-/* `crc` is the inverted running value, four bytes a step. */
+/* Table number `which` (0 CRC-32, 1 CRC-32C), four bytes a step. `crc` is the inverted running
+ * value. */
 static inline uint32_t silo_crc_by_table(int which, uint32_t crc, const uint8_t *p, size_t n) {
     uint32_t(*t)[256] = silo_crc_table[which];
     for (; n >= 4; n -= 4, p += 4) {
@@ -89,9 +89,9 @@ SILO_CLMUL static inline __m128i silo_constant(int i) {
     return _mm_set_epi64x((long long)silo_fold[i][1], (long long)silo_fold[i][0]);
 }
 
-/* The 128 bits in `a` stand for the message so far: as a CRC they are what the table method makes
- * of these 16 bytes, which the CRC-32 instruction cannot do for this polynomial; a last fold and a
- * Barrett reduction can. */
+/* Reduces 128 bits to the running value: the CRC of the 16 bytes in `a`, which are congruent to the
+ * message so far. The CPU's CRC instruction has another polynomial, so this takes two folds and a
+ * Barrett reduction. */
 SILO_CLMUL static inline uint32_t silo_reduce128(__m128i a) {
     const __m128i low32 = _mm_set_epi32(0, 0, 0, -1);
     const __m128i k = silo_constant(0);
@@ -177,7 +177,7 @@ silo_crc32c_sse(uint32_t crc, const uint8_t *p, size_t n) {
 }
 #endif
 
-/* CRC-32 as zlib.crc32(p, seed) gives it. */
+/* CRC-32 of `n` bytes, continued from `seed`: equal to zlib.crc32(p, seed). */
 static inline uint32_t silo_crc32(uint32_t seed, const uint8_t *p, size_t n) {
     uint32_t crc = ~seed;
 #if defined(__x86_64__)
@@ -187,7 +187,7 @@ static inline uint32_t silo_crc32(uint32_t seed, const uint8_t *p, size_t n) {
     return ~silo_crc_by_table(0, crc, p, n);
 }
 
-/* CRC-32C as crc32c.crc32c(p, seed) gives it. */
+/* CRC-32C of `n` bytes, continued from `seed`: equal to crc32c.crc32c(p, seed). */
 static inline uint32_t silo_crc32c(uint32_t seed, const uint8_t *p, size_t n) {
 #if defined(__x86_64__)
     if (silo_crc_level) return ~silo_crc32c_sse(~seed, p, n);

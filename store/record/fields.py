@@ -1,6 +1,7 @@
-"""Single fields of a record's bytes, for those who do not need the whole record.
+"""Reads single fields from a record's bytes, for callers that do not need the whole record.
 
-Nothing is checked here: whoever asks knows that a record begins there, or compares what comes back.
+These functions check nothing. The caller knows that a record begins at the position, or checks the
+values that it gets.
 """
 
 from __future__ import annotations
@@ -10,18 +11,18 @@ from typing import Final, NamedTuple
 
 from .format import LAYOUT, MAGIC_V1, MAGIC_V2, SYS_BORN_V6, ReadBuffer
 
-#: An IPv6 address is longer than the IPv4 address of the layout by so many bytes.
+#: How many bytes an IPv6 address is longer than the IPv4 address of the layout.
 IPV6_MORE: Final = 12
 _FIXED: Final = struct.Struct(">iIiiiqqi")
 _MAGIC_AT, _MAGIC_SIZE = LAYOUT["magic"]
 _TIME_AT, _TIME_SIZE = LAYOUT["storeTimestamp"]
-#: Bytes from a record's beginning on that hold every field that is read here.
+#: The bytes at a record's beginning that hold all fields which this module reads.
 HEAD_BYTES: Final = _TIME_AT + IPV6_MORE + _TIME_SIZE
 assert _FIXED.size == sum(LAYOUT["sysFlag"])
 
 
 class Head(NamedTuple):
-    """The fields at the beginning of a record, whose places do not depend on its hosts."""
+    """The first fields of a record, whose places do not depend on the length of its hosts."""
 
     total_size: int
     magic: int
@@ -39,7 +40,7 @@ class Head(NamedTuple):
 
 
 def head_of(buffer: ReadBuffer, position: int = 0) -> Head:
-    """The head of the record at a position. Raises struct.error where the buffer is too short."""
+    """The head of the record at a position. Raises struct.error if the buffer is too short."""
     return Head._make(_FIXED.unpack_from(buffer, position))
 
 
@@ -50,7 +51,9 @@ def magic_of(buffer: ReadBuffer, position: int = 0) -> int:
 
 
 def store_time_of(buffer: ReadBuffer, position: int = 0) -> int:
-    """The store timestamp (epoch ms) of the record at a position, HEAD_BYTES of which are there."""
+    """The store timestamp (epoch ms) of the record at a position. The buffer must hold its first
+    HEAD_BYTES.
+    """
     shift = IPV6_MORE if head_of(buffer, position).sys_flag & SYS_BORN_V6 else 0
     at = position + _TIME_AT + shift
     return int.from_bytes(buffer[at : at + _TIME_SIZE], "big", signed=True)

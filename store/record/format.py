@@ -1,7 +1,7 @@
 """The record of one message in the commit log, and the end-of-file record.
 
-Written by append (which patches queue offset, physical offset and store time into what a producer
-encoded), read by everybody. Integers are big-endian. RocketMQ: `MessageExtEncoder`,
+A producer encodes a record; append fills in queue offset, physical offset and store time. All
+readers of the log read it. Integers are big-endian. RocketMQ: `MessageExtEncoder`,
 `MessageDecoder`, `CommitLog.checkMessageAndReturnSize`. The fixed part of version 1 with IPv4
 hosts:
 
@@ -12,7 +12,7 @@ offset  size  type  field                      meaning
 4       4     u32   magic                      0xDAA320A7 version 1, 0xDAA320AB version 2
 8       4     i32   bodyCRC                    CRC-32 of the body & 0x7FFFFFFF
 12      4     i32   queueId                    queue of the topic
-16      4     i32   flag                       the application's, opaque here
+16      4     i32   flag                       set by the application, without meaning here
 20      8     i64   queueOffset                index in the queue; 0 for prepared and rollback
 28      8     i64   physicalOffset             address of this record in the log
 36      4     i32   sysFlag                    bits, see SYS_*
@@ -25,13 +25,13 @@ offset  size  type  field                      meaning
 84      4     i32   bodyLength                 bytes of the body that follows
 ======  ====  ====  =========================  ==================================================
 
-Each IPv6 host moves what follows it by 12 bytes. Behind the fixed part: body; topic length (i8, or
-i16 in version 2, which is for topics above 127 bytes) and topic; i16 length of properties and
-properties.
+The fields behind an IPv6 host lie 12 bytes further. Behind the fixed part follow the body, the
+topic's length and the topic, the properties' length (i16) and the properties. The topic's length is
+an i8, or an i16 in version 2, which is for topics above 127 bytes.
 
-The end-of-file record fills a file that the next record does not fit into: i32 bytes to the end of
-the file (at least 8, these included), u32 magic 0xCBD43194; what follows is unspecified. A record
-of length L is written only if L + 8 bytes are left.
+The end-of-file record fills a file into which the next record does not fit. It has an i32, the
+bytes to the end of the file (at least 8, these included), and the u32 magic 0xCBD43194. The bytes
+behind are unspecified. A record of length L is written only if L + 8 bytes are left.
 """
 
 from __future__ import annotations
@@ -96,7 +96,8 @@ SYS_COMPRESSION_TYPE: Final = 0x700
 CRC_MASK: Final = 0x7FFF_FFFF
 BLANK_BYTES: Final = 8
 MAX_MESSAGE_SIZE: Final = 4 * 1024 * 1024
-#: A record may exceed the largest body by this much (`MessageExtEncoder`: maxMessageSize + 64 KiB).
+#: A record may have so many bytes more than the largest body (`MessageExtEncoder`: maxMessageSize
+#: + 64 KiB).
 RECORD_MARGIN: Final = 65_536
 MAX_V1_TOPIC_BYTES: Final = 127
 MAX_TOPIC_BYTES: Final = 255
@@ -111,7 +112,7 @@ _FIXED: Final = {
     for store in (0, SYS_STORE_V6)
 }
 _V6_BITS: Final = SYS_BORN_V6 | SYS_STORE_V6
-#: Bytes of a version 1 record with IPv4 hosts beside body, topic and properties.
+#: The bytes of a version 1 record with IPv4 hosts, without body, topic and properties.
 MIN_RECORD_BYTES: Final = _FIXED[0].size + 1 + 2
 assert _FIXED[0].size == sum(LAYOUT["bodyLength"]) == 88
 assert MIN_RECORD_BYTES == 91
@@ -119,7 +120,9 @@ assert MIN_RECORD_BYTES == 91
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One decoded record; times are epoch ms, sizes bytes, offsets addresses in the log."""
+    """One decoded record. Times are epoch ms, sizes bytes; `queue_offset` is an index in the queue,
+    the other offsets are addresses in the log.
+    """
 
     total_size: int
     version: int
@@ -137,7 +140,7 @@ class Record:
     prepared_transaction_offset: int
     body: bytes
     topic: str
-    #: As stored; the order of names in it means nothing.
+    #: The property string as stored. The order of its pairs has no meaning.
     properties_raw: bytes
     properties: dict[str, str]
 
@@ -158,12 +161,14 @@ class Record:
 
     @property
     def tags_code(self) -> int:
-        """The hash of the tags. A delayed message's queue entry holds its delivery time instead."""
+        """The hash of the tags. The queue entry of a delayed message has its delivery time
+        instead.
+        """
         return tags_code(self.tags)
 
 
 def masked_crc32(data: bytes | bytearray | memoryview) -> int:
-    """CRC-32 without its top bit, as RocketMQ stores it (`UtilAll.crc32`); 0 for no bytes."""
+    """CRC-32 without its top bit, as RocketMQ stores it (`UtilAll.crc32`); 0 for empty `data`."""
     return zlib.crc32(data) & CRC_MASK
 
 
@@ -189,11 +194,11 @@ def encode_record(
 ) -> bytes:
     """The bytes of a record (RocketMQ: `MessageExtEncoder.encode`).
 
-    `topic` comes from `names.validate_topic`, `properties` from `properties.encode_properties`. The
-    version follows from the topic's length unless given; the IPv6 bits of `sys_flag` follow from
-    the hosts. `record_crc` adds the `__CRC32#` pair, computed over the bytes as they are returned;
-    append computes it anew. Raises IllegalMessage with the status RocketMQ gives for the same
-    message.
+    `topic` comes from `names.validate_topic`, `properties` from `properties.encode_properties`. If
+    `version` is None it follows from the topic's length. The IPv6 bits of `sys_flag` follow from
+    the hosts. `record_crc` adds the `__CRC32#` pair for the returned bytes; append computes it
+    again once it has filled in its fields. Raises IllegalMessage with the status that RocketMQ
+    gives for the same message.
     """
     version = version or (1 if len(topic) <= MAX_V1_TOPIC_BYTES else 2)
     if not 0 < len(topic) <= (MAX_V1_TOPIC_BYTES if version == 1 else MAX_TOPIC_BYTES):
@@ -237,15 +242,15 @@ def decode_record(
     base: int = 0,
     check_crc: bool = True,
 ) -> Record:
-    """Decode and check the record at `position`; nothing at or behind `limit` belongs to it.
+    """Decodes and checks the record at `position`, which must end at `limit` or before.
 
-    Structure is always checked: a record must fill its totalSize exactly, its ports must be ports,
-    topic and properties UTF-8. With `check_crc` so are the body's CRC and, where the properties end
-    in one, the record's. Other values are not judged: RocketMQ stores what its users put in. Copies
-    only lengths that fit into `[position, limit)`.
+    The structure is always checked: the parts must fill totalSize exactly, ports must be 0 to
+    65535, topic and properties UTF-8. `check_crc` also checks the body's CRC and, if the properties
+    end in `__CRC32#`, the record's. Other values are not checked, because RocketMQ stores any.
+    Copies no bytes outside `[position, limit)`, whatever lengths the record claims.
 
-    Raises Corrupt (with `path`, and `base` + position as offset) for anything else, also for
-    an end-of-file record.
+    Raises Corrupt (with `path`, and `base` + position as offset) if a check fails, also for an
+    end-of-file record.
     """
     assert position >= 0, position
     limit = len(buffer) if limit is None else min(limit, len(buffer))
@@ -266,7 +271,9 @@ class _Bad(Exception):
 
 
 class _Spans(NamedTuple):
-    """Where in the buffer the parts of a record begin and where it ends."""
+    """The version of a record, the positions in the buffer of its topic and properties, and its
+    end.
+    """
 
     version: int
     topic: int
@@ -282,7 +289,9 @@ def is_blank(buffer: ReadBuffer, position: int, remaining: int) -> bool:
 
 
 def _split(buffer: ReadBuffer, position: int, limit: int) -> tuple[tuple[Any, ...], _Spans]:
-    """Fixed fields and spans of a record; raises _Bad unless all fit together below `limit`."""
+    """The fixed fields and the spans of a record. Raises _Bad unless the lengths agree and the
+    record ends at `limit` or before.
+    """
     if limit - position < MIN_RECORD_BYTES:
         raise _Bad(
             position, f"{limit - position} bytes left, a record has at least {MIN_RECORD_BYTES}"

@@ -1,10 +1,10 @@
-"""Who and which: hosts in records, message ids, unique keys.
+"""Hosts in records, and the two kinds of message ids.
 
 Offset message id (RocketMQ: `MessageDecoder.createMessageId`): store host and physical offset in
-hex, 32 characters with an IPv4 host, 56 with IPv6. It is derived, never stored.
+hex, 32 characters with an IPv4 host, 56 with IPv6. It is computed from a record, never stored.
 
-UNIQ_KEY (RocketMQ: `MessageClientIDSetter`): 16 bytes in upper-case hex, made by the client and
-carried as a property; the index finds a message by it:
+UNIQ_KEY (RocketMQ: `MessageClientIDSetter`): 16 bytes in upper-case hex. The client makes it and
+stores it as a property, and the index has the message under it:
 
 ======  ====  =====  ===========  ====================================================
 offset  size  type   field        meaning
@@ -13,7 +13,7 @@ offset  size  type   field        meaning
 4       2     u16    pid          low half of the process id
 6       4     u32    incarnation  class-loader hash in Java, random here
 10      4     u32    timeDiff     milliseconds since the first of the month, local time
-14      2     u16    counter      counts on over all keys of the process
+14      2     u16    counter      one counter for all keys of the process
 ======  ====  =====  ===========  ====================================================
 """
 
@@ -41,9 +41,8 @@ class Host(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Host:
-        """The host of `"127.0.0.1:10911"` or `"[::1]:10911"`, without asking a name server.
-
-        Raises ValueError for anything else.
+        """The host of a text such as `"127.0.0.1:10911"` or `"[::1]:10911"`. It never asks a name
+        server. Raises ValueError for anything but a numeric address with a port.
         """
         address, colon, port = text.rpartition(":")
         family = socket.AF_INET
@@ -62,7 +61,7 @@ class Host(NamedTuple):
 
     @classmethod
     def unpack(cls, data: bytes) -> Host:
-        """The host of `packed` bytes."""
+        """The host of 8 or 20 `packed` bytes; the length is not checked."""
         return cls(data[:-4], int.from_bytes(data[-4:], "big"))
 
     def __str__(self) -> str:
@@ -80,7 +79,9 @@ def encode_offset_message_id(store_host: Host, physical_offset: int) -> str:
 
 
 def decode_offset_message_id(message_id: str) -> tuple[Host, int]:
-    """Store host and physical offset of an offset message id; raises ValueError if it is none."""
+    """The store host and physical offset in an offset message id. Raises ValueError if it is not
+    one.
+    """
     if len(message_id) not in (32, 56) or not _is_hex(message_id):
         raise ValueError(f"a message id is 32 or 56 hex digits, not {message_id[:80]!a}")
     raw = bytes.fromhex(message_id)
@@ -91,9 +92,9 @@ def decode_offset_message_id(message_id: str) -> tuple[Host, int]:
 
 
 def month_bounds_ms(at_ms: int) -> tuple[int, int]:
-    """Start of the local month that `at_ms` lies in, and of the next one; epoch milliseconds."""
+    """The start of the local month in which `at_ms` lies, and of the next month; epoch ms."""
     t = time.localtime(at_ms // 1000)
-    # mktime normalises month 13 and finds out about daylight saving by itself (-1).
+    # mktime normalises month 13, and finds out by itself (-1) whether daylight saving applies.
     start, end = (
         int(time.mktime((t.tm_year, month, 1, 0, 0, 0, 0, 0, -1))) * 1000
         for month in (t.tm_mon, t.tm_mon + 1)
@@ -102,7 +103,9 @@ def month_bounds_ms(at_ms: int) -> tuple[int, int]:
 
 
 def local_address() -> bytes:
-    """An IPv4 address of this machine, or bytes of the clock without one (as RocketMQ)."""
+    """An IPv4 address of this machine, 4 bytes. Without a network, bytes of the clock instead, as
+    RocketMQ's `MessageClientIDSetter` does.
+    """
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
         try:
             # Connecting a datagram socket sends nothing; it only chooses the source address.
@@ -117,5 +120,5 @@ def _now_ms() -> int:
 
 
 def _is_hex(text: str) -> bool:
-    # bytes.fromhex() would also take spaces between digits.
+    # bytes.fromhex() would also accept spaces between digits.
     return text.isascii() and text.isalnum() and all(c in "0123456789abcdefABCDEF" for c in text)

@@ -1,8 +1,8 @@
-"""Java's arithmetic where it reaches the disk: string hashes and the parsing of numbers.
+"""Java's arithmetic as far as RocketMQ's files depend on it: string hashes, and parsing of numbers.
 
-Consume-queue entries hold the hash of a message's tags and index entries the hash of `topic#key`,
-both as `java.lang.String.hashCode` computes them. Compiled code has its own versions; these serve
-tools and tests.
+Consume-queue entries hold the hash of a message's tags. Index entries hold the hash of `topic#key`.
+Both are those of `java.lang.String.hashCode`. The kernels have compiled versions in `properties.h`;
+tests hold the two equal.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _INT = re.compile(r"[+-]?\d+")
 def java_string_hash(text: str) -> int:
     """`String.hashCode()` as a signed 32-bit integer.
 
-    Runs over UTF-16 code units, so a character outside the basic plane counts as two.
+    It is computed over UTF-16 code units: a character outside the basic plane counts as two.
     """
     units = text.encode("utf-16-be", "surrogatepass")
     h = 0
@@ -25,26 +25,28 @@ def java_string_hash(text: str) -> int:
 
 
 def index_key_hash(topic: str, key: str) -> int:
-    """Hash of an index entry, 0 to 2**31 - 1 (RocketMQ: `IndexFile.indexKeyHashMethod`).
+    """The hash in the index entry of a key, 0 to 2**31 - 1 (`IndexFile.indexKeyHashMethod`).
 
-    `Math.abs(-2**31)` stays negative in Java; RocketMQ stores 0 for it.
+    `Math.abs(-2**31)` is negative in Java; RocketMQ stores 0 for it.
     """
     h = java_string_hash(f"{topic}#{key}")
     return 0 if h == -0x8000_0000 else abs(h)
 
 
 def tags_code(tags: str | None) -> int:
-    """The tagsCode of a consume-queue entry for `tags`: the hash, or 0 without tags.
+    """The tagsCode of a consume-queue entry: the hash of `tags`, or 0 without tags.
 
-    The signed value is stored as an i64 (`MessageExtBrokerInner.tagsString2tagsCode`). The whole
-    string is hashed, also where a client joined several tags with `||`.
+    The signed value is stored as an i64 (`MessageExtBrokerInner.tagsString2tagsCode`). The hash is
+    that of the whole string, also if a client joined several tags with `||`.
     """
     return java_string_hash(tags) if tags else 0
 
 
 def java_parse_int(text: str) -> int:
-    """`Integer.parseInt(text)`; raises ValueError where Java throws NumberFormatException."""
-    # The length is looked at first: int() of a long digit string takes quadratic time.
+    """`Integer.parseInt(text)`. Raises ValueError for texts for which Java throws
+    NumberFormatException, and for any longer than 64 characters.
+    """
+    # The length is checked first: int() of a long digit string takes quadratic time.
     if len(text) > 64 or not _INT.fullmatch(text):
         raise ValueError(f"not a Java int: {text[:64]!r}")
     value = int(text)

@@ -1,6 +1,6 @@
-/* What dispatch needs of a record's properties, and Java's String.hashCode
- * (store/record/properties.py and store/record/javahash.py own the rules; tests hold the two
- * equal). */
+/* Finds the properties that kernels need in a record, and computes Java's String.hashCode.
+ * store/record/properties.py and store/record/javahash.py own the rules; tests hold the two equal.
+ */
 #ifndef SILO_PROPERTIES_H
 #define SILO_PROPERTIES_H
 
@@ -17,8 +17,8 @@ typedef struct {
     silo_text tags, keys, unique_key, delay;
 } silo_properties;
 
-/* Finds the four properties by RocketMQ's rules: pairs end with 0x02; a pair counts if it is at
- * least 3 bytes long and its 0x01 is neither first nor last; the last of several wins. */
+/* Finds the four properties by RocketMQ's rules. Pairs end with 0x02. A pair counts if its first
+ * 0x01 is neither its first nor its last byte. If a name occurs twice, the last value counts. */
 static inline void silo_find_properties(const uint8_t *p, uint32_t length, silo_properties *out) {
     const uint8_t *end = p + length;
     memset(out, 0, sizeof *out);
@@ -38,7 +38,8 @@ static inline void silo_find_properties(const uint8_t *p, uint32_t length, silo_
     }
 }
 
-/* The next code point of UTF-8 text; U+FFFD for a byte that is none. */
+/* The next code point of UTF-8 text. A byte that begins no whole sequence is skipped and gives
+ * U+FFFD. */
 static inline uint32_t silo_utf8_next(const uint8_t **p, const uint8_t *end) {
     const uint8_t *s = *p;
     uint32_t c = *s, least = 0;
@@ -61,8 +62,8 @@ static inline uint32_t silo_utf8_next(const uint8_t **p, const uint8_t *end) {
     return c;
 }
 
-/* String.hashCode over UTF-16 units, going on from `h`. Four letters a step break the chain of
- * multiplications. */
+/* String.hashCode over UTF-16 code units, continued from `h`. Steps of four ASCII letters shorten
+ * the chain of multiplications that depend on each other. */
 static inline uint32_t silo_java_hash(uint32_t h, const uint8_t *p, uint32_t length) {
     const uint8_t *end = p + length;
     while (end - p >= 4 && !((p[0] | p[1] | p[2] | p[3]) & 0x80)) {
@@ -80,13 +81,13 @@ static inline uint32_t silo_java_hash(uint32_t h, const uint8_t *p, uint32_t len
     return h;
 }
 
-/* The index's hash of topic#key: Math.abs, with -2^31 made 0. */
+/* The hash of topic#key in the index: Math.abs of the Java hash, but 0 for -2^31. */
 static inline uint32_t silo_index_hash(uint32_t topic_hash, const uint8_t *key, uint32_t length) {
     int32_t h = (int32_t)silo_java_hash(topic_hash * 31 + '#', key, length);
     return h == INT32_MIN ? 0 : (uint32_t)(h < 0 ? -h : h);
 }
 
-/* Integer.parseInt of a delay level, 0 for anything that is none. */
+/* Integer.parseInt of a delay level; 0 for text that is not a number, or a negative one. */
 static inline int silo_parse_level(silo_text t) {
     int64_t v = 0;
     uint32_t i = t.length && t.at[0] == '+';
@@ -99,7 +100,7 @@ static inline int silo_parse_level(silo_text t) {
     return (int)v;
 }
 
-/* Whether text is UTF-8 throughout; mostly it is ASCII, eight letters a step. */
+/* Whether text is valid UTF-8. Most text is ASCII, of which a step tests eight letters. */
 static inline int silo_is_utf8(const uint8_t *p, uint32_t length) {
     const uint8_t *end = p + length;
     while (p < end) {
@@ -111,7 +112,7 @@ static inline int silo_is_utf8(const uint8_t *p, uint32_t length) {
                 continue;
             }
         }
-        /* U+FFFD itself takes three bytes; standing for a bad byte it took one. */
+        /* U+FFFD in the text takes three bytes; for a bad byte, one byte was skipped. */
         const uint8_t *before = p;
         if (silo_utf8_next(&p, end) == 0xFFFD && p == before + 1) return 0;
     }

@@ -1,11 +1,12 @@
 """A message's properties: the string of names and values at the end of each record.
 
-Pairs are `name 0x01 value 0x02`, in UTF-8, the last 0x02 may be missing in data of old clients
+Pairs are `name 0x01 value 0x02` in UTF-8. In data of old clients the last 0x02 may be missing
 (RocketMQ: `MessageDecoder.messageProperties2String` and `string2messageProperties`). Nothing is
-escaped. The length is stored as an i16, so 32,767 bytes is the limit.
+escaped. The length is stored as an i16, so the limit is 32,767 bytes.
 
-With `enabledAppendPropCRC` the last 20 bytes are the pair `__CRC32#`: a checksum over all of the
-record before it, as ten decimal digits, *least significant first* (`MessageDecoder.createCrc32`).
+With `enabledAppendPropCRC` the last 20 bytes are the pair `__CRC32#`. Its value is a checksum over
+all of the record before it, as ten decimal digits, *least significant first*
+(`MessageDecoder.createCrc32`).
 """
 
 from __future__ import annotations
@@ -42,11 +43,15 @@ assert len(str(0x7FFFFFFF)) == CRC_DIGITS, "a masked CRC always fits"
 
 
 def encode_properties(properties: Mapping[str, str | None]) -> bytes:
-    """The bytes of `properties`, in the mapping's order; a value of None leaves the pair out.
+    """The bytes of `properties`, in the mapping's order. A pair whose value is None is left out.
 
-    Raises IllegalMessage with MESSAGE_ILLEGAL for what a reader would not get back as it was given:
-    empty names or values (RocketMQ's reader drops them), the separators 0x01 and 0x02 (it cannot
-    escape them), lone surrogates (not UTF-8); with PROPERTIES_SIZE_EXCEEDED above 32,767 bytes.
+    Raises IllegalMessage with MESSAGE_ILLEGAL for pairs that a reader would not get back unchanged:
+
+    - empty names or values, which RocketMQ's reader drops;
+    - the separators 0x01 and 0x02, which cannot be escaped;
+    - lone surrogates, which are not UTF-8.
+
+    Raises it with PROPERTIES_SIZE_EXCEEDED above 32,767 bytes.
     """
     pairs = {name: value for name, value in properties.items() if value is not None}
     for name, value in pairs.items():
@@ -62,7 +67,7 @@ def encode_properties(properties: Mapping[str, str | None]) -> bytes:
 
 
 def check_properties_size(size: int) -> None:
-    """Raise IllegalMessage (PROPERTIES_SIZE_EXCEEDED) if `size` bytes are too many."""
+    """Raises IllegalMessage (PROPERTIES_SIZE_EXCEEDED) for a string of more than 32,767 bytes."""
     if size > MAX_PROPERTIES_BYTES:
         raise IllegalMessage(
             PutMessageStatus.PROPERTIES_SIZE_EXCEEDED,
@@ -74,10 +79,10 @@ def check_properties_size(size: int) -> None:
 def decode_properties(
     data: bytes | bytearray | memoryview, errors: Literal["strict", "replace"] = "strict"
 ) -> dict[str, str]:
-    """Names and values of a property string; of a name that occurs twice the last value counts.
+    """The names and values in a property string. If a name occurs twice, the last value counts.
 
-    A pair without separator, or with an empty name or value, is dropped as RocketMQ drops it. What
-    is not UTF-8 raises UnicodeDecodeError, or is replaced by U+FFFD as Java does it.
+    A pair without separator, or with an empty name or value, is dropped, as in RocketMQ. Bytes that
+    are not UTF-8 raise UnicodeDecodeError or, with `errors="replace"`, become U+FFFD as in Java.
     """
     properties: dict[str, str] = {}
     for pair in str(data, "utf-8", errors).split(PROPERTY_SEPARATOR):
@@ -88,10 +93,10 @@ def decode_properties(
 
 
 def index_keys(properties: Mapping[str, str]) -> list[str]:
-    """The keys under which the index finds a message, in the order in which they are put.
+    """The keys under which the index has a message, in the order in which dispatch adds them.
 
     UNIQ_KEY first, then KEYS split at single spaces without empty pieces (RocketMQ:
-    `IndexService.buildIndex`). A key that occurs twice is put twice.
+    `IndexService.buildIndex`). A key that occurs twice is added twice.
     """
     uniq = properties.get(UNIQ_KEY)
     keys = [uniq] if uniq else []
@@ -100,26 +105,30 @@ def index_keys(properties: Mapping[str, str]) -> list[str]:
 
 
 def encode_crc(crc: int) -> bytes:
-    """The 20 bytes of the `__CRC32#` pair for a masked checksum (0 to 2**31 - 1)."""
+    """The 20 bytes of the `__CRC32#` pair for a masked checksum. Raises ValueError outside 0 to
+    2**31 - 1.
+    """
     if not 0 <= crc <= 0x7FFFFFFF:
         raise ValueError(f"a record checksum is 0 to 2**31 - 1, not {crc}")
     return f"{CRC32}\x01{crc_digits(crc)}\x02".encode()
 
 
 def crc_digits(crc: int) -> str:
-    """Ten digits, least significant first: 123 is "3210000000"."""
+    """A checksum as ten decimal digits, least significant first: 123 is "3210000000"."""
     return f"{crc:010d}"[::-1]
 
 
 def decode_crc(digits: str) -> int:
-    """The checksum that `crc_digits` wrote; raises ValueError if these are not ten digits."""
+    """The checksum of which `digits` are the `crc_digits`. Raises ValueError for anything but ten
+    digits.
+    """
     if len(digits) != CRC_DIGITS or not (digits.isascii() and digits.isdigit()):
         raise ValueError(f"a record checksum is {CRC_DIGITS} digits, not {digits[:40]!a}")
     return int(digits[::-1])
 
 
 def trailing_crc(properties: bytes) -> int | None:
-    """The value of the `__CRC32#` pair at the very end of a property string; None without one."""
+    """The checksum in the `__CRC32#` pair that ends a property string; None without such a pair."""
     pair = properties[-CRC_PAIR_BYTES:]
     try:
         crc = decode_crc(pair[-CRC_DIGITS - 1 : -1].decode("ascii"))
@@ -129,9 +138,9 @@ def trailing_crc(properties: bytes) -> int | None:
 
 
 def reserve_crc(data: bytes) -> bytes:
-    """`data`, its last pair terminated, and the `__CRC32#` pair with all digits zero.
+    """`data`, its last pair terminated, and behind it a `__CRC32#` pair whose digits are all zero.
 
-    An older `__CRC32#` pair is removed first, as RocketMQ does with what a caller supplies.
+    `__CRC32#` pairs in `data` are removed first, as RocketMQ removes those that a caller supplies.
     """
     kept = [pair for pair in data.split(b"\x02") if not pair.startswith(CRC32.encode() + b"\x01")]
     data = b"\x02".join(kept)

@@ -1,5 +1,5 @@
-/* One look at a record's bytes (store/record/format.py owns the layout): where its parts are, if
- * they fit together. */
+/* Parses a record's bytes (store/record/format.py owns the layout): finds the record's parts, and
+ * checks that their lengths agree. */
 #ifndef SILO_RECORD_H
 #define SILO_RECORD_H
 
@@ -7,8 +7,8 @@
 
 #include "shm/words.h"
 
-/* Where fields lie in a record with IPv4 hosts. What follows a host lies 12 bytes further where the
- * host has an IPv6 address: see silo_parse_record. */
+/* The offsets of fields in a record with IPv4 hosts. Fields behind a host with an IPv6 address lie
+ * 12 bytes further: see silo_parse_record. */
 enum {
     RECORD_TOTAL_SIZE = 0,
     RECORD_MAGIC = 4,
@@ -26,7 +26,7 @@ enum {
     RECORD_BODY_LENGTH = 84,
     RECORD_BODY = 88,
     RECORD_FIXED = 91, /* all but body, topic and properties; version 1, IPv4 */
-    RECORD_SECTOR = 512, /* what a disk writes at once */
+    RECORD_SECTOR = 512, /* the bytes that a disk writes as a whole */
     END_OF_FILE_SIZE = 8,
     HOST_SIZE = 8,          /* address and port */
     HOST_V6_SIZE = 20,
@@ -55,7 +55,7 @@ typedef struct {
 
 static inline uint32_t silo_host_size(uint32_t is_v6) { return is_v6 ? HOST_V6_SIZE : HOST_SIZE; }
 
-/* Fields behind the first host, of a record that was parsed. */
+/* Fields behind the first host of a parsed record. */
 static inline const uint8_t *silo_store_host(const silo_record *m) {
     return m->bytes + m->time_at + RECORD_STORE_HOST - RECORD_STORE_TIMESTAMP;
 }
@@ -72,12 +72,12 @@ static inline void silo_put_end_of_file(uint8_t *p, uint32_t left) {
     silo_put32(p + RECORD_MAGIC, RECORD_MAGIC_END);
 }
 
-/* What silo_parse_record says. */
+/* The results of silo_parse_record. */
 enum { RECORD_OK = 0, RECORD_END_OF_FILE = 1, RECORD_NONE = 2, RECORD_BAD = 3, RECORD_LONG = 4 };
 
-/* Takes apart the record at `r`, of which `left` bytes may be read. RECORD_NONE: no magic here,
- * which is how an unwritten place looks; RECORD_BAD: a magic, but lengths that do not add up;
- * RECORD_LONG: more properties than RocketMQ can read. */
+/* Parses the record at `r`, where `left` bytes may be read. RECORD_NONE: there is no magic, as in
+ * bytes that were never written. RECORD_BAD: there is a magic, but the lengths do not add up.
+ * RECORD_LONG: the properties are longer than RocketMQ can read. */
 static inline int silo_parse_record(const uint8_t *r, uint64_t left, silo_record *out) {
     if (left < END_OF_FILE_SIZE) return RECORD_NONE;
     uint32_t magic = silo_be32(r + RECORD_MAGIC);
@@ -107,10 +107,10 @@ static inline int silo_parse_record(const uint8_t *r, uint64_t left, silo_record
     return out->properties_at + out->properties_length == out->total ? RECORD_OK : RECORD_BAD;
 }
 
-/* Whether a part of the record behind its body never reached the disk: zeros where none can be. The
- * body has its checksum, and what a lost sector takes of the header shows in the lengths; topic and
- * properties have nothing of the kind. A lost sector (512 bytes of the file, in which the record
- * begins at `position`) takes the record's last byte, or lies within. */
+/* Whether a power cut lost a part of the record behind its body, so that zeros stand where none can
+ * be. A loss in the body shows in its checksum, and one in the header in the lengths, but topic and
+ * properties have no check. A lost sector (512 bytes of the file, in which the record begins at
+ * `position`) holds the record's last byte, or lies within the record. */
 static inline int silo_is_torn(const silo_record *m, uint64_t position) {
     static const uint8_t zero[RECORD_SECTOR];
     if (m->topic_length == 0) return 1;
@@ -123,8 +123,7 @@ static inline int silo_is_torn(const silo_record *m, uint64_t position) {
     return 0;
 }
 
-/* Whether the record takes part in its queue: a prepared or rolled-back message has no place in it.
- * */
+/* Whether the record has an entry in its queue: prepared and rolled-back messages have none. */
 static inline int silo_is_queued(const silo_record *m) {
     uint32_t kind = m->flags & FLAG_TRANSACTION;
     return kind != FLAG_PREPARED && kind != FLAG_ROLLBACK;
