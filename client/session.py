@@ -37,7 +37,8 @@ _ANSWERS: Final[msgspec.json.Decoder[AnyAnswer]] = msgspec.json.Decoder(AnyAnswe
 @dataclass(frozen=True)
 class StoreConfig:
     """What a client must know of the store, in the form that the compiled modules take. Hosts are 8
-    or 20 bytes; `level` is an AckLevel; sizes are in bytes.
+    or 20 bytes; `level` is an AckLevel; sizes are in bytes. `key_epoch_ms` is the start of the
+    month, from which unique keys count their time.
     """
 
     store: str
@@ -59,7 +60,7 @@ class StoreConfig:
 
     @classmethod
     def of(cls, welcome: Welcome) -> StoreConfig:
-        """What the registry has said, and what this machine and the clock say."""
+        """The registry's answer, with this machine's address and the start of the month added."""
         return cls(
             store=welcome.store,
             store_host=bytes.fromhex(welcome.store_host),
@@ -81,15 +82,14 @@ class StoreConfig:
 
 
 class HungUp(StoreClosed):
-    """The other end of the connection is closed."""
+    """The registry's end of the connection is closed."""
 
 
 class Connection:
-    """One session with the store in folder `store`: with a ring of `ring_size` bytes, or without
-    (0).
+    """One session with the store in folder `store`, with a ring of `ring_size` bytes (0: no ring).
 
-    Raises StoreClosed when no store runs there, or it does not take this user. Requests may come
-    from any thread.
+    Raises StoreClosed when no store runs there, or the user may not connect. Requests may come from
+    any thread.
     """
 
     def __init__(
@@ -116,10 +116,10 @@ class Connection:
         self.config = StoreConfig.of(welcome)
 
     def _begin(self, ring_size: int, deadline: float) -> tuple[Welcome, list[int]]:
-        """Connects and says hello.
+        """Connects and opens a session.
 
-        A registry that is killed before the supervisor knows of the session takes the connection
-        with it. Then the client connects again.
+        A session's connection is lost when the registry is killed before the supervisor holds its
+        descriptors. Then the client connects again.
         """
         while True:
             self._socket = self._connect(max(0.1, deadline - time.monotonic()))
@@ -173,9 +173,11 @@ class Connection:
         return answer
 
     def ask(self, request: Request[Answered]) -> tuple[Answered, list[int]]:
-        """As `request`, for an answer with descriptors, which are then the caller's.
+        """As `request`, but also returns the descriptors of the answer, which the caller must
+        close.
 
-        A registry that was replaced says so; then the request is sent once more.
+        A registry that replaces a killed one says so on every connection; then the request is sent
+        once more.
         """
         with self._lock:
             self._next_id += 1
@@ -197,7 +199,7 @@ class Connection:
         return answer, fds
 
     def _drop_old_packets(self) -> None:
-        """Drops the news of restarts, and second answers, that came since the last request."""
+        """Drops packets that came since the last request: news of restarts, and second answers."""
         self._socket.settimeout(0)
         while True:
             try:
@@ -229,7 +231,7 @@ class Connection:
         return answer, fds
 
     def is_alive(self) -> bool:
-        """Whether the store still holds this session: its end of the socket is open."""
+        """Whether the store still holds this session: the other end of the socket is open."""
         if self._socket.fileno() < 0:
             return False
         poll = select.poll()

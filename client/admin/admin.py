@@ -78,12 +78,14 @@ class TopicStatus(TopicInfo):
 
 
 class Admin(GroupAdmin):
-    """Looks after the running store in folder `store`: a session that neither sends nor consumes.
+    """Inspects and manages the running store in folder `store`. Its session neither sends nor
+    consumes.
 
-    Use it in a `with` block, or call `close`. Methods may be called from any thread. The
-    constructor raises StoreClosed when no store runs there or the user may not connect. All methods
-    raise StoreClosed when the store stopped or does not answer within 10 seconds, and
-    IllegalMessage when the store refuses what is asked; its `why` says what is allowed.
+    Use it in a `with` block, or call `close`. Methods may be called from any thread.
+
+    The constructor raises StoreClosed when no store runs there or the user may not connect. All
+    methods raise StoreClosed when the store stopped or does not answer within 10 seconds. They
+    raise IllegalMessage when the store refuses a request; its `why` says what is allowed.
     """
 
     def __init__(self, store: str | os.PathLike[str]) -> None:
@@ -91,8 +93,8 @@ class Admin(GroupAdmin):
 
     @property
     def control(self) -> Control:
-        """The store's control block in shared memory, read-only: for a program that watches single
-        words (`shm/control.py` lists them) and does not want to ask for each look.
+        """The store's control block in shared memory, read-only. A program that watches single
+        words (`shm/control.py` lists them) reads them here without a request.
         """
         return self._link.control
 
@@ -151,7 +153,7 @@ class Admin(GroupAdmin):
         return found
 
     def topic(self, topic: str) -> TopicStatus:
-        """One topic and its queues. Raises IllegalMessage if there is none of that name."""
+        """One topic and its queues. Raises IllegalMessage if no topic has that name."""
         entry = self._link.request(AskTopic(topic)).topic
         table = self._link.table
         queues = tuple(
@@ -232,9 +234,9 @@ class Admin(GroupAdmin):
         return self._link.request(Delete(topic)).deleted
 
     def clean(self) -> None:
-        """Asks the store to remove expired files now, whatever the hour: RocketMQ's
-        executeDeleteFilesManually. The request is good for 20 runs, the first of them at once. This
-        returns before they have begun.
+        """Asks the store to remove expired files now, at any hour (RocketMQ's
+        executeDeleteFilesManually). The request allows 20 cleaning runs, of which the first begins
+        at once. This method returns before they have begun.
         """
         self._link.request(Clean())
 
@@ -255,7 +257,7 @@ class Admin(GroupAdmin):
 
 
 def _percent(word: int) -> int | None:
-    """None: the store cannot tell."""
+    """A disk's usage in percent; None when the store could not measure it."""
     return word if word <= 100 else None
 
 

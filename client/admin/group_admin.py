@@ -29,7 +29,7 @@ class QueueProgress:
 
     `offset` is the queue offset of the first message that the group has not acknowledged. `end` is
     the offset that the queue's next message will get; 0 when the queue is gone. `member` is the
-    session that reads the queue, 0 when nobody does.
+    session that reads the queue, 0 when no member reads it.
     """
 
     topic: str
@@ -106,8 +106,8 @@ class GroupAdmin:
     def reset_offset(
         self, group: str, topic: str, offsets: Mapping[int, int], *, timeout: float = 60.0
     ) -> None:
-        """Puts a group at other places of a topic: `offsets` is queue id -> queue offset, from the
-        queue's first message to its end. The change is durable when this returns.
+        """Moves a group to other offsets of a topic: `offsets` is queue id -> queue offset, from
+        the queue's first message to its end. The change is durable when this returns.
 
         Members of the group give these queues back first, which takes until their next poll. Raises
         ValueError for no queue, IllegalMessage for a queue or offset that the topic does not have,

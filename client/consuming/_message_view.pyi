@@ -21,10 +21,10 @@ class MessageView:
     its unit, and the field of the record (`store/record/format.py`) or the property it comes from.
     Text that is not UTF-8 has U+FFFD in its place.
 
-    A view copies nothing until a value is asked for. It keeps its commit-log file mapped, hence
-    readable and on the disk, even when the store has removed that file: to keep a message for long,
-    keep a copy (`copy.copy`, or a pickled one). A damaged record raises Corrupt from the property
-    that is asked for.
+    A view copies nothing until a value is asked for. It keeps its commit-log file mapped, even when
+    the store has removed that file: the message stays readable, and the file's disk space stays in
+    use. To keep a message for long, keep a copy (`copy.copy`, or a pickled one). A damaged record
+    raises Corrupt from the property that is asked for.
 
     Made of `record`, the bytes of one whole record, and its `queue_offset`. Raises ValueError for
     no bytes at all.

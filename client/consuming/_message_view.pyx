@@ -85,10 +85,10 @@ cdef class MessageView:
     its unit, and the field of the record (`store/record/format.py`) or the property it comes from.
     Text that is not UTF-8 has U+FFFD in its place.
 
-    A view copies nothing until a value is asked for. It keeps its commit-log file mapped, hence
-    readable and on the disk, even when the store has removed that file: to keep a message for long,
-    keep a copy (`copy.copy`, or a pickled one). A damaged record raises Corrupt from the property
-    that is asked for.
+    A view copies nothing until a value is asked for. It keeps its commit-log file mapped, even when
+    the store has removed that file: the message stays readable, and the file's disk space stays in
+    use. To keep a message for long, keep a copy (`copy.copy`, or a pickled one). A damaged record
+    raises Corrupt from the property that is asked for.
 
     Made of `record`, the bytes of one whole record, and its `queue_offset`. Raises ValueError for
     no bytes at all.
@@ -326,13 +326,13 @@ cdef bytes store_host_of(const silo_record *m):
 
 def take(Memory log, const unsigned char[::1] entries not None, int64_t first, int64_t limit,
          const int32_t[::1] codes, int64_t max_bytes):
-    """Messages of the queue's `entries`, the first of which has queue offset `first`, whose records
-    lie in `log` (None: nothing is open yet).
+    """Makes views of the messages that the queue's `entries` lead to, as far as their records lie
+    in `log` (None: no file is mapped yet). The first entry has queue offset `first`.
 
-    At most `limit` messages, with records of at most `max_bytes` bytes together, but always one.
-    With `codes` (ascending) only messages whose tags code (low 32 bits, signed) is among them.
-    Returns (messages, entries examined, why it ended). It ends with ALL, FULL, ELSEWHERE or
-    BAD_ENTRY; the last two speak of the entry behind those examined.
+    Takes at most `limit` messages, with records of at most `max_bytes` bytes together, but always
+    one. With `codes` (ascending) takes only messages whose tags code (low 32 bits, signed) is among
+    them. Returns (messages, entries examined, why it ended). The reason is ALL, FULL, ELSEWHERE or
+    BAD_ENTRY; the last two are about the entry after those examined.
     """
     cdef silo_walk w
     cdef int why

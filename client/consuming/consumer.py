@@ -25,9 +25,10 @@ if TYPE_CHECKING:
 
 _Found = TypeVar("_Found")
 
-#: A sleeping consumer looks this often (s) whether a store that was killed still lives.
+#: A sleeping consumer checks this often (s) that the store is alive: a killed store wakes no
+#: reader.
 _TICK_S = 5.0
-#: Iteration reads up to so many messages at once.
+#: Iteration reads up to this many messages at once.
 _BATCH = 256
 
 Start = Literal["earliest", "latest"] | int
@@ -35,28 +36,28 @@ Start = Literal["earliest", "latest"] | int
 
 class Consumer:
     """Reads queues of `topic` in the store in folder `store`, outside of any consumer group. It
-    maps the store's files and asks no process for a message. RocketMQ's nearest is a
+    maps the store's files and asks no process for a message. RocketMQ's nearest class is
     `DefaultLitePullConsumer` with assigned queues.
 
     `queues` are queue ids (default: all queues that may be read). `offset` says where to begin:
-    "earliest", "latest", a queue offset, or a mapping from queue id to one of these; queues that
-    the mapping leaves out begin at "earliest". A queue that has not reached its offset yet gives
-    nothing until it has.
+    "earliest", "latest", a queue offset, or a mapping from queue id to one of these. Queues that
+    the mapping leaves out begin at "earliest". A queue that has not reached its offset yet gives no
+    messages until it has.
 
     A consumer belongs to the thread that made it; another thread gets a RuntimeError. It is a
     context manager, and an iterable over all messages.
 
     While it reads an old commit-log file it holds a lease: the store keeps that file for a while
-    after its retention time. Messages that were removed before they were read are passed over, as
-    in RocketMQ (OFFSET_TOO_SMALL), and counted in `missed`.
+    after its retention time. Messages that were removed before they were read are skipped, as in
+    RocketMQ (OFFSET_TOO_SMALL), and counted in `missed`.
 
     With `check_crc` every message is checked before it is returned: BODYCRC, the record checksum if
     it has one, and its structure. This costs several microseconds a message. `poll` returns the
-    messages before a damaged one and then raises Corrupt; `seek` behind it goes on.
+    messages before a damaged one and then raises Corrupt. To continue after it, `seek` past it.
 
     Raises StoreClosed when no store runs there, IllegalMessage when the topic does not exist,
-    ValueError for a queue id or an offset that cannot be. `poll` raises TopicDeleted when the topic
-    was deleted, even if there is a new topic of that name.
+    ValueError for an unknown queue id or an illegal offset. `poll` raises TopicDeleted when the
+    topic was deleted, even if there is a new topic of that name.
     """
 
     def __init__(
@@ -122,11 +123,11 @@ class Consumer:
 
     def poll(self, max_messages: int = 32, timeout: float = 0.0) -> list[MessageView]:
         """Up to `max_messages` messages, from the queues in turn. Waits up to `timeout` seconds for
-        the first one; an empty list when none came in that time.
+        the first one; returns an empty list when none came in that time.
 
         Within a queue messages come in order and without a gap. Raises StoreClosed when the store
-        stopped and everything in it was read, Corrupt at a damaged message after the messages
-        before it were returned, TopicDeleted when the topic was deleted.
+        stopped and everything in it was read, TopicDeleted when the topic was deleted, and Corrupt
+        at a damaged message after the messages before it were returned.
         """
         return self._until(lambda: self._take(max_messages), timeout)
 
@@ -164,8 +165,8 @@ class Consumer:
         return to_batch(self._until(fill, timeout) or Columns(mask), names)
 
     def _until(self, take: Callable[[], _Found], timeout: float) -> _Found:
-        """Calls `take` until it finds something, or `timeout` seconds have passed; what it found
-        last. Sleeps between two calls.
+        """Calls `take` until it finds something, or `timeout` seconds have passed. Returns what
+        `take` found last. Sleeps between two calls.
         """
         if threading.get_ident() != self._thread:
             raise RuntimeError(
@@ -186,7 +187,7 @@ class Consumer:
             wait_any(self._words, seen, min(left, _TICK_S))
 
     def _take(self, limit: int) -> list[MessageView]:
-        """Up to `limit` messages that are there now, each time from another queue first."""
+        """Up to `limit` messages that are available now. Each call begins with another queue."""
         found: list[MessageView] = []
         for i in range(len(self._queues)):
             queue = self._queues[(self._turn + i) % len(self._queues)]
@@ -195,13 +196,15 @@ class Consumer:
             try:
                 found += queue.read(limit - len(found))
             except Corrupt:
-                if not found:  # otherwise the next call meets it again
+                if not found:  # otherwise the next call raises it
                     raise
         self._turn += 1
         return found
 
     def __iter__(self) -> Iterator[MessageView]:
-        """All messages, without end: waits for new ones. Ends when the store stops."""
+        """All messages, without end: waits for new ones. Ends when the store stops. Raises as
+        `poll`, except StoreClosed.
+        """
         while True:
             try:
                 found = self.poll(_BATCH, _TICK_S)
@@ -220,15 +223,15 @@ class Consumer:
 
     @property
     def missed(self) -> int:
-        """How many messages the store removed before they were read here."""
+        """The number of messages that the store removed before they were read here."""
         return sum(queue.missed for queue in self._queues)
 
     def positions(self) -> dict[int, int]:
-        """Queue id -> queue offset of the message that comes next from that queue."""
+        """Queue id -> queue offset of the next message of that queue."""
         return {queue.queue_id: queue.next for queue in self._queues}
 
     def lag(self) -> int:
-        """How many messages of these queues were dispatched and not read yet."""
+        """The number of messages in these queues that were dispatched and not read yet."""
         return sum(max(0, queue.end.load() - queue.next) for queue in self._queues)
 
     def close(self) -> None:

@@ -1,8 +1,8 @@
 """How a consumer reads a running store: a `StoreView` of its files, and a `Cursor` in each queue.
 
-Both map the store's files read-only and ask no process for a message. The one thing a reader tells
-the store is its lease: the oldest commit-log file that it still reads, which clean then spares for
-a while.
+Both map the store's files read-only and ask no process for a message. A reader tells the store one
+thing only, its lease: the oldest commit-log file that it still reads. Clean keeps that file for a
+while after its retention time.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class StoreView:
 
     def release_lease(self) -> None:
         """Gives the lease back and unmaps old commit-log files. A reader calls this before it
-        sleeps: what it has not read by then is no reason to keep a file.
+        sleeps, because a reader that is idle must not keep old files on the disk.
         """
         if not self._may_hold_old and self.is_active():
             return
@@ -104,7 +104,7 @@ class StoreView:
         return self._wrote.load() <= self._active_end
 
     def enter_file(self, base: int) -> Mapping:
-        """Maps the commit-log file that begins at offset `base`, for a cursor that goes on in it.
+        """Maps the commit-log file that begins at offset `base`, for a cursor that continues there.
         Raises FileNotFoundError when clean has removed it.
         """
         self._may_hold_old = True
@@ -113,7 +113,7 @@ class StoreView:
 
     def renew_lease(self) -> None:
         """Leases the oldest file in which a cursor still has messages to read. The file that append
-        writes needs no lease: clean never removes it.
+        writes needs no lease, because clean never removes it.
         """
         active = self._find_active()
         files = [c.file for c in self._cursors if c.file < active and c.next < c.end.load()]
@@ -160,11 +160,11 @@ class Cursor:
         self.end = view.link.table.queue_word(slot, "max_offset")
         self.arrival = view.link.control.arrival(slot)
         self._since = view.link.table.queue_word(slot, "since")
-        self.file = _NO_FILE  # the commit-log file it was last read from, by offset
+        self.file = _NO_FILE  # offset of the commit-log file that it reads
         self._view = view
         self._memory: Memory | None = None  # that file
         self._is_old = False
-        self._asked = 0  # how far the disk was asked to read ahead, an offset
+        self._asked = 0  # log offset up to which it asked for read-ahead
         self._codes: frozenset[int] | None = None
         self._chosen: array[int] | None = None
         self._folder: Folder | None = None
@@ -177,10 +177,10 @@ class Cursor:
         one. Moves `next` behind the entries that were examined. An empty list means that the
         queue's end was reached.
 
-        With `codes` only messages whose tags code (the low 32 bits of the queue entry's, signed) is
-        among them; the records of the others are not looked at. Raises Corrupt at a damaged
-        message, after the messages before it were returned, with `next` at that message;
-        TopicDeleted when the topic is gone.
+        With `codes` takes only messages whose tags code (the low 32 bits of the queue entry's,
+        signed) is among them; the records of the others are not read. Raises TopicDeleted when the
+        topic was deleted. Raises Corrupt at a damaged message, after the messages before it were
+        returned, with `next` at that message.
         """
         if limit < 1 or max_bytes < 1:
             return []
@@ -204,8 +204,9 @@ class Cursor:
         """As `read`, but appends the messages to `columns`, until these hold `limit` rows or
         records of `max_bytes` bytes (at most MOST_BYTES). Returns how many rows were added.
 
-        A record whose lengths do not add up raises Corrupt. With `check_crc` its body must also
-        match its BODYCRC, and the record must name the queue offset and log offset it was found at.
+        A record whose lengths contradict each other raises Corrupt. With `check_crc` its body must
+        also match its BODYCRC, and the record must name the queue offset and log offset it was
+        found at.
         """
         if limit < 1 or max_bytes < 1:
             return 0
@@ -227,8 +228,8 @@ class Cursor:
             )
 
     def _ascending(self, codes: frozenset[int] | None) -> array[int] | None:
-        """Tags codes as the compiled code takes them: an ascending array. It is kept, because a
-        reader asks with the same codes again and again.
+        """Tags codes as the compiled code takes them: an ascending array. The array is kept,
+        because a reader passes the same codes on every call.
         """
         if codes is not self._codes:
             self._codes = codes
@@ -236,7 +237,7 @@ class Cursor:
         return self._chosen
 
     def _advance(self, step: Callable[[memoryview, int], tuple[_Found, int, int]]) -> _Found | None:
-        """Gives queue entries to `step` until it finds something, and returns that; None when the
+        """Passes queue entries to `step` until it finds something, and returns that; None when the
         queue's end was reached. Moves `next` behind the entries examined. Raises TopicDeleted.
         """
         while True:
@@ -252,7 +253,7 @@ class Cursor:
             try:
                 found = self._read_files(count, step)
             except FileNotFoundError:
-                # Clean moves the least offset first and removes the file then: look again.
+                # Clean raises the least offset before it removes the file: load the offset again.
                 self.check_topic()
                 if self.start.load() <= self.next:
                     raise
@@ -292,7 +293,7 @@ class Cursor:
         return found
 
     def _enter_file(self, at: int) -> None:
-        """Goes on in the commit-log file that holds offset `at`."""
+        """Continues in the commit-log file that holds offset `at`."""
         self.leave_file()
         base = at - at % self._view.log.file_size
         self.file = base
@@ -304,7 +305,9 @@ class Cursor:
             self._read_ahead(at)
 
     def _read_ahead(self, at: int) -> None:
-        """Asks the kernel to read what follows offset `at` from the disk, before it is needed."""
+        """Asks the kernel to read the bytes after offset `at` from the disk before they are
+        needed.
+        """
         assert self._memory is not None
         if at + _AHEAD // 2 >= self._asked:
             start = max(at, self._asked)
@@ -354,9 +357,9 @@ def fill_from(
     codes: frozenset[int] | None = None,
     max_bytes: int = MOST_BYTES,
 ) -> None:
-    """Fills `columns` from one cursor after the other, each up to its queue's end, until they hold
-    `limit` rows or records of `max_bytes` bytes. Raises Corrupt only when no row comes before the
-    damage.
+    """Fills `columns` from one cursor after the other, each up to its queue's end. Stops when they
+    hold `limit` rows or records of `max_bytes` bytes. Raises Corrupt only when no row comes before
+    the damage.
     """
     max_bytes = min(max_bytes, MOST_BYTES)
     for cursor in cursors:

@@ -1,4 +1,4 @@
-"""A message as a consumer gets it; how it is taken apart is compiled (`_message_view.pyx`)."""
+"""`MessageView`, a message as a consumer gets it. `_message_view.pyx` parses the record."""
 
 from __future__ import annotations
 

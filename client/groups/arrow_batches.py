@@ -44,14 +44,19 @@ def next_batch(
     limit: int,
     max_bytes: int,
 ) -> tuple[pa.RecordBatch, list[AssignedQueue]]:
-    """(a batch with the columns `names`, the queues that its rows come from), read from the queues
-    in `order`. Each of these queues counts the batch as handed out. No rows: no message that passes
-    the filters was there.
+    """Reads a batch with the columns `names` from the queues in `order`. Returns (the batch, the
+    queues that its rows come from).
 
-    Three kinds of rows are dropped after reading: rows whose tags only share the hash of a wanted
-    tag; rows that an SQL expression does not want, which costs a look at each row in Python; and
-    rows that were acknowledged before this member had the queue. Raises Corrupt if no row comes
-    before the damage.
+    The batch counts as handed out in each of these queues. It has no rows when no message passes
+    the filters now.
+
+    Three kinds of rows are dropped after reading:
+
+    - rows whose tags only share the hash of a wanted tag;
+    - rows that an SQL expression does not match, which is evaluated in Python for each row;
+    - rows that were acknowledged before this member had the queue.
+
+    Raises Corrupt if no row comes before the damage.
     """
     while True:
         batch, read = _gather(order, selections, names, limit, max_bytes)
@@ -102,7 +107,9 @@ def _fill(
     limit: int,
     max_bytes: int,
 ) -> tuple[list[_Part], list[AssignedQueue]]:
-    """Fills `filled` from the queues: which rows came from which queue, and the queues read."""
+    """Fills `filled` from the queues. Returns which rows came from which queue, and the queues that
+    were read.
+    """
     parts: list[_Part] = []
     read: list[AssignedQueue] = []
     for assigned in order:
@@ -117,7 +124,7 @@ def _fill(
         except (Corrupt, FileNotFoundError):
             if not read:
                 raise
-            break  # the next batch meets the damage again
+            break  # the next batch raises the error
         if assigned.cursor.next != before:
             assigned.hand_out_batch(before)
             read.append(assigned)

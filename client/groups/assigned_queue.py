@@ -13,8 +13,8 @@ class AssignedQueue:
     """One queue that the store has assigned to this member (RocketMQ: `ProcessQueue`).
 
     `offset` is the group's offset: every message below it is acknowledged, and so are those in
-    `beyond`. `handed_out` holds the queue offsets that the caller has, in order. It begins with one
-    that is not acknowledged.
+    `beyond`. `handed_out` holds the queue offsets that the caller has, ascending. The first of them
+    is not acknowledged.
 
     `offset` and `beyond` are mirrored in the member's ack file, slot `index`, through `writer`.
     """
@@ -35,15 +35,15 @@ class AssignedQueue:
         self.move_to(writer, index)
 
     def move_to(self, writer: AckWriter, index: int) -> None:
-        """From now on the queue's progress is kept in slot `index` of another ack file."""
+        """Keeps the queue's progress in slot `index` of another ack file from now on."""
         self._writer = writer
         self._index = index
         self.window = writer.window
 
     @property
     def room(self) -> int:
-        """How many more messages may be handed out. What is acknowledged out of order must fit into
-        the ack file's window behind `offset`.
+        """How many more messages may be handed out. Acknowledgements that come out of order must
+        fit into the ack file's window behind `offset`.
         """
         return self.offset + self.window - self.cursor.next
 
@@ -63,19 +63,17 @@ class AssignedQueue:
         return []
 
     def hand_out(self, messages: list[MessageView]) -> None:
-        """The caller has these messages now and acknowledges each of them."""
+        """Notes that the caller has these messages now and acknowledges each of them."""
         self.handed_out.extend(m.queue_offset for m in messages)
 
     def hand_out_batch(self, first: int) -> None:
-        """The caller has everything that was read from queue offset `first` on, and acknowledges it
-        as a whole (`acknowledge_all`).
+        """Notes that the caller has everything that was read from queue offset `first` on, and
+        acknowledges it as a whole (`acknowledge_all`).
         """
         self.handed_out.append(first)
 
     def drop_batch(self) -> None:
-        """Undoes the last `hand_out_batch`: its messages were not wanted, so none was handed
-        out.
-        """
+        """Undoes the last `hand_out_batch`, because none of its messages passed the filter."""
         self.handed_out.pop()
         self.advance()
 
@@ -89,7 +87,7 @@ class AssignedQueue:
         )
 
     def acknowledge(self, queue_offset: int) -> bool:
-        """Acknowledges one message. False, and nothing is done, if it is not handed out."""
+        """Acknowledges one message. Returns False and does nothing if it is not handed out."""
         if not self.is_handed_out(queue_offset):
             return False
         self.beyond.add(queue_offset)
@@ -118,7 +116,9 @@ class AssignedQueue:
             self._writer.move(self._index, offset)
 
     def rewind(self) -> None:
-        """Goes back to `offset`: what was handed out and not acknowledged is read once more."""
+        """Rewinds to `offset`: messages that were handed out and not acknowledged are read
+        again.
+        """
         self.handed_out.clear()
         self.suspended = []
         self.cursor.next = self.offset

@@ -19,9 +19,9 @@ from .subscription import Subscription
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: Iteration reads up to so many messages at once.
+#: Iteration reads up to this many messages at once.
 _BATCH = 256
-#: Asynchronous iteration waits so long (s) in a thread; a cancelled task leaves the thread for it.
+#: Asynchronous iteration waits up to this long (s) in a thread, which outlives a cancelled task.
 _ASYNC_WAIT_S = 1.0
 
 
@@ -30,26 +30,31 @@ class GroupConsumer:
     `DefaultMQPushConsumer`).
 
     `subscribe` is a topic, several topics, or a mapping from topic to filter: a tag expression
-    (`"a || b"`, `"*"`) or `Sql("price > 10")`. All members of a group subscribe to the same. In the
-    model `"clustering"` each queue is assigned to one member. In `"broadcasting"` every member
-    reads every queue, and its progress is kept under its `instance` name; without a name it is not
-    kept. `start` says where a group begins in a topic that is new to it: `"earliest"`, `"latest"`,
-    or the first message stored at a time (epoch ms) or later (RocketMQ's `ConsumeFromWhere`).
+    (`"a || b"`, `"*"`) or `Sql("price > 10")`. All members of a group must have the same
+    subscription. In the model `"clustering"` each queue is assigned to one member. In
+    `"broadcasting"` every member reads every queue, and its progress is kept under its `instance`
+    name; without a name it is not kept. `start` says where a group begins in a topic that is new to
+    it: `"earliest"`, `"latest"`, or the first message stored at a time (epoch ms) or later
+    (RocketMQ's `ConsumeFromWhere`).
 
-    Messages are acknowledged one by one in any order (`ack`), or all that a poll returned by the
-    next poll (`auto_ack`, the default). An acknowledgement survives the death of every process
-    here and in the store: the message never comes again. Messages that a member had and did not
-    acknowledge go to the member that gets the queue next. `nack` sends a message back: it comes
-    again later, and goes to the group's dead letters (`%DLQ%group`) after `max_reconsume_times`
-    times (default: the group's own number). With `check_crc` every message is checked before it is
-    returned, as in `Consumer`.
+    Messages are acknowledged one by one in any order (`ack`), or by the next poll, which
+    acknowledges everything that the last one returned (`auto_ack`, the default). An acknowledgement
+    survives the death of every process, here and in the store: the message never comes again.
+    Messages that a member had and did not acknowledge go to the member that gets the queue next.
+    `nack` sends a message back, so that it comes again later. After `max_reconsume_times` times
+    (default: the group's own number) it goes to the group's dead letters (`%DLQ%group`). With
+    `check_crc` every message is checked before it is returned, as in `Consumer`.
 
     Several threads may use one consumer, but only one at a time may poll or iterate. A consumer is
     a context manager, an iterable and an asynchronous iterable.
 
-    Raises StoreClosed when no store runs there, IllegalMessage when the store refuses the group, a
-    topic or a subscription that differs from the other members', FilterError for a filter that
-    cannot be parsed, ValueError without a topic or for a bad `start`.
+    Raises one of:
+
+    - StoreClosed when no store runs there;
+    - IllegalMessage when the store refuses the group, a topic, or a subscription that differs from
+      the other members';
+    - FilterError for a filter that cannot be parsed;
+    - ValueError without a topic or for a bad `start`.
     """
 
     def __init__(
@@ -90,7 +95,7 @@ class GroupConsumer:
 
     @property
     def auto_ack(self) -> bool:
-        """Whether a poll acknowledges what the poll before it returned."""
+        """Whether a poll acknowledges the messages that the last poll returned."""
         return self._auto_ack
 
     @property
@@ -116,15 +121,18 @@ class GroupConsumer:
     def poll(
         self, max_messages: int = 32, timeout: float = 0.0, *, max_bytes: int = sys.maxsize
     ) -> list[MessageView]:
-        """Up to `max_messages` messages, from the queues in turn, with records of up to `max_bytes`
-        bytes together, but always one message. Waits up to `timeout` seconds for the first one; an
-        empty list when none came in that time.
+        """Up to `max_messages` messages, from the queues in turn. Their records have up to
+        `max_bytes` bytes together, but one message always comes. Waits up to `timeout` seconds for
+        the first message; returns an empty list when none came in that time.
 
-        Within a queue messages come in order. With `auto_ack` this call first acknowledges what the
-        poll before it returned. Raises StoreClosed when the store stopped and everything in it was
-        read, SessionLost when the store has put this member out of the group, Corrupt at a damaged
-        message after the messages before it and those of other queues were returned, ValueError for
-        a number below 1, RuntimeError when this consumer listens.
+        Within a queue messages come in order. With `auto_ack` this call first acknowledges the
+        messages that the last poll returned. Raises one of:
+
+        - StoreClosed when the store stopped and everything in it was read;
+        - SessionLost when the store has removed this member from the group, or was killed;
+        - Corrupt at a damaged message, after the messages before it and those of other queues were
+          returned;
+        - ValueError for a number below 1, RuntimeError when this consumer listens.
         """
         if max_messages < 1:
             raise ValueError(f"max_messages={max_messages}: at least 1")
@@ -145,8 +153,8 @@ class GroupConsumer:
         columns: Iterable[ColumnName] = COLUMNS,
         max_bytes: int = 4 << 20,
     ) -> pa.RecordBatch:
-        """As `poll`, but a pyarrow.RecordBatch with one row for each message; see
-        `Consumer.poll_arrow` for `columns`, `max_bytes` and the type.
+        """As `poll`, but returns a pyarrow.RecordBatch with one row for each message.
+        `Consumer.poll_arrow` explains `columns`, `max_bytes` and the type.
 
         A batch is acknowledged as a whole: with `auto_ack` by the next `poll` or `poll_arrow`,
         otherwise by `ack_polled`. Its messages cannot be sent back. Tag filters cost little here;
@@ -167,7 +175,7 @@ class GroupConsumer:
         """All messages, without end: waits for new ones. Ends when the store stops.
 
         With `auto_ack` a message is acknowledged when the next one is asked for. Raises SessionLost
-        when the store has put this member out of the group.
+        when the store has removed this member from the group, or was killed.
         """
         while True:
             try:
@@ -182,7 +190,9 @@ class GroupConsumer:
                     self.ack(message)
 
     async def __aiter__(self) -> AsyncIterator[MessageView]:
-        """As iteration, for asyncio: it waits in a thread, so the event loop goes on."""
+        """Asynchronous iteration, otherwise as iteration. It waits in a thread, so the event loop
+        is not blocked.
+        """
         import asyncio  # loaded here, because it would slow down the start of every client
 
         while True:
@@ -213,12 +223,13 @@ class GroupConsumer:
         """Calls `callback` for each message from now on, in `concurrency` threads of this object.
         From then on this consumer must not poll or iterate.
 
-        A callback that returns has consumed the message, which is acknowledged then. A callback
-        that returns False or raises has not. Without `orderly` such a message is sent back as by
-        `nack` with `delay_level`. With `orderly` the messages of a queue come strictly one after
-        the other, and a message that was not consumed holds up its queue: it is tried again after
-        `suspend_ms` milliseconds, and goes to the dead letters after `max_reconsume_times` more
-        tries. (RocketMQ: `ConsumeMessageConcurrentlyService`, `ConsumeMessageOrderlyService`.)
+        A message is consumed, and is acknowledged, when its callback returns anything but False. It
+        is not consumed when the callback returns False or raises. Without `orderly` such a message
+        is sent back as by `nack` with `delay_level`. With `orderly` the messages of a queue come
+        strictly one after the other, and a message that was not consumed blocks its queue. It is
+        tried again after `suspend_ms` milliseconds, and goes to the dead letters after
+        `max_reconsume_times` more tries. (RocketMQ: `ConsumeMessageConcurrentlyService`,
+        `ConsumeMessageOrderlyService`.)
 
         At most `max_pending` messages, with records of `max_pending_bytes` bytes together, wait for
         a thread. With one thread the callback runs in the thread that reads.
@@ -246,7 +257,7 @@ class GroupConsumer:
     def ack(self, messages: MessageView | Iterable[MessageView]) -> int:
         """Acknowledges messages: they never come to this group again. Returns how many of them were
         not acknowledged before. A message whose queue has gone to another member does not count,
-        and comes again there.
+        and that member gets it again.
         """
         return self._reader.ack((messages,) if isinstance(messages, MessageView) else messages)
 
@@ -259,14 +270,14 @@ class GroupConsumer:
 
         It comes again after the delay level (0: after 10 s the first time, later each time). It
         goes to the dead letters if it has come again `max_reconsume_times` times, or at once with
-        level -1. False, and nothing is done, if the message is acknowledged already or its queue
+        level -1. Returns False and does nothing if the message is acknowledged already or its queue
         has gone to another member. Raises as `Producer.send`.
         """
         return self._reader.nack(message, delay_level)
 
     def close(self) -> None:
-        """Leaves the group; a listener is stopped first. Messages of the last poll are not
-        acknowledged by this: they come again, also with `auto_ack`.
+        """Leaves the group; a listener is stopped first. This does not acknowledge the messages of
+        the last poll, not even with `auto_ack`: they come again.
         """
         if self._listener is not None:
             self._listener.stop()

@@ -1,6 +1,6 @@
 """`GroupReader`: reads and acknowledges for one member of a consumer group.
 
-`GroupConsumer` and `Listener` both work on it: the one polls, the other calls back. It keeps the
+`GroupConsumer` polls through it, and `Listener` reads through it for its callbacks. It keeps the
 assignment up to date, reads the assigned queues in turn, sleeps until there is something to read,
 acknowledges, and sends messages back.
 
@@ -40,14 +40,14 @@ if TYPE_CHECKING:
 
 _Found = TypeVar("_Found")
 
-#: A sleeping member looks this often (s) whether a store that was killed still lives.
+#: A sleeping member checks this often (s) that the store is alive: a killed store wakes no reader.
 TICK_S = 15.0
 #: A member that cannot give a revoked queue back yet tries again after this time (s).
 _RELEASE_RETRY_S = 0.01
 
 
 class Watch(NamedTuple):
-    """Shared words, and their values from before the queues were read: when one of them differs,
+    """Shared words with the values that they had before the queues were read: when one has changed,
     there is something new. `settled` is False while a revoked queue cannot be given back yet.
     """
 
@@ -59,8 +59,8 @@ class Watch(NamedTuple):
 class GroupReader:
     """Joins the group `group` of the store in folder `store`, and reads as its member.
 
-    The arguments are those of `GroupConsumer`, which says what they mean and what is raised.
-    `max_reconsume_times` of None stands for the group's own value.
+    `GroupConsumer` explains the arguments and the errors. `max_reconsume_times` of None stands for
+    the group's own value.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class GroupReader:
         self._selections = {topic: Selection(*wanted) for topic, wanted in self._filters.items()}
         self._selections[retry_topic(group)] = Selection("TAG", "*")
         self._turn = 0
-        self._polled: list[AssignedQueue] = []  # queues with messages that `ack_polled` is to take
+        self._polled: list[AssignedQueue] = []  # queues whose messages `ack_polled` acknowledges
         self._ask_release: Callable[[list[Queue]], bool] | None = None
         self._producer: Producer | None = None
         self._closed = False
@@ -142,8 +142,8 @@ class GroupReader:
         return Watch(words, [notice, *(word.load() for word in words[1:])], settled)
 
     def before_release(self, ask: Callable[[list[Queue]], bool]) -> None:
-        """From now on `ask` is called, with the lock held, before revoked queues are given back. It
-        begins no more work on these queues, and returns whether all work on them has ended.
+        """Has `ask` called, with the lock held, before revoked queues are given back. `ask` must
+        begin no more work on these queues, and return whether all work on them has ended.
         """
         self._ask_release = ask
 
@@ -159,8 +159,8 @@ class GroupReader:
     def wait_for(
         self, take: Callable[[], _Found], is_enough: Callable[[_Found], bool], timeout: float
     ) -> _Found:
-        """Calls `take`, with the lock held, until it finds enough or `timeout` seconds have passed;
-        what it found last. Sleeps between two calls. Raises StoreClosed, SessionLost.
+        """Calls `take`, with the lock held, until it finds enough or `timeout` seconds have passed.
+        Returns what `take` found last. Sleeps between two calls. Raises StoreClosed, SessionLost.
         """
         deadline = time.monotonic() + timeout
         while True:
@@ -173,9 +173,9 @@ class GroupReader:
             self.sleep(watch, left)
 
     def sleep(self, watch: Watch, timeout_s: float) -> None:
-        """Sleeps until a word of `watch` has changed, somebody calls `wake`, or `timeout_s` has
-        passed. While a revoked queue waits for its callbacks, only for a moment. Raises
-        StoreClosed, SessionLost.
+        """Sleeps until a word of `watch` has changed, another thread calls `wake`, or `timeout_s`
+        has passed. Sleeps only 10 ms at a time while callbacks still work on a revoked queue.
+        Raises StoreClosed, SessionLost.
         """
         self._check_alive()
         with self.lock:
@@ -188,7 +188,9 @@ class GroupReader:
         self._membership.wake()
 
     def _check_alive(self) -> None:
-        """Raises StoreClosed, SessionLost."""
+        """Raises StoreClosed or SessionLost when this reader or the store cannot be used any
+        more.
+        """
         if self._closed:
             raise StoreClosed("this consumer is closed")
         if self._link.control.load("state") == StoreState.STOPPED:
@@ -216,8 +218,8 @@ class GroupReader:
     def poll_arrow(
         self, names: tuple[str, ...], limit: int, timeout: float, max_bytes: int
     ) -> pa.RecordBatch:
-        """A batch with the columns `names`, as `GroupConsumer.poll_arrow`; acknowledged by
-        `ack_polled`.
+        """A batch with the columns `names`, as `GroupConsumer.poll_arrow`. `ack_polled`
+        acknowledges it.
         """
 
         def take() -> pa.RecordBatch:
@@ -237,7 +239,7 @@ class GroupReader:
             except (Corrupt, FileNotFoundError):
                 if not found:
                     raise
-                break  # the next call meets it again; what was read before it is returned
+                break  # return what was read before it; the next call raises
             if not messages:
                 continue
             self._polled.append(assigned)
@@ -249,7 +251,7 @@ class GroupReader:
         return found
 
     def _next_turn(self) -> list[AssignedQueue]:
-        """The queues, each time beginning with another one."""
+        """The queues in an order that begins with another one at each call."""
         queues = self.queues
         turn = self._turn % max(1, len(queues))
         self._turn += 1
@@ -278,7 +280,9 @@ class GroupReader:
     # -- acknowledging
 
     def ack(self, messages: Iterable[MessageView]) -> int:
-        """Acknowledges messages; how many of them were handed out and not acknowledged before."""
+        """Acknowledges messages. Returns how many of them were handed out and not acknowledged
+        before.
+        """
         count = 0
         with self.lock:
             find = self._membership.assigned.get
@@ -317,7 +321,7 @@ class GroupReader:
         return True
 
     def _open_producer(self) -> Producer:
-        """The session through which messages are sent back, opened for the first of them."""
+        """The producer through which messages are sent back; opened when it is first needed."""
         with self.lock:
             if self._producer is None:
                 self._producer = Producer(self.store)

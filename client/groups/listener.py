@@ -15,20 +15,20 @@ from ..errors import StoreClosed
 from .assigned_queue import AssignedQueue
 from .group_reader import TICK_S, GroupReader
 
-#: At most so many messages of one queue are taken at once.
+#: At most this many messages of one queue are taken at once.
 _BATCH = 32
-#: A message that the store did not take back is sent again after this time (s).
+#: A message that the store did not accept back is sent again after this time (s).
 _RETRY_S = 1.0
 _Task = tuple[AssignedQueue, list[MessageView]]
 
 
 class Listener:
     """Calls a callback for each message of a member of a consumer group. `GroupConsumer.listen`
-    makes it and says what its options mean; it listens from then on.
+    makes it and explains its options. It listens as soon as it is made.
 
-    One thread reads and hands tasks out: with `orderly` a task is all that was read of one queue,
-    otherwise one message. With one thread it runs the tasks itself, without a hand-over; with more,
-    `concurrency` threads run them. (RocketMQ: `ConsumeMessageService`.)
+    One thread reads messages and makes tasks of them. With `orderly` a task is all that was read of
+    one queue, otherwise one message. With a `concurrency` of 1 that thread runs the tasks as well;
+    otherwise `concurrency` threads run them. (RocketMQ: `ConsumeMessageService`.)
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class Listener:
 
     def stop(self) -> None:
         """Ends the listener when the callbacks that run now have returned. Messages whose callback
-        did not begin come again.
+        has not begun come again.
         """
         self._stopping = True
         for _ in self._workers:
@@ -108,7 +108,9 @@ class Listener:
                 self._tasks.put(None)
 
     def _turn(self) -> None:
-        """Hands out the messages that are there now; sleeps if there are none."""
+        """Runs or queues tasks for the messages that are available now; sleeps if there are
+        none.
+        """
         reader = self._reader
         with reader.lock:
             watch = reader.take_assignment()
@@ -122,7 +124,9 @@ class Listener:
             reader.sleep(watch, self._until_resumed())
 
     def _gather(self) -> list[_Task]:
-        """Tasks of the next messages of each queue that may go on. With the reader's lock held."""
+        """Tasks for the next messages of each queue that is neither revoked nor suspended. With the
+        reader's lock held.
+        """
         tasks: list[_Task] = []
         now = time.monotonic()
         for assigned in self._reader.queues:
@@ -153,14 +157,14 @@ class Listener:
             self._pending_bytes += sign * sum(message.size for message in messages)
 
     def _until_resumed(self) -> float:
-        """Seconds until the next suspended queue goes on."""
+        """Seconds until the next suspended queue may continue."""
         now = time.monotonic()
         due = [assigned.resume_at - now for assigned in self._reader.queues if assigned.suspended]
         return max(0.0, min([*due, TICK_S]))
 
     def _stop_work(self, queues: list[Queue]) -> bool:
-        """The store revokes these queues: no more callbacks begin on them. Whether none of them has
-        messages in work. With the reader's lock held.
+        """Begins no more callbacks on these queues, because the store revokes them. Returns whether
+        none of them has messages in work. With the reader's lock held.
         """
         is_free = True
         for assigned in self._reader.queues:
@@ -172,7 +176,7 @@ class Listener:
     # -- consuming
 
     def _work(self) -> None:
-        """What a worker thread does: runs tasks."""
+        """Runs tasks, in a worker thread, until the listener ends."""
         while (task := self._tasks.get()) is not None:
             try:
                 self._consume(*task)
@@ -197,8 +201,9 @@ class Listener:
             del left[0]
             assigned.tries = 0
             if not self._workers and self._reader.has_new_assignment():
-                # Nobody else takes the assignment while this thread runs callbacks. What is left of
-                # the task does not count as work meanwhile: it would keep its queue from going.
+                # Without workers, no other thread takes the assignment while this one runs
+                # callbacks. The rest of the task must not count as work meanwhile: a revoked queue
+                # could not be given back.
                 with self._reader.lock:
                     self._add_work(assigned, left, -1)
                     self._reader.take_assignment()
@@ -216,8 +221,9 @@ class Listener:
     def _suspend(
         self, assigned: AssignedQueue, message: MessageView, left: list[MessageView]
     ) -> bool:
-        """Suspends the queue at a message that was not consumed, with `left` to try again from it
-        on. True if that was its last try: then the message went to the dead letters instead.
+        """Suspends the queue at a message that was not consumed; `left` begins with that message
+        and is tried again. Returns True if this was the last try: then the message went to the dead
+        letters instead.
         """
         assigned.tries += 1
         if assigned.tries > self._reader.max_reconsume_times:
@@ -228,8 +234,8 @@ class Listener:
         return False
 
     def _send_back(self, message: MessageView, delay_level: int) -> None:
-        """Sends a message back, again and again until the store takes it: without that it would
-        come again only to the member that has the queue next.
+        """Sends a message back, and repeats that until the store accepts it. Otherwise the message
+        would come again only when its queue goes to another member.
         """
         while not self._stopping:
             try:

@@ -85,8 +85,8 @@ class Membership:
                 close_all(fds)
 
     def _resume_kept(self) -> bool:
-        """Queues that were revoked and now stay here after all are read on from their offset. False
-        while callbacks still work on one of them.
+        """Rewinds queues that were revoked and then left with this member. Returns False while
+        callbacks still work on one of them.
         """
         for assigned in self.queues:
             if assigned.revoked and not assigned.in_work:
@@ -102,7 +102,7 @@ class Membership:
         self._arrange()
 
     def _take(self, writer: AckWriter, number: int) -> None:
-        """Goes on with the ack file `number`, which names the queues that are assigned now."""
+        """Continues with the ack file `number`, which names the queues that are assigned now."""
         self._ack_file = number
         for index, queue in enumerate(writer.about.queues):
             assigned = self.assigned.get(queue)

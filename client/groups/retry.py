@@ -1,5 +1,5 @@
-"""Sends a message back that a consumer could not process: to its group's retry topic with a delay
-that grows from try to try, and after the last try to the group's dead letters.
+"""Sends a message that a consumer could not process back to its group. It goes to the group's retry
+topic with a delay that grows from try to try, and after the last try to its dead letters.
 """
 
 from __future__ import annotations

@@ -56,8 +56,8 @@ class Selection:
         self.takes_all = kind == "TAG" and self.codes is None
 
     def select(self, messages: list[MessageView]) -> list[MessageView]:
-        """The messages that pass the filter. Those whose tags only share the hash of a wanted tag
-        are dropped here, and those that an SQL expression does not want.
+        """The messages that pass the filter. Drops messages whose tags only share the hash of a
+        wanted tag, and messages that an SQL expression does not match.
         """
         if self.takes_all:
             return messages
@@ -71,9 +71,10 @@ def start_request(
     link: Connection,
     view: StoreView,
 ) -> Start:
-    """`start` of GroupConsumer in the form of a join request. Raises ValueError.
+    """Turns `start` of GroupConsumer into the form of a join request. Raises ValueError.
 
-    RocketMQ: `ConsumeFromWhere`; a time is turned into queue offsets here, as its clients do.
+    RocketMQ: `ConsumeFromWhere`. A time is turned into queue offsets here, as RocketMQ's clients
+    do.
     """
     if isinstance(start, int) and start >= 0:
         offsets = {topic: _offsets_at(link, view, topic, start) for topic in topics}

@@ -1,4 +1,6 @@
-"""`OpenStore`: a running store's files, opened for look-ups; and the checks of their arguments."""
+"""`OpenStore`: a running store's files, opened for look-ups, and the checks of look-up
+arguments.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ from ..session import Connection
 
 #: The largest number that a record or a queue entry holds: no offset and no time exceeds it.
 FOREVER: Final = 2**63 - 1
-#: So many queues are kept open: each costs a descriptor and a mapped file.
+#: At most this many queues are kept open: each costs a descriptor and a mapped file.
 _QUEUES_KEPT: Final = 64
 
 
@@ -49,7 +51,7 @@ class OpenStore:
         config, control = self._link.config, self._link.control
         root = self._keep(Folder.open(self._link.path))
         self._queue_root = self._keep(root.folder(CONSUME_QUEUE))
-        # With the memory pool, what is not committed yet is in no file.
+        # With the memory pool, records that are not committed yet are in no file.
         end = control.word("committed" if config.level == AckLevel.MEMORY else "wrote")
         self.log = ServedLog(
             self._keep(root.folder(COMMIT_LOG)),
@@ -139,7 +141,7 @@ class OpenStore:
 
     def lease(self, offset: int) -> None:
         """Asks the store to keep the commit-log file at `offset` for a while, because it is being
-        read. One request for each file; none for the file that append writes.
+        read. Sends one request for each file, and none for the file that append writes.
         """
         size = self._link.config.file_size_commit_log
         base = offset - offset % size

@@ -16,8 +16,8 @@ Boundary = Literal["lower", "upper"]
 class QueueTimes:
     """Looks up times (epoch ms) in the queues of the store whose commit log is `log`.
 
-    The methods raise FileNotFoundError when clean removed the queue's front meanwhile: call them
-    through `ServedQueue.patiently`.
+    The methods raise FileNotFoundError when clean removes the queue's first files meanwhile: call
+    them through `ServedQueue.patiently`.
     """
 
     def __init__(self, log: ServedLog) -> None:
@@ -37,7 +37,7 @@ class QueueTimes:
 
     def offset_at(self, queue: ServedQueue, timestamp: int, boundary: Boundary) -> int:
         """The first queue offset stored at `timestamp` or later ("lower"; the queue's end without
-        one), or the last one stored then or earlier ("upper"; -1 without one).
+        one). With "upper", the last one stored then or earlier (-1 without one).
         """
         low, high = queue.least, queue.end
 
@@ -50,7 +50,7 @@ class QueueTimes:
         return found if found >= low else -1
 
     def rocketmq_offset(self, queue: ServedQueue, timestamp: int) -> int:
-        """What RocketMQ 4's getOffsetInQueueByTime answers."""
+        """The answer of RocketMQ 4's getOffsetInQueueByTime."""
 
         def time_at(file: time_lookup.QueueFile, position: int) -> int:
             at, size, _ = queue.entry((file.base + position) // ENTRY_SIZE)

@@ -25,7 +25,8 @@ from .queue_times import Boundary, QueueTimes
 #: RocketMQ's PermName.PERM_READ.
 _READABLE: Final = 4
 
-#: What `get_message` takes as a filter: an object with `codes` and `matches`, see there.
+#: What `get_message` takes as a filter: an object with `codes` and `matches`
+#: (`get_message.Filter`).
 MessageFilter: TypeAlias = get_message.Filter[MessageView]
 
 
@@ -63,18 +64,21 @@ def _in_turn(
 
 
 class StoreReader:
-    """Looks messages up in the store in folder `store` (RocketMQ: the queries of `MessageStore`).
+    """Looks up messages in the store in folder `store` (RocketMQ: the queries of `MessageStore`).
     It maps the store's files and asks no process for a message. It sees the messages that reput has
     dispatched. Threads may share a reader: they take turns. It is a context manager.
 
-    A caller that reads a queue from front to back, each time at the `next_begin_offset` of the last
-    result, holds a lease as a `Consumer` does: the store keeps the old commit-log file that is read
-    for a while after its retention time.
+    A caller may read a queue from front to back, each time at the `next_begin_offset` of the last
+    result. It then holds a lease as a `Consumer` does: the store keeps the old commit-log file that
+    is read for a while after its retention time.
 
-    All methods raise IllegalQuery for arguments that cannot be right (unknown topic, queue or
-    offset out of range, negative or future time, malformed id, a limit below 1), MessageNotFound
-    for a message that is not there, Corrupt for damaged bytes, and StoreClosed when the store does
-    not run.
+    All methods raise:
+
+    - IllegalQuery for illegal arguments: an unknown topic, a queue or an offset out of range, a
+      negative or future time, a malformed id, a limit below 1;
+    - MessageNotFound for a message that is not there;
+    - Corrupt for damaged bytes;
+    - StoreClosed when the store does not run.
     """
 
     def __init__(self, store: str | os.PathLike[str]) -> None:
@@ -102,8 +106,8 @@ class StoreReader:
 
         The result has up to `max_messages` messages, with records of up to `max_bytes` bytes
         together but at least one message, and never more than the store's transfer limits allow.
-        `filter` chooses among them; `silomq.MessageFilter` says by what. A queue id that the topic
-        does not have gives the status NO_MATCHED_LOGIC_QUEUE.
+        `filter` chooses among them; `silomq.MessageFilter` says how. A queue id that the topic does
+        not have gives the status NO_MATCHED_LOGIC_QUEUE.
         """
         check_number("offset", offset)
         check_number("queue_id", queue_id)
@@ -128,7 +132,7 @@ class StoreReader:
             except FileNotFoundError:
                 queue.check_topic()
                 if queue.least > offset:
-                    continue  # clean moves the beginning, then removes the file: look again
+                    continue  # clean raises the least offset, then removes the file: look again
                 behind = get_message.next_queue_file(offset, queue.file_size)
                 status = GetMessageStatus.OFFSET_FOUND_NULL
                 return GetMessageResult(status, [], behind, least, end)
@@ -237,8 +241,8 @@ class StoreReader:
         """The newest `max` messages of a topic that have this key (one of KEYS, or the UNIQ_KEY)
         and were stored from `begin_ms` to `end_ms` (epoch ms, both included), oldest first.
 
-        With `rocketmq` the answer is that of RocketMQ's `DefaultMessageStore.queryMessage`: times
-        count in whole seconds, at most `max_msgs_num_batch` messages are returned, messages of
+        With `rocketmq` the answer is that of RocketMQ's `DefaultMessageStore.queryMessage`. Times
+        count in whole seconds, and at most `max_msgs_num_batch` messages are returned. Messages of
         other keys with the same hash are among them, and an unknown topic has no messages.
         """
         if not rocketmq:
@@ -251,7 +255,7 @@ class StoreReader:
             )
 
         def at(offset: int) -> MessageView | None:
-            """Looks at the store time first: in a long chain most messages lie outside a narrow
+            """Reads the store time first: in a long chain most messages lie outside a narrow
             window, and their records need not be read.
             """
             stored = self._log.store_time(offset, MIN_RECORD_BYTES)
@@ -292,13 +296,13 @@ class StoreReader:
     ) -> int:
         """The queue offset that belongs to a store time, `timestamp_ms` (epoch ms).
 
-        With the boundary "lower" (RocketMQ 5's `BoundaryType`) it is that of the first message
-        stored then or later, or the queue's end if there is none. With "upper" it is that of the
-        last message stored then or earlier; MessageNotFound if there is none.
+        With the boundary "lower" (RocketMQ 5's `BoundaryType`) this is the offset of the first
+        message stored then or later, or the queue's end if there is none. With "upper" it is that
+        of the last message stored then or earlier; MessageNotFound if there is none.
 
         With `rocketmq` the answer is that of RocketMQ 4's `getOffsetInQueueByTime`, which knows no
-        boundary: the nearest message in the first queue file modified at that time or later, and 0
-        for an unknown queue.
+        boundary. It is the nearest message in the first queue file modified at that time or later,
+        and 0 for an unknown queue.
         """
         if boundary not in ("lower", "upper"):
             raise IllegalQuery(f"boundary {boundary!a}: 'lower' or 'upper'")
