@@ -1,8 +1,8 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 """The record encoder: writes a message in its final form, with its unique key, to a given place.
 
-What only append can know (queue offset, physical offset, store timestamp, the record's CRC) is left
-zero. The layout is that of `store/record/format.py`. The unique key follows RocketMQ's
+Fields that only append can know are left zero: queue offset, physical offset, store timestamp, and
+the record's CRC. The layout is that of `store/record/format.py`. The unique key follows RocketMQ's
 MessageClientIDSetter: address, process, a random number, milliseconds, a counter.
 """
 
@@ -33,7 +33,7 @@ cdef inline uint8_t *put_pair(uint8_t *p, const char *name, size_t name_length,
 
 
 cdef class Encoder:
-    """Encodes for one producer. `config` is the store's (`client/session.py`)."""
+    """Encodes for one producer. `config` is the store's StoreConfig (`client/session.py`)."""
 
     def __init__(self, config):
         self.key_prefix = (config.born_address[:4] + (os.getpid() & 0xFFFF).to_bytes(2, "big")
@@ -44,7 +44,9 @@ cdef class Encoder:
         self.configure(config)
 
     def configure(self, config):
-        """Takes over what the store says of itself, which may differ between two runs of it."""
+        """Takes over the store's configuration, which may have changed when the store was
+        restarted.
+        """
         self.store_host_bytes = config.store_host
         self.store_host_length = len(config.store_host)
         memcpy(self.store_host, <const char *><bytes>config.store_host, self.store_host_length)
@@ -56,8 +58,9 @@ cdef class Encoder:
         self.append_crc = config.append_crc
 
     def number_keys(self, str prefix not None, uint64_t first):
-        """From now on unique keys are `prefix` (20 hexadecimal digits, capitals) and 12 digits that
-        count from `first` (1 to 2^48 - 1). Raises ValueError."""
+        """Makes the next unique keys of `prefix` (20 hexadecimal digits, capitals) and 12 digits
+        that count from `first` (1 to 2^48 - 1). Raises ValueError.
+        """
         if not KEY_PREFIX.fullmatch(prefix) or not 0 < first < <uint64_t>1 << 48:
             raise ValueError(
                 f"keys {prefix!r} from {first}: a prefix of 20 hexadecimal digits, numbers from 1")
@@ -70,14 +73,14 @@ cdef class Encoder:
         self.fill_time()
 
     cdef void fill_time(self) noexcept:
-        """The digits of the key that are the time."""
+        """Writes the eight digits of the key that are the time."""
         cdef int i
         for i in range(4):
             memcpy(self.key_text + PREFIX + 2 * i,
                    HEX_DIGITS + 2 * (self.key_time >> (24 - 8 * i) & 255), 2)
 
     cdef void refresh_time(self) noexcept:
-        """Now, and the eight digits of a unique key that count ms; neither steps back."""
+        """Reads the clock, and updates `now_ms` and the time in unique keys; neither steps back."""
         cdef int64_t now = silo_realtime_ms()
         cdef uint32_t time
         if now > self.now_ms:
@@ -89,8 +92,9 @@ cdef class Encoder:
             self.fill_time()
 
     cdef void fill_key(self) noexcept:
-        """The next unique key: prefix, time, counter. When 65,536 keys share one ms, the time is
-        moved on."""
+        """Makes the next unique key: prefix, time, counter. After 65,536 keys within one
+        millisecond the time in the keys advances by one.
+        """
         self.key_counter += 1
         if self.key_counter == self.key_wrap:
             self.key_time += 1
@@ -99,8 +103,9 @@ cdef class Encoder:
         memcpy(self.key_text + PREFIX + 10, HEX_DIGITS + 2 * (self.key_counter & 255), 2)
 
     cdef int measure(self, Route route, Parts *m) except -1:
-        """Sets the lengths in `m` of the record and its properties. Raises IllegalMessage for what
-        is too long."""
+        """Sets the lengths in `m` of the record and its properties. Raises IllegalMessage for a
+        body or properties that are too long.
+        """
         cdef Py_ssize_t length = UNIQUE_KEY_PAIR + m.extra_length
         if m.tags_length:
             length += m.tags_length + 6
@@ -126,7 +131,7 @@ cdef class Encoder:
         return 0
 
     cdef uint8_t *encode(self, uint8_t *r, Route route, uint32_t queue_id, const Parts *m) noexcept:
-        """Writes one record at `r` and returns its end. `m` has been measured."""
+        """Writes one record at `r` and returns its end. `measure` has set the lengths in `m`."""
         cdef uint8_t *p
         silo_put32(r + RECORD_TOTAL_SIZE, m.total)
         silo_put32(r + RECORD_MAGIC, RECORD_MAGIC_V2 if route.wide else RECORD_MAGIC_V1)
@@ -136,7 +141,7 @@ cdef class Encoder:
         memset(r + RECORD_QUEUE_OFFSET, 0, RECORD_SYS_FLAG - RECORD_QUEUE_OFFSET)
         silo_put32(r + RECORD_SYS_FLAG, self.sys_flag)
         silo_put64(r + RECORD_BORN_TIMESTAMP, m.born if m.born >= 0 else self.now_ms)
-        # From here on fields lie further back if a host before them is an IPv6 one.
+        # From here on the fields' places depend on the sizes of the hosts before them.
         p = r + RECORD_BORN_HOST
         memcpy(p, self.born_host, self.born_host_length)
         p += self.born_host_length

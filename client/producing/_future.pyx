@@ -1,8 +1,8 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""`SendFuture`: what becomes of one message or batch.
+"""`SendFuture`: the result of one message or batch.
 
-The ring resolves futures. A future that waits asks the session after each wait without progress
-whether the store is still there; it never decides that itself.
+The ring resolves futures. A future whose wait sees no progress asks its session whether the store
+is still there; it never decides that itself.
 """
 
 import collections
@@ -25,12 +25,12 @@ cdef class SendFuture(Pending):
 
     `topic`, `queue_id` and `count` (of messages) say what was sent. The futures of a producer are
     resolved in the order of sending. A future may be awaited with `await`. Any thread may use it.
-    `result` takes answers out of the ring itself and needs no other thread; callbacks and `await`
-    are served by the producer's own thread.
+    `result` takes answers out of the ring itself and needs no other thread. Callbacks and `await`
+    use the producer's own thread.
     """
 
     def done(self):
-        """Whether there is a result or an error. Takes the answers that are there first."""
+        """Whether there is a result or an error. First takes the answers that have arrived."""
         if self.state < P_DONE:
             self.ring.reap()
             if self.ring.told is not None:
@@ -40,9 +40,9 @@ cdef class SendFuture(Pending):
     def result(self, timeout=None):
         """The SendResult. Waits for it up to `timeout` seconds, by default the producer's.
 
-        Raises SendTimeout when there is no answer in time (the message may still be stored later),
-        StoreClosed when the store or the producer was closed first, and IllegalMessage when the
-        store refused the message.
+        Raises SendTimeout when there is no answer in time (the message may still be stored later).
+        Raises StoreClosed when the store or the producer was closed first, and IllegalMessage when
+        the store refused the message.
         """
         return self.wait(self.session.timeout_s if timeout is None else timeout)
 
@@ -56,10 +56,10 @@ cdef class SendFuture(Pending):
         return None
 
     def add_done_callback(self, callback):
-        """Calls `callback(future)` once: at once if the future is done, else when it is resolved,
-        from the thread that sees the answer first.
+        """Calls `callback(future)` once: at once if the future is done. Otherwise the thread that
+        sees the answer first calls it.
 
-        What the callback raises goes to `sys.unraisablehook`.
+        An exception of the callback goes to `sys.unraisablehook`.
         """
         if self.state >= P_DONE:
             callback(self)
@@ -83,7 +83,7 @@ cdef class SendFuture(Pending):
         return self.result(0)
 
     cdef object wait(self, double timeout_s):
-        """As `result`, without Python's call."""
+        """The same as `result`, callable from C."""
         cdef Ring ring = self.ring
         cdef int64_t deadline
         cdef int end
@@ -106,8 +106,9 @@ cdef class SendFuture(Pending):
         return self.make_result()
 
     cdef object failure(self):
-        """The error of a failed future. A refusal's reason is what the store says of itself when
-        its answer is seen."""
+        """The error of a failed future. The reason of a refusal is taken from the control block
+        when the answer is seen.
+        """
         if self.error is None:
             self.error = self.session.refuse(self.outcome.status)
         return self.error
@@ -137,7 +138,7 @@ def settle(Ring ring):
 
 
 def fail(pendings, error):
-    """Resolves futures that their session gives up. `settle` runs their callbacks."""
+    """Fails the futures that their session gives up with `error`. `settle` runs their callbacks."""
     cdef SendFuture future
     for future in pendings:
         if future is not None and future.state < P_DONE:
@@ -146,7 +147,9 @@ def fail(pendings, error):
 
 
 cdef _run_callbacks(SendFuture future):
-    """A callback's error is reported as Python reports errors that nobody can catch."""
+    """Runs a future's callbacks. No caller could catch their exceptions, so they go to
+    `sys.unraisablehook`.
+    """
     cdef list callbacks = future.callbacks
     future.callbacks = None
     if callbacks is None:

@@ -1,6 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""What is sent and where it goes: messages, the routes of topics, and a message's parts as the
-encoder takes them."""
+"""Messages, the routes of topics, and a message's parts as the encoder takes them."""
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from cpython.unicode cimport PyUnicode_AsUTF8AndSize
@@ -21,7 +20,9 @@ cdef bytes EMPTY = b""
 
 
 cdef const uint8_t *text(object value, Py_ssize_t *length, str what) except NULL:
-    """The UTF-8 bytes of a str, which must not hold RocketMQ's separators."""
+    """The UTF-8 bytes of a str. Raises IllegalMessage if it holds one of RocketMQ's separators,
+    TypeError if it is no str.
+    """
     cdef const char *p
     if type(value) is not str:
         raise TypeError(f"{what} must be str, not {type(value).__name__}")
@@ -38,11 +39,14 @@ cdef const uint8_t *text(object value, Py_ssize_t *length, str what) except NULL
 cdef class Message:
     """One message of a batch: `Producer.send_batch` takes such messages.
 
-    `body` is bytes, or a str that becomes UTF-8; `tags` a str; `keys` a str with spaces between the
-    keys, or an iterable of keys; `properties` a mapping of str to str, neither of them empty;
-    `flag` 32 bits that are the application's own; `born_timestamp` epoch ms, by default the time
-    of sending. All are attributes, too: `body` always as bytes, `born_timestamp` -1 for the time
-    of sending. A message does not change and may be sent several times.
+    - `body`: bytes, or a str that becomes UTF-8. The attribute is always bytes.
+    - `tags`: a str.
+    - `keys`: a str with spaces between the keys, or an iterable of keys.
+    - `properties`: a mapping of str to str, neither of them empty.
+    - `flag`: 32 bits for the application's own use.
+    - `born_timestamp`: epoch ms, by default the time of sending. The attribute is then -1.
+
+    All of these are attributes. A message does not change and may be sent several times.
 
     Raises IllegalMessage for keys and properties that a record cannot hold: a reserved name, an
     empty name or value, RocketMQ's separators (the characters 1 and 2), a key with a space. Tags
@@ -66,13 +70,15 @@ cdef class Message:
 
 cdef class Route:
     """Where messages of a topic go: the topic's name, and the slot of each of its queues in the
-    store's topic table."""
+    store's topic table.
+    """
 
     def __init__(self, str topic, tuple slots):
         self.topic = topic
         self.slots = slots
         self.queue_count = len(slots)
-        # As RocketMQ's clients: many short-lived producers must not all begin with one queue.
+        # As in RocketMQ's clients: many short-lived producers must not all begin with the same
+        # queue.
         self.turn = random.randrange(self.queue_count)
         self.slot_array = array.array("I", slots)
         self.slot_of = &self.slot_array[0]
@@ -82,9 +88,10 @@ cdef class Route:
         self.wide = self.name_length > 127
 
     cdef uint32_t choose(self, object queue, object shard_key) except? 0xFFFFFFFF:
-        """The number of the queue: `queue`, or by the hash of `shard_key`, or the next one in turn.
-        The hash is Java's String.hashCode; of its absolute value, which for -2^31 is taken as 0,
-        the remainder counts."""
+        """The id of the queue to send to: `queue`, or by the hash of `shard_key`, or the next one
+        in turn. The hash is the absolute value of Java's String.hashCode (0 for -2^31), modulo the
+        number of queues. Raises IllegalMessage for a queue that the topic does not have.
+        """
         cdef Py_ssize_t length
         cdef const uint8_t *key
         cdef uint32_t h
@@ -107,7 +114,9 @@ cdef class Route:
 
 
 cdef int take(object item, Parts *m) except -1:
-    """The parts of a batch's message: bytes, or a Message. The batch keeps them alive."""
+    """Sets `m` to the parts of a batch's message: bytes, or a Message. The batch keeps them alive.
+    Raises TypeError for anything else, IllegalMessage for separators in tags or keys.
+    """
     cdef Message message
     if type(item) is bytes:
         m.body = <const uint8_t *>PyBytes_AS_STRING(item)

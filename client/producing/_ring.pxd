@@ -50,21 +50,21 @@ cdef enum:
 cdef enum:
     W_DONE = 0
     W_LATE = 1          # the deadline has passed
-    W_NO_PROGRESS = 2   # the awaited word has not changed for a while: is the store still there?
+    W_NO_PROGRESS = 2  # the awaited word has not changed for a while
 
 
 cdef inline uint64_t frame_length(uint64_t record_bytes) noexcept:
-    """Bytes of ring that a frame with so many bytes of records takes."""
+    """Bytes that a frame with `record_bytes` bytes of records takes in the ring."""
     return (FRAME_HEADER + record_bytes + 63) & ~<uint64_t>63
 
 
 cdef class Pending:
     cdef Pending next
-    cdef uint64_t at, end           # the frame's place, and the ring's counter behind it
+    cdef uint64_t at, end  # the frame's position, and the ring's counter behind it
     cdef silo_result outcome
     cdef uint32_t record_bytes
-    cdef bint needs_sync            # done when `flushed` has passed it, not when it is appended
-    cdef bint watched               # goes to `told` when it is resolved
+    cdef bint needs_sync  # resolved when `flushed` has passed it
+    cdef bint watched  # appended to `told` when it is resolved
     cdef int state
     cdef uint64_t durable_end
     cdef int64_t deadline           # of the sync

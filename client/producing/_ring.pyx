@@ -1,35 +1,35 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""The producer's side of a session's ring: room, frames, results, and waiting for them.
+"""The producer's side of a session's ring: space, frames, results, and waiting for them.
 
-The layout is that of `shm/ring.py`. The ring decides nothing: it answers "no room", "no progress"
-or "closed by the store", and its session (`send_session.py`) decides what follows.
+The layout is that of `shm/ring.py`. The ring decides nothing: it reports that there is no space or
+no progress, or that the store closed it. Its session (`send_session.py`) decides what follows.
 
-Every method holds the interpreter's lock except while it waits. A frame that is reserved is written
-and published before another thread can come in between.
+Every method holds the interpreter's lock except while it waits. So no other thread runs between the
+reservation of a frame and its publication.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
 cdef uint64_t ONE = 1
-# A sync is waited for without sleeping, but other threads are let on the core: flush wakes up
-# faster than this thread would.
+# How long a wait for a sync spins, yielding to other threads: flush ends sooner than this thread
+# could be woken up.
 cdef int64_t SYNC_SPIN_NS = 200000
-# A wait without any change ends after this time, so that somebody looks after the store.
+# A wait without any change ends after this time, so that the caller checks on the store.
 cdef int64_t NO_PROGRESS_NS = 50000000
 
 
 cdef class Pending:
-    """A published frame whose answer is awaited. `SendFuture` is what users see of it."""
+    """A published frame whose answer is awaited. Users see it as a `SendFuture`."""
 
 
 cdef class Ring:
     """One producer's ring. `bind` starts it, and starts it anew for each further session.
 
-    `head` and `tail` are the ring's counters: bytes that were published and bytes that were
-    answered, as far as this process has looked. `generation` counts the sessions. `holds` is a set
-    of bits that belongs to the session: while any is set, the session must be asked before a frame
-    is written.
+    `head` and `tail` are the ring's counters: bytes that were published, and bytes that were
+    answered when this process last looked. `generation` counts the sessions. `holds` is a set of
+    bits that the session uses: while any is set, the session must be asked before a frame is
+    written.
     """
 
     def bind(self, unsigned char[::1] ring not None, uint64_t capacity,
@@ -37,11 +37,12 @@ cdef class Ring:
              int64_t spin_ns, int64_t sync_timeout_ns):
         """Starts a session with an empty ring.
 
-        `ring` is its memory, of which `capacity` bytes are for frames; `control` is the store's
-        control block; `bell` is append's eventfd; `level` is the store's AckLevel. A wait spins for
-        `spin_ns` before it sleeps. A sync that takes `sync_timeout_ns` is waited for no longer.
-        Frames that wait for a sync keep waiting: their offsets in the log stay what they are.
-        Those that wait for append must have been taken by `take_unanswered`.
+        `ring` is its memory, of which `capacity` bytes are for frames. `control` is the store's
+        control block, `bell` is append's eventfd, `level` is the store's AckLevel. A wait spins for
+        `spin_ns` before it sleeps. After `sync_timeout_ns` a frame no longer waits for its sync.
+
+        Frames that already wait for a sync keep waiting, because their offsets in the log stay the
+        same. Frames that wait for append must have been taken by `take_unanswered`.
         """
         self.ring_view = ring
         self.control_view = control
@@ -67,11 +68,13 @@ cdef class Ring:
     # -- frames
 
     def fits(self, uint64_t record_bytes):
-        """Whether a frame with so many bytes of records always fits once the ring is empty."""
+        """Whether a frame with `record_bytes` bytes of records fits into an empty ring at any
+        position.
+        """
         return frame_length(record_bytes) <= self.largest
 
     cdef uint8_t *reserve(self, uint64_t length) noexcept:
-        """Room for a frame of `length` bytes that does not wrap; NULL while there is none.
+        """Space for a frame of `length` bytes that does not wrap; NULL while there is none.
 
         A pad frame fills the end of the ring. It is published with the frame behind it, or by
         `wait_room`.
@@ -92,7 +95,7 @@ cdef class Ring:
         return self.ring + RING_DATA + self.at
 
     cdef void expect(self, Pending pending, uint64_t length, uint32_t record_bytes) noexcept:
-        """Awaits the answer to the frame of `length` bytes that was reserved."""
+        """Registers `pending` for the answer to the reserved frame of `length` bytes."""
         pending.at = self.at
         pending.end = self.head + length
         pending.record_bytes = record_bytes
@@ -129,7 +132,7 @@ cdef class Ring:
         f.crc = crc
 
     cdef void publish(self, uint8_t *frame, uint64_t length) noexcept:
-        """Hands the sealed frame over to append, and rings the bell if append sleeps."""
+        """Publishes the sealed frame to append, and rings the bell if append sleeps."""
         cdef silo_result *r = <silo_result *>(frame + FRAME_RESULT)
         r.status = r.physical_offset = r.queue_offset = r.store_timestamp = -1
         self.head += length
@@ -143,7 +146,8 @@ cdef class Ring:
 
     def put(self, bytes records, uint32_t count, uint32_t slot, Pending pending=None, *,
             bint wait=False):
-        """Publishes `count` encoded records for the queue in `slot`; False while there is no room.
+        """Publishes `count` encoded records for the queue in `slot`. Returns False while there is
+        no space.
 
         `pending`, if given, gets the answer. `wait` is the frame's flag of that name.
         """
@@ -194,7 +198,9 @@ cdef class Ring:
         return 0
 
     cdef int reap_synced(self) except -1:
-        """Resolves what `flushed` has passed, and what has waited for that for too long."""
+        """Resolves frames that `flushed` has passed, and frames whose wait for their sync has timed
+        out.
+        """
         cdef uint64_t flushed = silo_load(self.control + CONTROL_FLUSHED)  # SYNC: flushed observe
         cdef int64_t now = silo_monotonic_ns()
         cdef Pending pending
@@ -212,7 +218,7 @@ cdef class Ring:
         return 0
 
     cdef int resolve(self, Pending pending, int state) except -1:
-        """Sets the final state. The session is told of what is watched and of what has failed."""
+        """Sets the final state. Appends `pending` to `told` if it is watched or has failed."""
         pending.state = state
         if pending.watched:
             pending.watched = False
@@ -225,24 +231,24 @@ cdef class Ring:
         return 0
 
     cdef int watch(self, Pending pending) except -1:
-        """The session wants to be told when `pending` is resolved."""
+        """Has `pending` appended to `told` when it is resolved."""
         if not pending.watched:
             pending.watched = True
             self.watched += 1
         return 0
 
     def look(self):
-        """Takes the results that are there."""
+        """Takes the results that have arrived."""
         self.reap()
 
     def take_told(self):
-        """What was resolved since the last call and is watched or has failed, in order."""
+        """The Pendings resolved since the last call that were watched or have failed, in order."""
         cdef list told = self.told
         self.told = None
         return told or []
 
     def take_open(self):
-        """All that is not resolved, in the order of sending. The ring forgets it."""
+        """All unresolved Pendings, in the order of sending. The ring forgets them."""
         cdef Pending pending
         cdef list found = []
         for pending in (self.first_unsynced, self.first):
@@ -253,8 +259,9 @@ cdef class Ring:
         return found
 
     def take_unanswered(self):
-        """The published frames that append has not answered, in order, with what awaits them:
-        (records, count, Pending or None). The ring forgets what awaits them."""
+        """The published frames that append has not answered, in order, each with its Pending:
+        (records, count, Pending or None). The ring forgets these Pendings.
+        """
         cdef uint64_t p, at
         cdef Pending pending
         cdef silo_frame *f
@@ -301,14 +308,15 @@ cdef class Ring:
                 changed = self.wait_change(self.ring + RING_TAIL, self.tail, left, self.spin_ns)
 
     def wait_room(self):
-        """Waits once for append to answer frames; False for no progress."""
+        """Waits once for append to answer frames. Returns False if there was no progress."""
         silo_store(self.ring + RING_HEAD, self.head)  # a pad may not have been published yet
         write(self.bell, &ONE, 8)
         return self.wait_change(self.ring + RING_TAIL, self.tail, NO_PROGRESS_NS, self.spin_ns)
 
     def wait_progress(self):
-        """Waits once for the next answer or sync that is awaited, if any is; False for no
-        progress."""
+        """Waits once for the next answer or sync that is awaited. Returns False if one is awaited
+        and there was no progress.
+        """
         cdef uint64_t flushed = silo_load(self.control + CONTROL_FLUSHED)
         self.reap()
         if self.first_unsynced is not None:
@@ -321,8 +329,9 @@ cdef class Ring:
 
     cdef bint wait_change(self, const uint8_t *word, uint64_t seen, int64_t timeout_ns,
                           int64_t spin_ns):
-        """Spins, then sleeps, until `word` is no longer `seen`; whether it changed. Other threads
-        may run meanwhile."""
+        """Spins, then sleeps, until `word` is no longer `seen`. Returns whether it changed. Other
+        threads may run meanwhile.
+        """
         cdef int64_t start, waited = 0
         cdef uint64_t *asleep = <uint64_t *>(self.ring + RING_PRODUCER_ASLEEP)
         # Another thread may bind the ring anew: these references keep the memory mapped.
@@ -346,15 +355,17 @@ cdef class Ring:
 
     @property
     def synced(self):
-        """Whether nothing waits for a sync, as far as results were taken."""
+        """Whether no frame waits for a sync, as of the results taken so far."""
         return self.first_unsynced is None
 
     @property
     def rejected(self):
-        """Frames of this session that the store refused, with or without a Pending."""
+        """The number of frames of this session that the store refused, with or without a
+        Pending.
+        """
         return silo_load(self.ring + RING_REJECTED)
 
     @property
     def closed_by_store(self):
-        """Why the store reads this ring no more (a RingClosed), 0 while it does."""
+        """Why the store no longer reads this ring (a RingClosed); 0 while it does."""
         return silo_load(self.ring + RING_CLOSED)

@@ -1,4 +1,4 @@
-# What a sender keeps at hand of its session.
+# A sender's own references to parts of its session.
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
@@ -10,7 +10,7 @@ from silomq.client.producing._ring cimport Ring
 
 cdef class Sender:
     cdef object session         # a SendSession
-    cdef Ring ring              # the session's, as are encoder and routes
+    cdef Ring ring  # the session's, like encoder and routes
     cdef Encoder encoder
     cdef dict routes            # topic (or Delayed) -> Route
     cdef double timeout_s

@@ -2,9 +2,9 @@
 """`Sender`: the sending calls. One Python call encodes a message, in its final form, straight into
 the session's ring.
 
-A put is one step: from the reservation of a frame to its publication no other thread runs. What
-must be decided (is the store still there, may a frame be written now) is asked of the session, see
-`send_session.py`.
+A put is one step: from the reservation of a frame to its publication no other thread runs. The
+session (`send_session.py`) decides whether the store is still there, and whether a frame may be
+written now.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
@@ -32,7 +32,7 @@ cdef extern from *:
 
 
 cdef inline object asked(int delay_level, object deliver_at, object delay_ms):
-    """What the caller said of a delay; None for nothing."""
+    """The caller's three delay arguments as a tuple; None if all have their defaults."""
     if delay_level == 0 and deliver_at is None and delay_ms is None:
         return None
     return delay_level, deliver_at, delay_ms
@@ -54,10 +54,11 @@ cdef class Sender:
         return <Route>(self.session.open_topic(topic) if found is None else found)
 
     cdef uint8_t *reserve(self, uint64_t length, double timeout_s) except NULL:
-        """Room for a frame of `length` bytes. Waits while the ring is full.
+        """Space for a frame of `length` bytes. Waits while the ring is full. Raises IllegalMessage
+        for a frame that never fits, SendTimeout after `timeout_s`, and the errors of the session.
 
         Other threads may run before it returns, but not between its last look at the ring and its
-        return. The session may be another one than before the call: see `Ring.generation`.
+        return. The session may have been replaced since the call: see `Ring.generation`.
         """
         cdef Ring ring = self.ring
         cdef int64_t deadline = 0
@@ -116,8 +117,9 @@ cdef class Sender:
                         object properties, uint32_t flag, object queue, object shard_key,
                         object born, bint wait_store, bint want, double timeout_s,
                         bytes pairs=None):
-        """Encodes and publishes one message; its future if one is wanted. `pairs` are properties
-        that the client itself adds."""
+        """Encodes and publishes one message. Returns its future if `want` is set. `pairs` are
+        properties that the client itself adds.
+        """
         cdef Route route
         cdef Encoder encoder = self.encoder
         cdef Parts m
@@ -126,7 +128,7 @@ cdef class Sender:
         cdef uint32_t queue_id
         cdef bytes extra
         cdef SendFuture future = None
-        # The store may be restarted while `reserve` waits; then the route is another one.
+        # The store may be restarted while `reserve` waits; then the route has changed.
         cdef uint64_t generation = self.ring.generation
         route = self.route(topic)
         if type(body) is not bytes:
@@ -168,7 +170,9 @@ cdef class Sender:
                                 object properties, uint32_t flag, object queue, object shard_key,
                                 object born, bint wait_store, bint want, double timeout_s,
                                 object delay):
-        """As `put`, for later: `delay` is (delay_level, deliver_at, delay_ms), or None."""
+        """The same as `put`, for a delayed message: `delay` is (delay_level, deliver_at, delay_ms),
+        or None.
+        """
         cdef object plan
         if delay is None:
             return self.put(topic, body, tags, keys, properties, flag, queue, shard_key, born,
@@ -182,7 +186,9 @@ cdef class Sender:
                         wait_store, want, timeout_s, plan.pairs)
 
     cdef uint64_t measure_batch(self, Route route, list items, uint32_t *lengths) except? 0:
-        """Checks a batch's limits; the length of its records together, and of each in `lengths`."""
+        """Checks a batch's limits. Returns the length of its records together, and sets the length
+        of each in `lengths`. Raises IllegalMessage.
+        """
         cdef Parts m
         cdef uint64_t total = 0, bodies = 0
         cdef Py_ssize_t i
@@ -216,7 +222,7 @@ cdef class Sender:
         cdef Parts m
         cdef uint8_t *frame
         cdef uint8_t *p
-        # A copy: another thread may change the caller's list while this one waits for room.
+        # A copy: another thread may change the caller's list while this one waits for space.
         cdef list items = list(messages)
         cdef uint32_t queue_id, count = len(items), i, ahead
         cdef bytes lengths = PyBytes_FromStringAndSize(NULL, 4 * count) if want else None
@@ -236,7 +242,8 @@ cdef class Sender:
         for i in range(count):
             take(items[i], &m)
             encoder.measure(route, &m)
-            # The lines that come after this record were last read by append, on another core.
+            # Append, on another core, was the last to read the cache lines that come after this
+            # record.
             for ahead in range(m.total, 2 * m.total, 64):
                 __builtin_prefetch(p + ahead, 1, 3)
             p = encoder.encode(p, route, queue_id, &m)
@@ -249,26 +256,29 @@ cdef class Sender:
              int delay_level=0, deliver_at=None, delay_ms=None):
         """Sends a message and waits for the store's answer, a SendResult.
 
-        `topic` is made by the store if it may (`auto_create_topic_enable`). `body` is bytes, or a
-        str that is sent as UTF-8. `tags` is a str; `keys` a str with spaces between the keys, or
-        an iterable of keys; `properties` a mapping of str to str, none of them empty; `flag` 32
-        bits that are the application's own; `born_timestamp` epoch ms, by default now.
+        The store makes `topic` if it may (`auto_create_topic_enable`). `body` is bytes, or a str
+        that is sent as UTF-8. `tags` is a str. `keys` is a str with spaces between the keys, or an
+        iterable of keys. `properties` is a mapping of str to str, none of them empty. `flag` is 32
+        bits for the application's own use. `born_timestamp` is in epoch ms, by default now.
 
         The queue is the number `queue`, or follows from the hash of `shard_key`: the absolute value
         of Java's String.hashCode modulo the number of queues. Without both the queues take turns.
 
-        `delay_level` (1 to 18, RocketMQ's; a higher one is the highest), `deliver_at` (epoch ms) or
-        `delay_ms` let the message wait in the store, the latter two for up to three days. The
-        result then names the topic in which it waits.
+        `delay_level` (1 to 18, RocketMQ's; a higher one counts as 18), `deliver_at` (epoch ms) or
+        `delay_ms` make the message wait in the store, the latter two for up to three days. The
+        result then names the topic in which the message waits.
 
-        PUT_OK means appended, under SYNC_FLUSH durable; FLUSH_DISK_TIMEOUT that the message was
-        appended but not synced in time. `wait_store=False` (RocketMQ's WAIT property) asks for no
-        sync. `timeout` is in seconds, by default the producer's.
+        PUT_OK means appended, and under SYNC_FLUSH durable. FLUSH_DISK_TIMEOUT means that the
+        message was appended but not synced in time. `wait_store=False` (RocketMQ's WAIT property)
+        asks for no sync. `timeout` is in seconds, by default the producer's.
 
-        Raises IllegalMessage when the message is not sent or the store refused it (its `status`
-        says why), SendTimeout when there was no answer in time (the message may still be stored),
-        StoreClosed when the store or the producer is closed, ValueError and TypeError for arguments
-        that make no sense.
+        Raises one of:
+
+        - IllegalMessage when the message is not sent or the store refused it (its `status` says
+          why);
+        - SendTimeout when there was no answer in time (the message may still be stored);
+        - StoreClosed when the store or the producer is closed;
+        - ValueError and TypeError for illegal arguments.
         """
         cdef double seconds = self.timeout_s if timeout is None else timeout
         return self.put_delayed(
@@ -280,7 +290,7 @@ cdef class Sender:
                    callback=None, timeout=None, int delay_level=0, deliver_at=None, delay_ms=None):
         """Publishes a message and returns its SendFuture. Arguments and errors are those of `send`.
 
-        Waits only while the ring is full, up to `timeout` seconds, and raises SendTimeout then:
+        Waits only while the ring is full, up to `timeout` seconds. Then it raises SendTimeout, and
         nothing was sent. `callback(future)` is called once, see `SendFuture.add_done_callback`.
         """
         cdef SendFuture future = self.put_delayed(
@@ -294,8 +304,8 @@ cdef class Sender:
     def send_oneway(self, topic, body, *, tags=None, keys=None, properties=None, uint32_t flag=0,
                     queue=None, shard_key=None, born_timestamp=None, timeout=None,
                     int delay_level=0, deliver_at=None, delay_ms=None):
-        """Publishes a message and does not ask what becomes of it: the store's refusals only show
-        in `rejected`.
+        """Publishes a message and does not wait for an answer. A message that the store refuses is
+        only counted in `rejected`.
 
         Arguments and errors are those of `send`. Waits only while the ring is full, as
         `send_async`.
@@ -308,7 +318,7 @@ cdef class Sender:
     def send_batch(self, topic, messages, *, queue=None, shard_key=None, timeout=None):
         """Sends an iterable of messages (bytes or Message) and waits for the answer, a SendResult.
 
-        All go to one queue, one behind the other, and all or none are stored. Their bodies together
+        All go to one queue, without a gap, and either all or none are stored. Their bodies together
         must not be longer than the longest body (`max_message_size`). `queue`, `shard_key`,
         `timeout` and errors are those of `send`.
         """
@@ -326,14 +336,15 @@ cdef class Sender:
         return future
 
     def send_batch_oneway(self, topic, messages, *, queue=None, shard_key=None, timeout=None):
-        """As `send_batch`, but does not ask what becomes of it, as `send_oneway`."""
+        """As `send_batch`, but does not wait for an answer, as `send_oneway`."""
         self.put_batch(topic, messages, queue, shard_key, False,
                        self.timeout_s if timeout is None else timeout)
 
 
 def session_of(Sender sender not None):
-    """The SendSession below a Producer: for code of this package that needs more than what users
-    may call, such as the store's configuration."""
+    """The SendSession of a Producer: for code of this package that needs more than the public
+    methods, such as the store's configuration.
+    """
     return sender.session
 
 
@@ -341,16 +352,17 @@ def send_encoded(Sender sender not None, topic, uint32_t queue_id, bytes record,
                  unique_key=None, timeout=None):
     """Sends a record that is encoded already, and waits for the store's answer, a SendResult.
 
-    For messages that keep what `Producer.send` would set anew: birth, flags, reconsumeTimes,
-    UNIQ_KEY. `topic` is the record's, or the Delayed that stands for it. `unique_key`, if it has
-    RocketMQ's form, is the result's `message_id`. Raises as `Producer.send`.
+    This is for messages that must keep fields which `Producer.send` sets anew: birth, flags,
+    reconsumeTimes, UNIQ_KEY. `topic` is the record's topic, or the Delayed that stands for it.
+    `unique_key`, if it has RocketMQ's form, is the result's `message_id`. Raises as
+    `Producer.send`.
     """
     cdef double seconds = sender.timeout_s if timeout is None else timeout
     cdef uint64_t generation = sender.ring.generation, length = frame_length(len(record))
     cdef Route route = sender.route(topic)
     cdef uint8_t *frame
     cdef SendFuture future
-    queue_id = route.choose(queue_id, None)  # or IllegalMessage: the topic has no such queue
+    queue_id = route.choose(queue_id, None)  # raises IllegalMessage for an unknown queue
     frame = sender.reserve(length, seconds)
     if sender.ring.generation != generation:
         return send_encoded(sender, topic, queue_id, record, unique_key=unique_key, timeout=timeout)

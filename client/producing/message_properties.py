@@ -1,6 +1,4 @@
-"""The parts of an outgoing message that only some senders use: user properties, several keys, a
-delay.
-"""
+"""Parts of an outgoing message that few senders use: user properties, several keys, a delay."""
 
 from __future__ import annotations
 
@@ -14,7 +12,7 @@ from ...store.names import SCHEDULE_TOPIC, TIMER_TOPIC
 from ...store.record.properties import encode_properties
 from ...store.status import PutMessageStatus
 
-# What the store and its clients set themselves.
+# Properties that the store and its clients set themselves.
 RESERVED = frozenset(
     (
         "TAGS",
@@ -33,7 +31,7 @@ RESERVED = frozenset(
         "INNER_MULTI_QUEUE_OFFSET",
     )
 )
-# RocketMQ's timer wheel, which delivers at a time of the message's own.
+# Properties of RocketMQ's timer wheel, which delivers each message at its own time.
 TIMERS = frozenset(("TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS", "TIMER_OUT_MS"))
 # RocketMQ's timerMaxDelaySec and timerPrecisionMs.
 MAX_DELAY_MS = 3 * 24 * 3_600_000
@@ -41,14 +39,16 @@ _PRECISION_MS = 1000
 
 
 class Delayed(NamedTuple):
-    """In place of a topic: the store's topic in which messages for `topic` wait for their time."""
+    """Stands for a topic in a route: messages for `topic` wait in the store's topic `system`."""
 
     system: str
     topic: str
 
 
 class Delay(NamedTuple):
-    """Where a delayed message goes first, and the property pairs that say where and when next."""
+    """Where a delayed message waits, and the property pairs that say where and when it is
+    delivered.
+    """
 
     where: Delayed
     queue: int
@@ -62,13 +62,14 @@ def plan_delay(
     deliver_at: int | None,
     delay_ms: int | None,
 ) -> Delay | None:
-    """Where a message for a queue of `topic` waits for its time, as RocketMQ's broker has it
+    """Where a message for a queue of `topic` waits for its time, as in RocketMQ's broker
     (`HookUtils.handleScheduleMessage`); None if it is due already.
 
-    A level above the highest becomes the highest. TIMER_OUT_MS is rounded as RocketMQ rounds it, to
-    the whole second before the time that was asked for; TIMER_DELIVER_MS is that time. Raises
-    IllegalMessage (WHEEL_TIMER_MSG_ILLEGAL) for a time more than three days ahead, ValueError for
-    arguments that make no sense.
+    A level above the highest becomes the highest. TIMER_DELIVER_MS is the time that was asked for.
+    TIMER_OUT_MS is the last whole second before that time, as RocketMQ rounds it.
+
+    Raises IllegalMessage (WHEEL_TIMER_MSG_ILLEGAL) for a time more than three days ahead,
+    ValueError for a negative time or level, or for more than one of the three.
     """
     given = [bool(delay_level), deliver_at is not None, delay_ms is not None]
     if sum(given) > 1:
@@ -98,7 +99,7 @@ def plan_delay(
 
 
 def encode_extra(properties: Mapping[str, str], *, wait_store: bool) -> bytes:
-    """User properties, and WAIT=false where no sync is wanted, as the property string has them.
+    """Encodes user properties for the property string, and WAIT=false if no sync is wanted.
 
     Raises IllegalMessage for a reserved name, RocketMQ's separators, or a timer.
     """
@@ -118,8 +119,9 @@ def encode_extra(properties: Mapping[str, str], *, wait_store: bool) -> bytes:
 
 
 def join_keys(keys: Iterable[str]) -> str:
-    """Several keys as the KEYS property has them, with spaces between them. Raises IllegalMessage
-    for an empty key, and for one with a space, which readers would take for two.
+    """Several keys in the form of the KEYS property, with spaces between them. Raises
+    IllegalMessage for an empty key, and for one with a space, which readers would take for two
+    keys. Raises TypeError for a key that is no str.
     """
     found = list(keys)
     for key in found:

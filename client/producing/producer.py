@@ -15,20 +15,21 @@ from .send_session import SendSession
 class Producer(Sender):
     """Sends messages to the store in folder `store`.
 
-    `ring_size` (bytes, a multiple of 4096; by default the store's `ring_size`) bounds what can be
-    under way at once, and half of it the longest message or batch. `timeout` (seconds) is how long
-    a call waits for room in the ring or for an answer, unless it says otherwise.
+    `ring_size` is in bytes, a multiple of 4096, by default the store's `ring_size`. It limits the
+    bytes that the store has not answered yet; half of it limits a message or batch. `timeout`
+    (seconds) is how long a call waits for space in the ring or for an answer, unless the call has
+    its own `timeout`.
 
-    A restart of any of the store's processes is not noticed. When the whole store stops,
-    `on_restart="error"` raises StoreClosed for what was not answered; `"retry"` waits up to
-    `reconnect_timeout` seconds for it to come back and sends again what was not answered (which may
-    then be stored twice, with the same UNIQ_KEY).
+    A producer does not notice when single processes of the store are restarted. When the whole
+    store stops, unanswered messages fail with StoreClosed if `on_restart` is `"error"`. With
+    `"retry"` the producer waits up to `reconnect_timeout` seconds for the store and sends them
+    again. A message may then be stored twice, with the same UNIQ_KEY.
 
     Threads may share a producer: each call is one step, and messages of a queue are in the order of
     the calls. A child made by `fork` cannot use its parent's producer.
 
     Raises StoreClosed when no store runs in the folder, IllegalMessage for a `ring_size` that the
-    store does not give, ValueError for another `on_restart`.
+    store does not allow, ValueError for another `on_restart`.
     """
 
     def __init__(
@@ -70,7 +71,9 @@ class Producer(Sender):
 
     @property
     def timeout(self) -> float:
-        """Seconds that a call waits for room or for an answer, unless it says otherwise."""
+        """Seconds that a call waits for space or for an answer, unless the call has its own
+        `timeout`.
+        """
         return session_of(self).timeout_s
 
     @property
@@ -80,22 +83,22 @@ class Producer(Sender):
 
     @property
     def rejected(self) -> int:
-        """How many sends the store has refused since it started, those of `send_oneway` among them.
-        A batch counts once.
+        """The number of sends that the store has refused in this session, those of `send_oneway`
+        among them. A batch counts once.
         """
         return session_of(self).ring.rejected
 
     def open_topic(self, topic: str) -> int:
-        """Opens a topic before the first message is sent to it, and makes it if the store may;
-        returns how many queues can be written to.
+        """Opens a topic before the first message is sent to it, and makes it if the store may.
+        Returns how many queues can be written to.
 
-        Also makes known what has changed, such as a topic's number of queues. Each send does this
-        when it first meets a topic. Raises IllegalMessage, StoreClosed.
+        Call it again to learn of changes, such as a topic's number of queues. Each send opens a
+        topic that is new to it. Raises IllegalMessage, StoreClosed.
         """
         return len(session_of(self).open_topic(topic).slots)
 
     def flush(self, timeout: float | None = None) -> None:
-        """Waits until everything sent so far was answered, under SYNC_FLUSH durable.
+        """Waits until all messages sent so far are answered, and under SYNC_FLUSH are durable.
 
         Raises SendTimeout after `timeout` seconds (by default the producer's), StoreClosed.
         """
@@ -103,7 +106,7 @@ class Producer(Sender):
         session.flush(session.timeout_s if timeout is None else timeout)
 
     def close(self) -> None:
-        """Ends the session. What was published is still appended; futures that are open fail with
-        StoreClosed. May be called again.
+        """Ends the session. Messages that were published are still appended; futures that are open
+        fail with StoreClosed. May be called again.
         """
         session_of(self).close()

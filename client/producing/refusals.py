@@ -1,5 +1,5 @@
-"""Why the store refused a message: its status, and a sentence made of what the store says of itself
-in the control block. What follows a refusal is in `resend.py`.
+"""Why the store refused a message: the status, and a sentence made from the control block.
+`resend.py` says what follows a refusal.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ def refusal(status: int, control: Buffer) -> IllegalMessage:
 
 
 def _reason(status: PutMessageStatus, control: Control) -> str:
-    """As the store is now: what was the reason may be over."""
+    """The reason, taken from the control block now: the state that caused the refusal may be
+    over.
+    """
     if status == PutMessageStatus.SERVICE_NOT_AVAILABLE:
         error = control.load("flush_error")
         if error:
@@ -54,10 +56,10 @@ def _reason(status: PutMessageStatus, control: Control) -> str:
 
 
 def append_stuck_ms(control: Control, limit_ms: int) -> int:
-    """For how long append has not come round, if it is at work and that is longer than `limit_ms`;
-    else 0.
+    """For how many ms append has been busy with one batch, if that is more than `limit_ms`; else 0.
 
-    It beats before each slice of 50 ms. One that sleeps says so, and may do so for a second.
+    Append writes its heartbeat before each slice of 50 ms. While it sleeps, for up to a second, it
+    sets `append_asleep`.
     """
     beat = control.word("heartbeat", HEARTBEAT_SIZE * _APPEND).load() // 1_000_000
     stuck_ms = time.monotonic_ns() // 1_000_000 - beat
@@ -65,7 +67,9 @@ def append_stuck_ms(control: Control, limit_ms: int) -> int:
 
 
 def page_cache_busy(stuck_ms: int, limit_ms: int) -> IllegalMessage:
-    """A put while append is stuck, most likely in a page fault that waits for the disk."""
+    """The error for a put while append is stuck, most likely in a page fault that waits for the
+    disk.
+    """
     return IllegalMessage(
         PutMessageStatus.OS_PAGE_CACHE_BUSY,
         f"the store has been busy with one batch for {stuck_ms} ms (os_page_cache_busy_timeout_ms "

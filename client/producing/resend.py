@@ -1,12 +1,12 @@
-"""What becomes of messages that the store refused or left unanswered: which are sent again.
+"""Which messages are sent again after the store refused them or left them unanswered.
 
 - *Refused*: the store answered with an error status. The producer never sends such a message again.
   The caller gets IllegalMessage with the status, and decides (`refusals.py` has the reasons).
 - *Late*: there was no answer within the caller's time-out. The caller gets SendTimeout. The frame
   stays in the ring, so that the message may still be stored.
 - *Unanswered*: the store closed the session first. `may_resend` decides: with `on_restart="error"`
-  the caller gets StoreClosed; with `"retry"` the frames go into a new session, in their order and
-  with their UNIQ_KEYs, by `resend`. The store may have appended a frame without answering it, so a
+  the caller gets StoreClosed. With `"retry"`, `resend` puts the frames into a new session, in their
+  order and with their UNIQ_KEYs. The store may have appended a frame without answering it, so a
   message that is sent again may be stored twice.
 
 A message that a *consumer* could not process is sent back by `client/groups/retry.py`.
@@ -32,15 +32,15 @@ from ._message import Route
 from ._ring import Pending, Ring
 from .message_properties import Delayed
 
-#: An unanswered frame: its records, how many they are, and the future of the caller, if any.
+#: An unanswered frame: its records, their number, and the future of the caller, if any.
 Frame: TypeAlias = tuple[bytes, int, Pending | None]
 _RECONNECT_S = 0.05
 RESTART_CHOICES = ("error", "retry")
 
 
 def session_lost(store: str, why: int) -> StoreError:
-    """The error for what a session left unanswered. `why` is the ring's RingClosed, 0 if the store
-    died without a word.
+    """The error for messages that a session left unanswered. `why` is the ring's RingClosed, 0 if
+    the store died without setting it.
     """
     if why == RingClosed.BAD_FRAME:
         return SessionLost(
@@ -51,8 +51,8 @@ def session_lost(store: str, why: int) -> StoreError:
 
 
 def may_resend(on_restart: str, why: int) -> bool:
-    """Whether what a lost session left unanswered is sent again. Never after a bad frame: what
-    damaged it may have damaged the others.
+    """Whether the messages that a lost session left unanswered are sent again. Never after a bad
+    frame: the cause of its damage may have damaged the other frames.
     """
     return on_restart == "retry" and why != RingClosed.BAD_FRAME
 
@@ -60,8 +60,8 @@ def may_resend(on_restart: str, why: int) -> bool:
 def connect_again(
     connect: Callable[[], Connection], deadline: float, wanted: Callable[[], bool]
 ) -> Connection | None:
-    """A connection to the store when it is back; None after `deadline` (monotonic, s), or as soon
-    as it is no longer `wanted`.
+    """Waits for the store and returns a new connection. Returns None after `deadline` (monotonic,
+    s), or when `wanted` returns False.
     """
     while wanted():
         try:
@@ -80,11 +80,11 @@ def resend(
     is_open: Callable[[], bool],
     deadline: float,
 ) -> bool:
-    """Publishes `frames` in their order, and takes each out of `frames` then. False when the
-    session is lost meanwhile: the rest is still in `frames`.
+    """Publishes `frames` in their order, and removes each from `frames` then. Returns False when
+    the session is lost meanwhile: the rest is still in `frames`.
 
-    A frame that the store does not take any more (its topic was deleted, for example) is left out;
-    its future fails with IllegalMessage. Raises SendTimeout when there is no room at `deadline`
+    A frame that the store no longer accepts, for example because its topic was deleted, is dropped;
+    its future fails with IllegalMessage. Raises SendTimeout when there is no space at `deadline`
     (monotonic, s), StoreClosed when the registry does not answer.
     """
     while frames:
@@ -110,7 +110,7 @@ def resend(
 
 
 def _slot_of(records: bytes, open_topic: Callable[[str | Delayed], Route]) -> int:
-    """The slot of the frame's queue in this session."""
+    """The slot of the frame's queue in this session. Raises IllegalMessage if there is none."""
     record = decode_record(records, check_crc=False)
     topic: str | Delayed = record.topic
     if topic in (SCHEDULE_TOPIC, TIMER_TOPIC):
@@ -126,7 +126,9 @@ def _slot_of(records: bytes, open_topic: Callable[[str | Delayed], Route]) -> in
 
 
 def _too_long(length: int, largest: int) -> IllegalMessage:
-    """A store that came back with another configuration may have made a smaller ring."""
+    """The error for a frame that does not fit any more: a store may come back with smaller
+    rings.
+    """
     return IllegalMessage(
         PutMessageStatus.MESSAGE_ILLEGAL,
         f"the new ring takes {largest} bytes at once: a message (or batch) of {length} bytes was "

@@ -8,7 +8,7 @@ from typing import Literal
 from ...store.record.ids import Host, encode_offset_message_id
 from ...store.status import AckLevel, PutMessageStatus
 
-# Plain numbers: looked at for every message.
+# Plain numbers, because enums are slow and every message is checked.
 _APPENDED, _DURABLE = int(AckLevel.APPENDED), int(AckLevel.DURABLE)
 _LEVELS: dict[int, Literal["memory", "appended", "durable"]] = {
     AckLevel.APPENDED: "appended",
@@ -26,7 +26,7 @@ class SendResult:
       follow without a gap;
     - `physical_offset`: its address in the commit log, bytes; of a batch, the first message's;
     - `store_timestamp`: when it was appended, epoch ms;
-    - `count`: how many messages they are, 1 unless a batch was sent.
+    - `count`: the number of messages, 1 unless a batch was sent.
     """
 
     __slots__ = (
@@ -72,7 +72,7 @@ class SendResult:
 
     @property
     def level(self) -> Literal["memory", "appended", "durable"]:
-        """What the answer means: `memory` (in the transient pool) and `appended` (in the page
+        """What the answer promises: `memory` (in the transient pool) and `appended` (in the page
         cache) survive the death of all processes, `durable` survives a power cut.
         """
         return _LEVELS[self._level]

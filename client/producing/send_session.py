@@ -1,16 +1,16 @@
-"""A producer's session: it owns connection, ring and encoder, and decides what follows when nothing
-moves.
+"""A producer's session: it owns connection, ring and encoder, and decides what to do when there is
+no progress.
 
-Calls run one way: `Sender` and `SendFuture` ask the session, the session uses the ring and the
-connection. They ask
+Calls run one way: `Sender` and `SendFuture` call the session, the session uses the ring and the
+connection. They call
 
 - `open_topic` for the route of a topic that is new to them,
-- `before_put` while the ring is on hold, which the session has then asked for,
+- `before_put` while the ring is on hold, because the session has set one of its `holds`,
 - `look_after` after each wait without progress,
 - `settle` when the ring has resolved futures that have callbacks or were refused,
 - `refuse` for the error of a refused message.
 
-All but the first are rare: a message that is sent and answered needs none of them.
+A message that is sent and answered needs none of them, except for the first message of a topic.
 """
 
 from __future__ import annotations
@@ -45,15 +45,15 @@ class Hold(enum.IntFlag):
     CLOSED = 1
     #: A wait found append stuck in one batch.
     STALLED = 2
-    #: What an earlier session left unanswered is being sent again, and must come first.
+    #: Unanswered messages of an earlier session are being sent again, and must come first.
     RESENDING = 4
 
 
 class SendSession:
-    """The session below one Producer, also across restarts of the store.
+    """The session of one Producer, also across restarts of the store.
 
-    `connect` opens a connection that has a ring; it is called again after a restart.
-    `on_restart` and `reconnect_timeout_s` are the Producer's. Any thread may call any method.
+    `connect` opens a connection that has a ring; it is called again after a restart. `on_restart`
+    and `reconnect_timeout_s` are the Producer's. Any thread may call any method.
     """
 
     def __init__(
@@ -90,12 +90,12 @@ class SendSession:
 
     @property
     def config(self) -> StoreConfig:
-        """What the store has said of itself."""
+        """The configuration that the store has sent."""
         return self._link.config
 
     @property
     def number(self) -> int:
-        """The store's number for this session: no other of the same run of the store has it."""
+        """The store's number for this session, unique within one run of the store."""
         return self._link.session
 
     def _bind(self) -> None:
@@ -118,7 +118,8 @@ class SendSession:
 
     def open_topic(self, topic: str | Delayed) -> Route:
         """Asks the store for the right to write to a topic, or to delay messages for it. The store
-        makes the topic if it may. Raises IllegalMessage, StoreClosed.
+        makes the topic if it may. Raises IllegalMessage, StoreClosed, and TypeError for a topic
+        that is no str.
         """
         if self.closed is not None:
             raise self.closed
@@ -143,17 +144,17 @@ class SendSession:
         return name
 
     def number_keys(self, prefix: str, first: int) -> None:
-        """The next messages' UNIQ_KEYs become `prefix` (20 hexadecimal digits, capitals) and 12
-        digits that count from `first` (1 to 2^48 - 1).
+        """Makes the next UNIQ_KEYs of `prefix` (20 hexadecimal digits, capitals) and 12 digits that
+        count from `first` (1 to 2^48 - 1).
 
         For a program that must recognize its messages after a restart. Raises ValueError.
         """
         self.encoder.number_keys(prefix, first)
 
-    # -- asked by the sender and its futures
+    # -- called by the sender and its futures
 
     def before_put(self) -> None:
-        """Returns when the ring may no longer be on hold. Raises the error of a closed session, and
+        """Returns when frames may be written again. Raises the error of a closed session, and
         IllegalMessage (OS_PAGE_CACHE_BUSY) while append is stuck: nothing was published.
         """
         if self.closed is not None:
@@ -166,9 +167,10 @@ class SendSession:
             self.ring.release(Hold.STALLED)
 
     def look_after(self) -> None:
-        """Asks, after a wait without progress, whether the store is there and append moves.
+        """Checks, after a wait without progress, whether the store is there and append is not
+        stuck.
 
-        Returns if the store is there, or after a new session took the lost one's place. Else raises
+        Returns if the store is there, or after a new session replaced a lost one. Otherwise raises
         StoreClosed, as every later call does.
         """
         if self.closed is not None:
@@ -192,27 +194,30 @@ class SendSession:
         settle(self.ring)
 
     def refuse(self, status: int) -> IllegalMessage:
-        """The error for a message that the store refused. The next send opens its topic again: the
-        right to write to it may have been taken back.
+        """The error for a message that the store refused. The next send opens its topic again,
+        because the right to write to it may have been revoked.
         """
         self.routes.clear()
         return refusals.refusal(status, self._link.control.memory)
 
     def _stuck_ms(self) -> int:
-        """For how long append is stuck in one batch, if that is longer than the store allows."""
+        """For how many ms append is stuck in one batch, if that is longer than the store allows;
+        else 0.
+        """
         return refusals.append_stuck_ms(self._link.control, self.config.page_cache_busy_ms)
 
-    # -- a store that comes back
+    # -- reconnecting
 
     def _recover(self, lost: StoreError) -> None:
-        """Replaces the lost connection and sends again what was not answered. Raises `lost` when
+        """Replaces the lost connection and sends the unanswered messages again. Raises `lost` when
         the store does not come back in time.
         """
         with self._recovering:
             if self.closed is not None:
                 raise self.closed
             if not self._is_open():  # else another thread has done it
-                # Until all is sent again no thread may publish, neither here nor there.
+                # No thread may publish until all is sent again, neither in the old ring nor in the
+                # new one.
                 self.ring.hold(Hold.RESENDING)
                 try:
                     deadline = time.monotonic() + self.reconnect_timeout_s
@@ -224,8 +229,8 @@ class SendSession:
         self.settle()
 
     def _reconnect(self, lost: StoreError, deadline: float) -> None:
-        """Binds the ring to a new connection. Closes the session and raises `lost` when there is
-        none.
+        """Binds the ring to a new connection. Closes the session and raises `lost` if none can be
+        made.
         """
         link = connect_again(self._connect, deadline, lambda: self.closed is None)
         if link is None:
@@ -234,16 +239,16 @@ class SendSession:
             raise self.closed or lost
         old, self._link = self._link, link
         old.close()
-        if self.closed is not None:  # `close` may have looked before there was a new one
+        if self.closed is not None:  # `close` may have run before `_link` was set
             link.close()
             raise self.closed
-        # What the lost session had taken over before it was lost comes before what it had not.
+        # Frames that the lost session had already sent again come before those that it had not.
         self._unsent.extendleft(reversed(self.ring.take_unanswered()))
         self._bind()
 
     def _resend(self, deadline: float) -> bool:
-        """Sends again what was unanswered; False when the session is lost again. An error, or an
-        interrupt, leaves a part unsent, so it closes the session.
+        """Sends the unanswered messages again. Returns False when the session is lost again. After
+        an error or an interrupt some stay unsent, so the session is closed.
         """
         try:
             return resend(self._unsent, self.ring, self._route, self._is_open, deadline)
@@ -260,7 +265,7 @@ class SendSession:
         return self.ring.closed_by_store == 0 and self._link.is_alive()
 
     def _await_resent(self) -> None:
-        """Waits while another thread sends again what was unanswered."""
+        """Waits while another thread sends unanswered messages again."""
         if self.ring.holds & Hold.RESENDING:
             with self._recovering:
                 pass
@@ -268,7 +273,7 @@ class SendSession:
     # -- callbacks
 
     def serve_callbacks(self) -> None:
-        """Starts the thread that resolves futures with callbacks, at the first of them."""
+        """Starts the thread that resolves futures with callbacks, if it does not run yet."""
         if self._thread is None:
             with self._starting:
                 if self._thread is None:
@@ -291,14 +296,14 @@ class SendSession:
                 return
 
     def _progress(self) -> None:
-        """Waits a while for the next answers, and settles what they resolve."""
+        """Waits once for the next answers, and settles the futures that they resolve."""
         self._await_resent()
         if not self.ring.wait_progress():
             self.look_after()
         self.ring.look()
         self.settle()
 
-    # -- waiting for all, and the end
+    # -- flushing and closing
 
     @property
     def in_flight(self) -> int:
@@ -308,8 +313,8 @@ class SendSession:
         return self.ring.head - self.ring.tail
 
     def flush(self, timeout_s: float) -> None:
-        """Waits until all that was published before is answered, under SYNC_FLUSH durable. Raises
-        SendTimeout, and StoreClosed when the session is closed first.
+        """Waits until all that was published before is answered, and under SYNC_FLUSH is durable.
+        Raises SendTimeout, and StoreClosed when the session is closed first.
         """
         ring, deadline = self.ring, time.monotonic() + timeout_s
         generation, target = -1, 0
@@ -331,7 +336,7 @@ class SendSession:
                 self.look_after()
 
     def shut(self, error: StoreError) -> None:
-        """No more calls: they raise `error`, and so does every future that is open."""
+        """Closes the session: every later call and every open future raises `error`."""
         self.closed = error
         self.ring.hold(Hold.CLOSED)
         fail(self.ring.take_open(), error)
@@ -344,7 +349,7 @@ class SendSession:
         self.ring.hold(Hold.CLOSED)
 
     def close(self) -> None:
-        """Ends the session. What was published is still appended; open futures fail with
+        """Ends the session. Messages that were published are still appended; open futures fail with
         StoreClosed.
         """
         if self.closed is None:
