@@ -1,4 +1,4 @@
-"""Spark's Python processes, which serve one task after the other."""
+"""Spark's Python processes, which run one task after the other."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ _REUSED: Final = "SPARK_REUSE_WORKER"
 
 @cache
 def settle() -> None:
-    """Once in each of Spark's processes: what is loaded by now is no garbage. Spark collects that
-    after each task, and would look through all that pandas and pyarrow have made.
+    """Excludes the objects that are loaded now from garbage collection, once in each of Spark's
+    processes. Spark collects garbage after each task, and would visit all objects of pandas and
+    pyarrow each time.
     """
     if _REUSED in os.environ:
         gc.freeze()

@@ -1,7 +1,7 @@
-"""What stands in a store's files, piece by piece, as plain values.
+"""The content of a store's files, piece by piece, as plain values.
 
-Damage is a piece like any other: it says what is wrong, and the next piece is the next that makes
-sense. Nothing is written.
+Damage is reported as a piece that says what is wrong; the next piece is the next valid one. Nothing
+is written.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _CHECKPOINT_FIELDS = (
 
 
 def record_values(record: Record) -> Piece:
-    """All fields of a record under RocketMQ's names; the body as text where it is UTF-8, else in
+    """All fields of a record under RocketMQ's names. The body is text if it is UTF-8, else in
     hex.
     """
     values: Piece = {
@@ -67,7 +67,9 @@ def record_values(record: Record) -> Piece:
 def dump_commitlog(
     files: StoreFiles, offset: int | None = None, count: int | None = None
 ) -> Iterator[Piece]:
-    """Pieces of the log from address `offset` on: records, ends of files, damage, the tail."""
+    """Pieces of the log from address `offset` on, at most `count`: records, ends of files, damage,
+    the tail.
+    """
     for found in islice(walk_log(files, offset or 0), count):
         yield _log_piece(found)
 
@@ -82,7 +84,7 @@ def _log_piece(found: Found) -> Piece:
 
 
 def dump_record(files: StoreFiles, offset: int) -> Piece:
-    """The record at log address `offset`. Raises BadInput where there is none."""
+    """The record at log address `offset`. Raises BadInput if no record begins there."""
     base = offset - offset % files.log_size
     if base not in files.log_bases:
         bases = [file.base for file in files.log]
@@ -114,7 +116,7 @@ def dump_queues(
     count: int | None = None,
 ) -> Iterator[Piece]:
     """Entries of the queues (of one topic, of one queue) from queue offset `offset` on, `count` of
-    each. Raises BadInput for a topic or queue that has no folder.
+    each. Raises BadInput for a topic or queue without a folder.
     """
     chosen = [
         queue
@@ -151,7 +153,7 @@ def _queue_pieces(files: StoreFiles, topic: str, queue_id: int, start: int) -> I
                 if not any(view[position:]) and number + 1 == len(found):
                     return
                 if not any(unit):
-                    # Zeros with something behind them: one piece, not one for each.
+                    # Several empty entries before a valid one make one piece.
                     if position and not any(view[position - ENTRY_SIZE : position]):
                         continue
                     piece["wrong"] = "empty entries, though others follow"
@@ -163,7 +165,7 @@ def _queue_pieces(files: StoreFiles, topic: str, queue_id: int, start: int) -> I
 def dump_index(
     files: StoreFiles, offset: int | None = None, count: int | None = None
 ) -> Iterator[Piece]:
-    """Of each index file its header, then its entries from number `offset` (default 1) on, `count`
+    """For each index file its header, then its entries from number `offset` (default 1) on, `count`
     of each.
     """
     for name in files.index_files():
@@ -208,7 +210,7 @@ def _index_piece(file: IndexFileView, name: int, number: int) -> Piece:
 
 
 def dump_checkpoint(files: StoreFiles) -> Piece:
-    """The five fields of the checkpoint. Raises BadInput without one."""
+    """The five fields of the checkpoint. Raises BadInput if there is none."""
     data = files.small_file(CHECKPOINT)
     if data is None:
         raise BadInput(

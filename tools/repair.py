@@ -1,7 +1,7 @@
-"""Repairs a stopped store, the one tool that writes: first what would be done, then the doing.
+"""Repairs a stopped store; the only tool that writes. It plans all steps first, then does them.
 
-Nothing is lost by it: what goes is kept below `recovery/<time>/`. Queues and index are built anew
-by the store's own recovery (`store/recovery`), which is left nothing but the log to go by.
+No data is lost: everything that is removed is kept below `recovery/<time>/`. Queues and index are
+rebuilt by the store's own recovery (`store/recovery`), from the log alone.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _BLOCK: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One thing to do below the store's folder; `what` says it to people."""
+    """One step of a repair below the store's folder."""
 
     kind: str
     name: str = ""
@@ -55,7 +55,7 @@ class Step:
 
     @property
     def what(self) -> str:
-        """One line for people."""
+        """The step in one line, for people."""
         return {
             "move": f"move {self.name} to recovery",
             "copy": f"copy {self.name} to recovery",
@@ -65,8 +65,8 @@ class Step:
 
 
 def plan_rebuild(files: StoreFiles) -> list[Step]:
-    """What building queues and index anew takes. Raises BadInput where the log is damaged in its
-    middle: start-up would refuse the store.
+    """The steps that rebuild queues and index. Raises BadInput where the log is damaged in its
+    middle, because a start would refuse the store.
     """
     log = LogView(files)
     log.recover(files.checkpoint(), clean=False)
@@ -75,7 +75,9 @@ def plan_rebuild(files: StoreFiles) -> list[Step]:
 
 
 def _refuse_damage(files: StoreFiles, log: LogView) -> None:
-    """All of the log is read, not only what recovery would read."""
+    """Raises BadInput for damage. Reads the whole log, not only the part that recovery would
+    read.
+    """
     for base in log.bases:
         for found in walk_file(files, base):
             if base < log.end and found.offset < log.end and found.why and found.record is None:
@@ -92,15 +94,16 @@ def _damaged(files: StoreFiles, base: int, offset: int, why: str) -> str:
 
 
 def _rebuild_steps(files: StoreFiles) -> list[Step]:
-    # The progress goes first: a repair that is cut short leaves a store that builds itself anew.
+    # The progress record is moved first: after an interrupted repair, a start dispatches the log
+    # again.
     names = (f"{OURS}/{PROGRESS}", CONSUME_QUEUE, INDEX)
     steps = [Step("move", name) for name in names if disk.exists(f"{files.path}/{name}")]
     return [*steps, Step("rebuild")]
 
 
 def plan_truncate(files: StoreFiles, offset: int) -> list[Step]:
-    """What ending the log at address `offset` takes; queues and index are built anew. Raises
-    BadInput unless a record, an end-of-file record or damage begins there.
+    """The steps that end the log at address `offset` and rebuild queues and index. Raises BadInput
+    unless a record, an end-of-file record or damage begins there.
     """
     base = offset - offset % files.log_size
     bases = [file.base for file in files.log]
@@ -117,7 +120,7 @@ def plan_truncate(files: StoreFiles, offset: int) -> list[Step]:
     path = f"{COMMIT_LOG}/{file_name(base)}"
     steps = _rebuild_steps(files)
     if disk.exists(f"{files.path}/{CHECKPOINT}"):
-        # Its times may be those of records that go.
+        # Its times may be those of records that are cut off.
         steps.insert(0, Step("move", CHECKPOINT))
     cut = [Step("move", f"{COMMIT_LOG}/{file_name(later)}") for later in bases if later > base]
     return [
@@ -136,7 +139,7 @@ def apply(
     on_step: Callable[[Step], None] | None = None,
 ) -> str:
     """Does the steps; the caller holds the store's lock. Returns the folder below `recovery/` that
-    holds what went. Raises OSError, StoreError; what was done until then stays done, and kept.
+    holds the removed files. Raises OSError, StoreError; steps that were done stay done.
     """
     with Folder.open(path) as root, root.folder(RECOVERY, create=True) as recovery:
         kept = _new_name(recovery, time.strftime("%Y%m%d-%H%M%S", time.localtime()))
@@ -154,13 +157,13 @@ def apply(
 
 
 def _new_name(folder: Folder, name: str) -> str:
-    """A name that is not taken in the folder: `name`, or that with a number."""
+    """A name that is not taken in the folder: `name`, or `name` with a number."""
     numbered = (f"{name}-{number}" for number in itertools.count(2))
     return next(each for each in itertools.chain([name], numbered) if not folder.has(each))
 
 
 def _zero(root: Folder, step: Step) -> None:
-    """Overwrites a file's bytes from the step's position on with zeros."""
+    """Overwrites a file with zeros from the step's position on, durably."""
     with root.parent(step.name) as (folder, name), folder.file(name, write=True) as fd:
         size = disk.size_of(fd)
         for at in range(step.position, size, _BLOCK):
@@ -169,7 +172,7 @@ def _zero(root: Folder, step: Step) -> None:
 
 
 def _keep(root: Folder, into: Folder, step: Step) -> None:
-    """Moves or copies what a step names into the folder that keeps it, durably."""
+    """Moves or copies the file of a step into the folder `into`, durably."""
     with root.parent(step.name) as (source, name):
         with into.parent(step.name, create=True) as (target, _):
             if step.kind == "copy":
@@ -181,7 +184,7 @@ def _keep(root: Folder, into: Folder, step: Step) -> None:
 
 
 def _rebuild(path: str, settings: Settings) -> None:
-    """A start of the store in private memory, with nothing to go by but the log."""
+    """Runs the store's recovery in private memory, from the log alone. Raises BadInput."""
     folders = StoreFolders(path, create=True)
     try:
         plan = look(folders, settings)

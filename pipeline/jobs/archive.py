@@ -1,10 +1,10 @@
-"""Archives: full commit-log files copied to another place, so that history outlives the cleaner and
+"""Archives: full commit-log files copied to another place, so that messages outlive retention and
 the machine.
 
-An archive is a folder with `commitlog/` (files as they were), `config/` (the store's JSON files)
-and `archive.json`, the manifest. What the manifest does not name is not part of the archive; it is
-replaced when all else is there and was read back. So an archive can be added to at any time, by the
-same store, and an archive in a folder is read like a store. Manifest:
+An archive is a folder with `commitlog/` (copies of the files), `config/` (the store's JSON files)
+and `archive.json`, the manifest. Files that the manifest does not name are not part of the archive.
+The manifest is replaced last, after every file was copied and read back. So the same store can add
+to an archive at any time, and an archive in a folder can be read like a store. Manifest:
 
 =========  ======================================================================================
 field      meaning
@@ -57,7 +57,9 @@ _CONFIG_NAME: Final = re.compile(r"config/[A-Za-z0-9_-]+\.json")
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What was copied: names of log files, and of those that were there already; bytes copied."""
+    """The result of an archive or a restore: names of the log files copied, names of those that the
+    archive had already, the bytes copied, and the manifest.
+    """
 
     copied: tuple[str, ...]
     present: tuple[str, ...]
@@ -68,11 +70,12 @@ class Outcome:
 def archive(
     spark: SparkSession, store: str | os.PathLike[str], url: str, settings: Settings
 ) -> Outcome:
-    """Copies the full commit-log files of a store, which may run, to the archive at `url`, each in
-    a task that reads it back; those that are there already stay.
+    """Copies the full commit-log files of a store, which may run, to the archive at `url`. Each
+    file is copied and read back in a task of its own; files that the archive already has are left
+    alone.
 
-    Raises BadInput for another store's archive, Corrupt for a file that is not what its seal says
-    or that was not read back as it was written, and OSError.
+    Raises BadInput for another store's archive, Corrupt for a file that does not match its seal or
+    was not read back as written, and OSError.
     """
     files = StoreFiles(store, settings)
     place = Place(url)
@@ -108,8 +111,8 @@ def archive(
 
 
 def read_manifest(place: Place) -> dict[str, Any] | None:
-    """The manifest of the archive at a place, None without one. Raises BadInput for one that is
-    none.
+    """The manifest of the archive at a place; None if there is none. Raises BadInput for a file
+    that is not a manifest.
     """
     data = place.read(MANIFEST)
     if data is None:
@@ -129,7 +132,7 @@ def read_manifest(place: Place) -> dict[str, Any] | None:
 
 
 def _check_entry(entry: dict[str, Any], names: re.Pattern[str]) -> None:
-    """A name becomes a path. Raises ValueError."""
+    """Checks an entry of the manifest: its name becomes a path. Raises ValueError."""
     int(entry["crc32c"], 16)
     if not names.fullmatch(entry["name"]):
         raise ValueError(f"it names {entry['name']!a}, which is none of a store's files")
@@ -144,10 +147,10 @@ def restore(
     end: int | None = None,
 ) -> Outcome:
     """Copies an archive back into the folder `store`: the log files that hold addresses [first,
-    end), and the JSON files unless they are there. `rebuild` makes queues and index of them.
+    end), and those JSON files that the folder does not have. `rebuild` then makes queues and index.
 
-    Raises BadInput where there is no archive or a file is there already, Corrupt for one that is
-    not what the manifest says, and OSError.
+    Raises BadInput where there is no archive or a log file exists already, Corrupt for a file that
+    does not match the manifest, and OSError.
     """
     path = os.path.abspath(store)
     manifest = read_manifest(Place(url))
@@ -176,13 +179,17 @@ def restore(
 
 
 def _full(files: StoreFiles) -> list[int]:
-    """The files that nobody writes to any more: those before the last one that holds records."""
+    """The first offsets of the files that are no longer written: those before the last that holds
+    records.
+    """
     last = next((f.base for f in reversed(files.log) if holds_records(files, f.base)), 0)
     return [file.base for file in files.log if file.base < last]
 
 
 def _seal(files: StoreFiles, name: str) -> Seal | None:
-    """What was said of a file when it was full; None where nobody did."""
+    """The seal that the store wrote when a file was full; None without one. Raises Corrupt for a
+    seal that cannot be read.
+    """
     path = f"{OURS}/{SEALS}/{name}.json"
     data = files.small_file(path)
     if data is None:
@@ -194,7 +201,7 @@ def _seal(files: StoreFiles, name: str) -> Seal | None:
 
 
 def _copy(store: str, url: str, settings: Settings, name: str) -> list[dict[str, Any]]:
-    """Copies one file and reads it back: its line of the manifest."""
+    """Copies one file and reads it back. Returns its line of the manifest. Raises Corrupt."""
     files, place = StoreFiles(store, settings), Place(url)
     base = int(name)
     view = files.log_view(base)
@@ -222,7 +229,9 @@ def _config(place: Place, name: str, data: bytes) -> dict[str, Any]:
 
 
 def _copy_back(url: str, path: str, entry: dict[str, Any]) -> Sequence[dict[str, Any]]:
-    """Copies one file into the store, where it gets its name when it is whole and right."""
+    """Copies one file into the store. The file gets its final name after its checksum was checked.
+    Raises Corrupt.
+    """
     name = str(entry["name"])
     with (
         Folder.open(path, create=True) as root,
@@ -243,9 +252,10 @@ def _copy_back(url: str, path: str, entry: dict[str, Any]) -> Sequence[dict[str,
 
 
 def verify(spark: SparkSession, url: str) -> list[tuple[str, str]]:
-    """Reads all of an archive: (file, what is wrong) of each that is not what the manifest says.
+    """Reads a whole archive. Returns (file, what is wrong) for each file that does not match the
+    manifest.
 
-    Raises BadInput where there is none.
+    Raises BadInput where there is no archive.
     """
     manifest = read_manifest(Place(url))
     if manifest is None:

@@ -1,10 +1,10 @@
-"""Whether what a store holds fits together, over all of its messages and all of its files.
+"""Whether a store is consistent, over all of its messages and all of its files.
 
-`audit` looks at messages through DataFrames (places in queues, ids that occur twice) and at files
-in tasks, by the checks of `silo verify`: records with their CRCs, queue entries and index entries
-against the log, and the other way round. In the end what consumer groups have read is held against
-what there is. Every finding says store, file and offset: an address in the log for its files, a
-position in the file otherwise.
+`audit` checks messages through DataFrames: places in queues, and ids that occur twice. It checks
+files in tasks, with the checks of `silo verify`: records with their CRCs, and queue entries and
+index entries against the log in both directions. Last it compares the offsets of consumer groups
+with the queues. Every finding says store, file and offset: an address in the log for the log's
+files, a position in the file otherwise.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from ...conf.settings import Settings
 
-#: What of a message this reads; a source that reads only these does less.
+#: The columns that an audit needs; a source that reads only these does less work.
 SCHEMA: Final = (
     "topic string, queueId int, queueOffset long, physicalOffset long, storeTimestamp timestamp, "
     "bornTimestamp timestamp, messageId string, reconsumeTimes int, sysFlag int, store string"
@@ -41,14 +41,15 @@ _PROGRESS: Final = (
     "lag long, missed long"
 )
 _TRANSACTION: Final = 0xC
-#: More of one kind are only counted.
+#: After this many findings of one check the rest are only counted.
 MOST: Final = 1000
 
 
 @dataclass
 class Audit:
-    """`findings` are rows of FINDING; `queues` and `progress` tell of each queue, and of each group
-    in it; `counts` are what was looked at; `unnamed` findings are beyond MOST of a kind.
+    """The result of an audit. `findings` are rows of FINDING. `queues` has a row for each queue,
+    `progress` one for each group in each queue. `counts` says how many things were checked.
+    `unnamed` is the number of findings beyond MOST of a check.
     """
 
     findings: list[dict[str, Any]] = field(default_factory=list)
@@ -64,8 +65,8 @@ class Audit:
 
 
 def audit(spark: SparkSession, df: DataFrame, stores: Sequence[str], settings: Settings) -> Audit:
-    """Audits the stopped `stores`, whose messages are in `df` with the columns of SCHEMA: all that
-    are whole, whatever else is damaged. Raises BadInput for what is no store.
+    """Audits the stopped `stores`. `df` must have the columns of SCHEMA and all whole messages of
+    the stores, whatever else is damaged. Raises BadInput for a folder that is no store.
     """
     found = Audit()
     size = settings.mapped_file_size_commit_log
@@ -88,7 +89,7 @@ def audit(spark: SparkSession, df: DataFrame, stores: Sequence[str], settings: S
 
 
 def _take(found: Audit, wrong: DataFrame) -> None:
-    """Names the first MOST of a check's findings and counts the rest."""
+    """Adds the first MOST findings of a check to `found` and counts the rest."""
     rows = [row.asDict() for row in wrong.orderBy("store", "file", "offset").take(MOST + 1)]
     if len(rows) > MOST:
         rows.pop()
@@ -97,8 +98,9 @@ def _take(found: Audit, wrong: DataFrame) -> None:
 
 
 def queued(df: DataFrame, gone: Mapping[str, Mapping[str, int]]) -> DataFrame:
-    """The messages that have a place in a queue: no half messages and rollbacks, and none of a
-    deleted topic (`gone`: by store and topic, the log address below which they are nobody's).
+    """The messages that have a place in a queue: no half messages, no rollbacks, none of a deleted
+    topic. `gone` has, by store and topic, the log address below which records belong to the deleted
+    topic.
     """
     kind = fn.col("sysFlag").bitwiseAND(_TRANSACTION)
     rows = df.where(~kind.isin(TRANSACTION_PREPARED, TRANSACTION_ROLLBACK))
@@ -130,8 +132,8 @@ def _finding(df: DataFrame, check: str, what: Any, log_file_size: int) -> DataFr
 
 
 def misplaced(df: DataFrame, log_file_size: int) -> DataFrame:
-    """Findings about the places in queues: offsets that are missing, that two messages have, or
-    that do not ascend with the log.
+    """Findings about the places in queues: offsets that are missing, offsets that two messages
+    share, and offsets that do not ascend with the log.
     """
     order = Window.partitionBy("store", "topic", "queueId").orderBy("queueOffset", "physicalOffset")
     rows = df.select("store", "topic", "queueId", "queueOffset", "physicalOffset").select(
@@ -157,8 +159,8 @@ def misplaced(df: DataFrame, log_file_size: int) -> DataFrame:
 
 
 def twice(df: DataFrame, log_file_size: int) -> DataFrame:
-    """Findings about ids that more than one message of a topic has, in whatever store. A message
-    that a group got again has its id again, and another count of tries.
+    """Findings about ids that several messages of a topic share, in any of the stores. A message
+    that a group got again keeps its id but has another reconsumeTimes, and is no finding.
     """
     place = fn.struct("storeTimestamp", "store", "physicalOffset")
     rows = (
@@ -182,7 +184,9 @@ def twice(df: DataFrame, log_file_size: int) -> DataFrame:
 
 
 def queue_ends(df: DataFrame) -> DataFrame:
-    """Of each queue of each store the first and last offset in the log, and how many messages."""
+    """For each queue of each store the first and last offset in the log, and the number of
+    messages.
+    """
     return (
         df.groupBy("store", "topic", "queueId")
         .agg(
@@ -199,8 +203,8 @@ def _ends(
     store: str,
     held: Mapping[tuple[str, int], tuple[int, int]],
 ) -> dict[tuple[str, int], tuple[int, int]]:
-    """Of each queue the first offset and the one behind the last: by its files, or where a crash
-    has left those behind the log, by the log.
+    """For each queue the first offset and the one behind the last. They come from the queue's
+    files, or from the log if a crash has left these files behind the log.
     """
     ends = dict(held)
     for row in queues:
@@ -212,7 +216,7 @@ def _ends(
 
 
 def write_parquet(spark: SparkSession, found: Audit, folder: str) -> None:
-    """Writes findings, queues and progress to folders of these names, which are replaced."""
+    """Writes findings, queues and progress to folders of these names, replacing existing ones."""
     kinds = {"findings": FINDING, "queues": _QUEUE, "progress": _PROGRESS}
     for name, schema in kinds.items():
         df = spark.createDataFrame(getattr(found, name), schema)

@@ -1,8 +1,8 @@
-"""The checks of `silo verify` as tasks: each index file, queue and log file is one.
+"""The checks of `silo verify` as tasks, one for each index file, queue and log file.
 
-The checks share facts about their store; every worker gathers them for itself, once an audit. What
-`verify` collects in one process, the addresses in all of the index, a task looks up for its log
-file in the index files that can hold them.
+The checks share facts about their store, which every worker gathers once in an audit. `verify`
+collects all log addresses of the index in one process. Here the task of a log file reads them from
+the index files that can hold addresses of its file.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ _ROW: Final = "check string, file string, offset long, what string, rest string"
 
 @dataclass
 class FileFindings:
-    """`findings` are as `audit.FINDING`; `ends`: of each queue that has files the first offset that
-    counts and the one behind the last.
+    """The result for one store. `findings` are rows as in `audit.FINDING`. `ends` has, for each
+    queue that has files, the first valid offset and the one behind the last.
     """
 
     findings: list[dict[str, Any]] = field(default_factory=list)
@@ -49,7 +49,9 @@ class FileFindings:
 
 @dataclass(frozen=True, slots=True)
 class _Audit:
-    """What a worker gathers its facts by; `token` is another one in each audit."""
+    """Identifies an audit to a worker, which gathers its facts from it. `token` differs in each
+    audit.
+    """
 
     store: str
     settings: Settings
@@ -58,10 +60,10 @@ class _Audit:
 
 @dataclass(frozen=True, slots=True)
 class _Log:
-    """What the checks of the log must know of the others' outcome."""
+    """Results of the other checks that the checks of the log need."""
 
     first_dispatched: int
-    #: Of each index file the first and the last log address.
+    #: For each index file the first and the last log address.
     index: Mapping[int, tuple[int, int]]
 
 
@@ -102,7 +104,9 @@ def _span(files: StoreFiles, name: int) -> tuple[int, int]:
 
 
 def _merge(rows: Sequence[Mapping[str, Any]], found: FileFindings, whole: Result) -> None:
-    """Adds up what tasks found: their findings, and each one's last row, which has the rest."""
+    """Adds up the results of tasks: their findings, and the last row of each, which has the
+    rest.
+    """
     for row in rows:
         if row["rest"] is None:
             names = ("check", "file", "offset", "what")
@@ -130,7 +134,9 @@ def _facts(plan: _Audit) -> Facts:
 
 
 def _check(plan: _Audit, log: _Log | None, job: tuple[Any, ...]) -> list[dict[str, Any]]:
-    """One check: a row for each finding, and one with the rest."""
+    """Makes one check. Returns a row for each finding, and a last row with the rest of the
+    result.
+    """
     facts = _facts(plan)
     kind, *arguments = job
     ends: tuple[Any, ...] = ()
@@ -159,8 +165,8 @@ def _check(plan: _Audit, log: _Log | None, job: tuple[Any, ...]) -> list[dict[st
 
 
 def _indexed(facts: Facts, log: _Log, base: int) -> array[int]:
-    """The addresses in the log file at `base` that the index has, ascending, and before them the
-    first that it has at all.
+    """The addresses in the log file at `base` that the index has, ascending. They are preceded by
+    the first address of the whole index.
     """
     end = base + facts.files.log_size
     found: list[Any] = [np.zeros(0, dtype=np.int64)]
@@ -180,7 +186,7 @@ def _indexed(facts: Facts, log: _Log, base: int) -> array[int]:
 
 
 def _addresses(files: StoreFiles, name: int) -> Any:
-    """The log addresses in an index file, in their order."""
+    """The log addresses in an index file, in the file's order."""
     view = files.view(files.index_path(name))
     count = min(max(HEADER.unpack_from(view)[5], 1), files.settings.max_index_num)
     at = HEADER_SIZE + SLOT_SIZE * files.settings.max_hash_slot_num
@@ -189,8 +195,8 @@ def _addresses(files: StoreFiles, name: int) -> Any:
 
 
 def _queue_ends(files: StoreFiles, topic: str, queue_id: int) -> tuple[int, int]:
-    """First offset that counts, and the one behind the last. Entries end where the first that is
-    none stands; blank ones before the first count as none.
+    """The first valid queue offset, and the one behind the last. The entries end before the first
+    that is not valid. Blank entries at the beginning do not count.
     """
     first = end = 0
     begun = False

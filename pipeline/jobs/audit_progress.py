@@ -1,4 +1,4 @@
-"""What consumer groups have read (`config/consumerOffset.json`), held against the queues."""
+"""Compares the progress of consumer groups (`config/consumerOffset.json`) with the queues."""
 
 from __future__ import annotations
 
@@ -15,12 +15,18 @@ if TYPE_CHECKING:
 def check_progress(
     store: str, ends: Mapping[tuple[str, int], tuple[int, int]]
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Of each group and queue: store, topic, group, queueId, offset (the next to be read), first
-    and end of the queue (null where there is no such queue), lag (messages to be read), missed
-    (removed before the group read them); and what is wrong, as rows of `audit.FINDING`.
+    """The progress of each group in each queue, and what is wrong with it, as rows of
+    `audit.FINDING`.
 
-    Wrong is a group that is ahead of its queue: it will not be given what is stored next. `ends`
-    are first offset and end by topic and queue.
+    A row of progress has store, topic, group, queueId, and
+
+    - offset: of the next message to be read;
+    - first, end: of the queue, None where there is no such queue;
+    - lag: the number of messages still to be read;
+    - missed: the number of messages that were removed before the group read them.
+
+    A group that is ahead of its queue is wrong: it will not get the messages that are stored next.
+    `ends` are first offset and end by topic and queue.
     """
     path = f"{store}/{CONFIG}/{offsets_json.OFFSETS_FILE}"
     rows: list[dict[str, Any]] = []

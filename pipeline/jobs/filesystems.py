@@ -1,4 +1,6 @@
-"""Where archives lie: a folder, or whatever pyarrow or fsspec have a file system for."""
+"""Where archives are kept: a folder, or any place for which pyarrow or fsspec have a file
+system.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ STEP: Final = 8 << 20
 
 class Place:
     """The folder at `url`: a path, or a URL such as s3://bucket/folder. Raises BadInput for a URL
-    that nobody has a file system for; errors of the file system itself are OSError.
+    without a known file system. Errors of the file system itself are OSError.
     """
 
     def __init__(self, url: str | os.PathLike[str]) -> None:
@@ -32,7 +34,7 @@ class Place:
         return self.url
 
     def read(self, name: str) -> bytes | None:
-        """All of a small file; None without it."""
+        """The bytes of a small file; None if there is no such file."""
         try:
             with self._fs.open_input_stream(f"{self.path}/{name}") as stream:
                 data: bytes = stream.read()
@@ -41,7 +43,7 @@ class Place:
         return data
 
     def write(self, name: str, data: bytes | memoryview) -> int:
-        """Writes a file as a whole, under another name first: the CRC-32C of what was given."""
+        """Writes a whole file, under a temporary name first. Returns the CRC-32C of `data`."""
         target, part = f"{self.path}/{name}", f"{self.path}/part/{name.replace('/', '-')}"
         for path in (target, part):
             self._fs.create_dir(path.rpartition("/")[0], recursive=True)
@@ -54,7 +56,7 @@ class Place:
         return crc
 
     def checksum(self, name: str, on_piece: Callable[[bytes], object] | None = None) -> int:
-        """Reads a file to its end: its CRC-32C. `on_piece` is given each piece."""
+        """Reads a whole file and returns its CRC-32C. `on_piece` is called with each piece."""
         crc = 0
         with self._fs.open_input_stream(f"{self.path}/{name}") as stream:
             while piece := stream.read(STEP):
@@ -64,13 +66,13 @@ class Place:
         return crc
 
     def clear_parts(self) -> None:
-        """Removes what writers that were killed have left."""
+        """Removes temporary files of writers that were killed."""
         with contextlib.suppress(FileNotFoundError):
             self._fs.delete_dir(f"{self.path}/part")
 
 
 def pieces(data: memoryview) -> Iterator[memoryview]:
-    """The bytes in parts that are held in memory one at a time."""
+    """Yields the bytes in pieces of STEP bytes, so that a writer holds one at a time in memory."""
     for at in range(0, len(data), STEP):
         yield data[at : at + STEP]
 

@@ -1,8 +1,11 @@
 """Java's string hash over whole columns: `String.hashCode` of every text of an Arrow array at once.
 
-A hash is a polynomial in 31, and 31 has an inverse modulo 2**32; so one running sum over all bytes
-of the column, each divided by its place's power, gives every text's hash as a difference. Texts
-that are not ASCII are hashed one by one: Java counts UTF-16 units.
+The hash of a text with n letters is the sum of letter[i] * 31**(n - 1 - i), modulo 2**32. Modulo
+2**32, 31 has an inverse. So the letter at position p of the whole column is multiplied by 31**-p,
+and one running sum is taken over the column. The difference of the sums at a text's end and start,
+times 31**(end - 1), is the text's hash.
+
+Texts that are not ASCII are hashed one by one, because Java counts UTF-16 units.
 """
 
 from __future__ import annotations
@@ -27,8 +30,10 @@ def _powers(base: int, count: int) -> Any:
 
 
 def java_hashes(texts: Any, seeds: Any = None) -> Any:
-    """The hashes (uint32) of an Arrow array of strings without nulls. With `seeds` (uint32, one for
-    each) as if the text followed one of that hash.
+    """The hashes (uint32) of an Arrow array of strings without nulls. `seeds` (uint32, one for each
+    text) are the hashes of prefixes that the texts are appended to.
+
+    Raises TypeError for another array, ValueError for nulls.
     """
     if not isinstance(texts, pa.StringArray):
         raise TypeError(f"an array of strings is hashed, not {texts.type}")
@@ -48,7 +53,7 @@ def java_hashes(texts: Any, seeds: Any = None) -> Any:
     sums: Any = np.zeros(last - first + 1, dtype=np.uint32)
     np.cumsum(letters * _powers(_INVERSE, last - first), dtype=np.uint32, out=sums[1:])
     lengths = stop - start
-    # An empty text ends before its beginning, where there is no power; its sum is 0 anyway.
+    # An empty text at position 0 has no power, but its sum is 0 anyway.
     found = (sums[stop] - sums[start]) * powers[np.maximum(stop - 1, 0)]
     beyond: Any = np.zeros(last - first + 1, dtype=np.int64)
     np.cumsum(letters >= 0x80, out=beyond[1:])
@@ -66,7 +71,9 @@ def java_hashes(texts: Any, seeds: Any = None) -> Any:
 
 
 def index_hashes(prefixes: Any, keys: Any) -> Any:
-    """The index's hashes (int32) of `topic#key`, where `prefixes` are the hashes of `topic#`."""
+    """The index's hashes (int32) of `topic#key`; `prefixes` are the hashes of `topic#`, one for
+    each key.
+    """
     signed = java_hashes(keys, prefixes).view(np.int32).astype(np.int64)
     found = np.abs(signed)
     # Math.abs(-2**31) stays negative in Java; RocketMQ stores 0.

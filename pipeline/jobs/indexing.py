@@ -1,7 +1,8 @@
-"""Index files from records: chains are found by a sort over slots, a block of keys at a time.
+"""Makes index files from records. Chains are found by a sort over slots, one block of keys at a
+time.
 
-Keys are numbered over the whole log; since every index file but the last is full, a key's number
-says in which file and at which entry it stands, and files can be made independently of each other.
+Keys are numbered over the whole log. Every index file but the last is full, so a key's number gives
+its file and its entry. The files can therefore be made independently of each other.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from ...store.index.file import ENTRY_FIELDS, ENTRY_SIZE, HEADER, HEADER_SIZE, S
 from ...store.record.format import SYS_TRANSACTION, TRANSACTION_ROLLBACK
 from .hashing import index_hashes, java_hashes
 
-#: What of a record its keys are made of; `sys_flag` says whether they count.
+#: The columns that keys are made from; `sys_flag` says whether a record's keys are indexed.
 COLUMNS: Final = (
     "topic", "physical_offset", "store_timestamp", "keys", "message_id", "sys_flag",
 )  # fmt: skip
@@ -31,8 +32,8 @@ assert ENTRY.itemsize == ENTRY_SIZE
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """Keys in the order in which they are put: hash (int32) of each, log address and store time
-    (epoch ms) of its record (int64).
+    """Keys in the order in which they are put: the hash of each (int32), and the log address and
+    store time (epoch ms) of its record (int64).
     """
 
     hashes: Any
@@ -78,11 +79,11 @@ def keys_of(batch: Any) -> Keys:
 
 
 class IndexFileWriter:
-    """Writes the index file `path` of `slots` slots and `most` entries (entry 0 is never used), in
-    as many parts as one likes. Doing it again changes nothing.
+    """Writes the index file `path` of `slots` slots and `most` entries (entry 0 is never used).
+    `put` may be called any number of times. Writing the same file again changes nothing.
 
-    `before` is the store time of the last key of the file before, 0 without: the first entry counts
-    its time from there. Use as a context manager; raises OSError.
+    `before` is the store time of the last key of the file before, or 0 without one: the time of the
+    first entry counts from there. A context manager. Raises OSError.
     """
 
     def __init__(self, path: str, before: int, slots: int, most: int) -> None:
@@ -109,7 +110,7 @@ class IndexFileWriter:
             os.close(self._fd)
 
     def put(self, keys: Keys) -> None:
-        """The next keys. Raises ValueError when the file cannot hold them."""
+        """Writes the next keys. Raises ValueError when the file cannot hold them."""
         count = len(keys)
         if self._next + count > self.most:
             raise ValueError(f"{self.path} holds {self.most - 1} keys, not {count} more")
@@ -134,7 +135,9 @@ class IndexFileWriter:
         return np.where(begin > 0, np.clip((times - begin) // 1000, 0, _INT_MAX), 0)
 
     def _link(self, slot: Any) -> Any:
-        """The entry before each in its slot's chain; the slots lead to the newest then."""
+        """For each entry the one before it in its slot's chain. Then each slot leads to its newest
+        entry.
+        """
         order = np.argsort(slot, kind="stable")
         same = np.diff(slot[order]) == 0
         older = self._table[slot]

@@ -1,7 +1,7 @@
-"""Queue entries from records, written where they belong: an entry's place is its queue offset x 20.
+"""Makes queue entries from records and writes them at their places: queue offset x 20.
 
-Nothing is sorted across files or machines, and writing an entry again changes nothing; so any
-number of tasks may write into one queue, and each may be tried again.
+Nothing is sorted across files or machines, and writing an entry again changes nothing. So any
+number of tasks may write into one queue, and each task may be repeated.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 ENTRY: Final = np.dtype(list(ENTRY_FIELDS))
-#: What of a record an entry is made of.
+#: The columns that entries are made from.
 COLUMNS: Final = (
     "topic", "queue_id", "queue_offset", "physical_offset", "tags", "size", "sys_flag",
 )  # fmt: skip
@@ -43,7 +43,7 @@ assert ENTRY.itemsize == ENTRY_SIZE
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Entries of one queue, ascending: `offsets` (queue offsets) and `entries` of that dtype."""
+    """Entries of one queue, ascending: `offsets` are queue offsets, `entries` an array of ENTRY."""
 
     topic: str
     queue_id: int
@@ -52,11 +52,11 @@ class Run:
 
 
 def runs_of(batch: Any, memory: memoryview, base: int, deleted: Mapping[str, int]) -> Iterator[Run]:
-    """The queue entries of a batch of records with COLUMNS from the log file at address `base`,
-    queue by queue.
+    """The queue entries of a batch of records, queue by queue. The batch has the columns COLUMNS
+    and comes from the log file at address `base`.
 
-    Half messages and rollbacks get none, nor do records of a deleted topic: those of a name in
-    `deleted` below its log address.
+    Half messages and rollbacks get no entries. Neither do records of a deleted topic: `deleted`
+    has, by its name, the log address below which records are the deleted topic's.
     """
     topics = batch.column("topic").dictionary_encode()
     names = topics.dictionary.to_pylist()
@@ -83,7 +83,7 @@ def runs_of(batch: Any, memory: memoryview, base: int, deleted: Mapping[str, int
 
 
 def _codes(batch: Any, memory: memoryview, base: int) -> Any:
-    """The third field of each entry: the hash of the tags, or when a delayed message is due."""
+    """The third field of each entry: the hash of the tags, or the due time of a delayed message."""
     tags = batch.column("tags").dictionary_encode()
     hashes = java_hashes(tags.dictionary).view(np.int32).astype(np.int64)
     codes = np.append(hashes, 0)[pc.fill_null(tags.indices, len(hashes)).to_numpy()]
@@ -95,9 +95,9 @@ def _codes(batch: Any, memory: memoryview, base: int) -> Any:
 
 
 class QueueWriter:
-    """Writes entries into the queue files below `folder`, each made when it is first needed, of
-    `file_size` bytes and sparse. A context manager that closes them. Raises OSError, and
-    IllegalMessage for what is no topic's name.
+    """Writes entries into the queue files below `folder`. Each file is made when it is first
+    needed, sparse and of `file_size` bytes. A context manager that closes the files. Raises
+    OSError, and IllegalMessage for a topic's name that is not allowed.
     """
 
     def __init__(self, folder: str, file_size: int) -> None:
@@ -114,7 +114,7 @@ class QueueWriter:
         self._folder.close()
 
     def write(self, run: Run) -> None:
-        """Writes the entries at their places; neighbours go in one call."""
+        """Writes the entries at their places; neighbours are written in one call."""
         breaks = np.diff(run.offsets) != 1
         files = run.offsets * ENTRY_SIZE // self.file_size
         breaks |= np.diff(files) != 0
@@ -126,8 +126,8 @@ class QueueWriter:
             disk.write_at(fd, run.entries[start:end].tobytes(), position - base)
 
     def blank(self, topic: str, queue_id: int, first: int) -> None:
-        """Marks as blank what lies before queue offset `first` in that entry's file, as RocketMQ
-        does where a queue does not begin with 0.
+        """Marks the entries before queue offset `first` in its file as blank, as RocketMQ does in a
+        queue that does not begin with 0.
         """
         count = first % (self.file_size // ENTRY_SIZE)
         if count:
@@ -138,7 +138,7 @@ class QueueWriter:
         key = (topic, queue_id, base)
         fd = self._open.pop(key, None)
         if fd is None:
-            validate_topic(topic)  # it becomes a folder, and came out of a record
+            validate_topic(topic)  # it becomes a folder's name, and a record is not trusted
             path = f"{CONSUME_QUEUE}/{topic}/{queue_id}/{file_name(base)}"
             with self._folder.parent(path, create=True) as (parent, name):
                 fd = parent.open_file(name, write=True, create=True)

@@ -1,4 +1,4 @@
-"""The messages of stores as the jobs read them: only the columns that a job uses."""
+"""The messages of stores as the jobs read them: only the columns that a job needs."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 def messages(
     spark: SparkSession, stores: Sequence[str], schema: str | None = None, **options: object
 ) -> DataFrame:
-    """All messages of the stores (folders or patterns of such) by the data source `silomq`, with
-    its `options` and the columns of `schema` (default: all).
+    """All messages of the stores (folders or patterns of folders), read by the data source `silomq`
+    with its `options`. Has the columns of `schema` (default: all).
     """
     reader = spark.read.format("silomq").option("paths", json.dumps(list(stores)))
     if schema is not None:

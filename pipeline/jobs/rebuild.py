@@ -1,9 +1,9 @@
-"""Consume queues and index of a stopped store, built anew from its commit log by many tasks.
+"""Consume queues and index of a stopped store, rebuilt from its commit log by many tasks.
 
-First one task for each log file writes queue entries at their places (`placing`) and counts keys;
-then one task for each index file writes that (`indexing`). Every byte is the one that dispatch
-writes. Nothing is shuffled, so what a machine reads is what its tasks were given, but the folder
-must be the same for all of them: the master's own, or one that all machines share.
+First, one task for each log file writes queue entries at their places (`placing`) and counts keys.
+Then one task for each index file writes that file (`indexing`). The bytes equal those that dispatch
+writes. Nothing is shuffled: a machine reads only the files of its own tasks. All machines must
+share the folder, or the master must be local.
 """
 
 from __future__ import annotations
@@ -45,7 +45,9 @@ _INDEXED: Final = "name long, keys long"
 
 @dataclass(frozen=True, slots=True)
 class Rebuilt:
-    """What was built: `path` holds it, `kept` what was there before (None: nothing was moved)."""
+    """The result of a rebuild. `path` holds the new files, `kept` the old ones (None: built in
+    another folder).
+    """
 
     path: str
     kept: str | None
@@ -54,13 +56,13 @@ class Rebuilt:
     entries: int
     keys: int
     index_files: int
-    #: Queues whose entries are not as many as their offsets, as (topic, queue id, missing).
+    #: Queues with fewer or more entries than their offsets span, as (topic, queue id, missing).
     gaps: tuple[tuple[str, int, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """What every task must know. The log's records end at `end`."""
+    """What every task needs. The log's records end at `end`."""
 
     store: str
     target: str
@@ -71,8 +73,9 @@ class _Plan:
 
 @dataclass(frozen=True, slots=True)
 class _IndexFile:
-    """Keys [first, end) of the whole log; `base` and `skip` say where number first - 1 is (number
-    0, if first is 0): in that log file, behind so many keys.
+    """One index file, with the keys [first, end) of the whole log. `base` and `skip` say where to
+    find key number first - 1 (number 0, if first is 0): in the log file at `base`, after `skip`
+    keys.
     """
 
     name: int
@@ -89,8 +92,8 @@ def rebuild(
     target: str | os.PathLike[str] | None = None,
 ) -> Rebuilt:
     """Builds queues and index of the stopped store in the folder `target`, which must not have
-    them; by default in place: what was there goes to `recovery/`, when all is built. The caller
-    holds the store's lock then.
+    them. Without `target` it builds in place: when all is built, the old files are moved to
+    `recovery/`. The caller must then hold the store's lock.
 
     Raises BadInput where the log is damaged in its middle, or `target` is not empty, and OSError.
     """
@@ -124,8 +127,8 @@ def rebuild(
 
 
 def _make_target(plan: _Plan, *, fresh: bool) -> None:
-    """Makes the folders to build in. With `fresh` what an earlier rebuild that was cut short left
-    there goes. Raises BadInput where something is there already.
+    """Makes the folders to build in. With `fresh` first removes what an interrupted rebuild left
+    there. Raises BadInput for a folder that has queues or an index.
     """
     if fresh:
         with (
@@ -151,7 +154,9 @@ def _plan(path: str, target: str, settings: Settings) -> _Plan:
 
 
 def deleted(path: str) -> dict[str, int]:
-    """By name of a deleted topic: the log address below which its records are nobody's."""
+    """By name of a deleted topic, the log address below which records belong to it and are
+    ignored.
+    """
     if not disk.is_folder(f"{path}/{OURS}"):
         return {}
     with Folder.open(f"{path}/{OURS}") as folder:
@@ -163,7 +168,7 @@ def _queue_size(plan: _Plan) -> int:
 
 
 def _batches(plan: _Plan, files: StoreFiles, base: int, columns: Sequence[str]) -> Iterator[Any]:
-    """The records of a log file as batches. Raises BadInput at damage."""
+    """The records of a log file as batches. Raises Corrupt at damage."""
     view = files.log_view(base)
     scan = LogScan(
         view, base, stop=min(plan.end, base + len(view)), columns=columns, check_crc=True
@@ -176,7 +181,9 @@ def _batches(plan: _Plan, files: StoreFiles, base: int, columns: Sequence[str]) 
 
 
 def _place(plan: _Plan, base: int) -> list[dict[str, Any]]:
-    """Writes the queue entries of one log file: a row for each queue, and one with the keys."""
+    """Writes the queue entries of one log file. Returns a row for each queue, and one with the
+    number of keys.
+    """
     files = StoreFiles(plan.store, plan.settings)
     view = files.log_view(base)
     indexed = plan.settings.message_index_enable
@@ -209,7 +216,7 @@ def _widen(
 
 
 def _queues(placed: Sequence[dict[str, Any]]) -> dict[tuple[str, int], tuple[int, int, int]]:
-    """Of each queue the first and the last offset, and how many entries."""
+    """For each queue the first and the last offset, and the number of entries."""
     found: dict[tuple[str, int], tuple[int, int, int]] = {}
     for row in placed:
         if row["topic"] is not None:
@@ -219,7 +226,9 @@ def _queues(placed: Sequence[dict[str, Any]]) -> dict[tuple[str, int], tuple[int
 
 
 def _index_files(totals: Sequence[tuple[int, int]], most: int) -> list[_IndexFile]:
-    """Which keys go into which file, from the number of keys of each log file, ascending."""
+    """Divides the keys among index files. `totals` are the numbers of keys of the log files,
+    ascending.
+    """
     ends = list(accumulate(keys for _, keys in totals))
     now = time.time()
     name = int(time.strftime("%Y%m%d%H%M%S", time.localtime(now)) + f"{int(now * 1000) % 1000:03d}")
@@ -234,7 +243,7 @@ def _index_files(totals: Sequence[tuple[int, int]], most: int) -> list[_IndexFil
 
 
 def _index(plan: _Plan, item: _IndexFile) -> list[dict[str, Any]]:
-    """Writes one index file: how many keys."""
+    """Writes one index file. Returns a row with its number of keys."""
     files = StoreFiles(plan.store, plan.settings)
     settings = plan.settings
     parts = _keys(plan, files, item)
@@ -252,7 +261,7 @@ def _index(plan: _Plan, item: _IndexFile) -> list[dict[str, Any]]:
 
 
 def _keys(plan: _Plan, files: StoreFiles, item: _IndexFile) -> Iterator[indexing.Keys]:
-    """The file's keys; before them, alone, the one before the first, if there is one."""
+    """Yields the file's keys. If a key precedes them in the log, that key comes first, alone."""
     skip = item.skip
     alone = 1 if item.first else 0
     left = item.end - item.first + alone
@@ -282,9 +291,11 @@ def _sync(path: str) -> None:
 
 
 def _swap(path: str, settings: Settings) -> str:
-    """Puts what was built in the place of what was there: the folder that holds that now.
+    """Moves the old files to `recovery/` and the new ones into their place. Returns the folder that
+    holds the old files.
 
-    The progress goes first: a store that is found in between builds itself anew.
+    The progress record is moved first: a store that starts in between then dispatches its log
+    again.
     """
     names = (f"{OURS}/{PROGRESS}", CONSUME_QUEUE, INDEX)
     steps = [Step("move", name) for name in names if disk.exists(f"{path}/{name}")]

@@ -1,7 +1,7 @@
-"""The statistics as one HTML page: tables and plots, nothing that it would have to load.
+"""The statistics as one HTML page: tables and plots, without references to other files.
 
-Names of topics, tags and keys come from anybody: they are escaped in HTML and taken as they are in
-plots.
+Names of topics, tags and keys are not trusted: they are escaped in HTML, and plots take them as
+plain text.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _TITLES: Final = {
 
 
 def render(tables: Mapping[str, Sequence[Row]], title: str) -> str:
-    """The page for the rows that `stats.collect` gives."""
+    """The HTML page for the rows that `stats.collect` returns."""
     parts = [f"<h1>{html.escape(title)}</h1>", _summary(tables["topics"])]
     if tables["buckets"]:
         parts += [f"<h2>{name}</h2>{svg}" for name, svg in _plots(tables)]
@@ -67,7 +67,7 @@ def _summary(topics: Sequence[Row]) -> str:
 
 
 def human_bytes(count: float) -> str:
-    """Bytes in the unit that fits."""
+    """A number of bytes with a fitting unit."""
     for unit in ("B", "KiB", "MiB", "GiB"):
         if abs(count) < 1024:
             return f"{count:,.0f} {unit}" if unit == "B" else f"{count:,.1f} {unit}"
@@ -76,7 +76,7 @@ def human_bytes(count: float) -> str:
 
 
 def text_of(value: object) -> str:
-    """A value as people read it."""
+    """A value as text for people."""
     if value is None:
         return "–"
     if isinstance(value, dt.datetime):
@@ -108,7 +108,7 @@ def _table(rows: Sequence[Row]) -> str:
 
 
 def _plots(tables: Mapping[str, Sequence[Row]]) -> list[tuple[str, str]]:
-    """Headings and SVGs."""
+    """(heading, SVG) of each plot."""
     largest = sorted(tables["topics"], key=lambda row: (-row["messages"], row["topic"]))
     names = [row["topic"] for row in largest[:_MOST_LINES]]
     series: dict[str, list[Row]] = defaultdict(list)
@@ -137,7 +137,7 @@ def _figure(height: float) -> tuple[Any, Any]:
 def _lines(series: Mapping[str, Sequence[Row]], what: str, unit: str) -> str:
     figure, axes = _figure(3.4)
     for name, rows in series.items():
-        # A leading underscore would keep a name out of the legend.
+        # matplotlib leaves a name with a leading underscore out of the legend.
         times, values = [row["bucket"] for row in rows], [row[what] for row in rows]
         axes.plot(times, values, marker="o", markersize=3, label=f"\u200b{name}")
     axes.set_ylabel(unit)

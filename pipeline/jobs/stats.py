@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame
 
-#: What of a message this reads; a source that reads only these does less.
+#: The columns that statistics need; a source that reads only these does less work.
 SCHEMA: Final = (
     "topic string, tags string, keys array<string>, storeTimestamp timestamp, "
     "bornTimestamp timestamp, size int"
 )
 TABLES: Final = ("topics", "tags", "buckets", "cells", "keys")
 _PERCENTILES: Final = {"P50": 0.5, "P95": 0.95, "P99": 0.99, "Max": 1.0}
-#: Which of (topic, tags, bucket) a table sums up over, as grouping_id says it.
+#: Which of (topic, tags, bucket) a table aggregates over, as bits of grouping_id.
 _LEVELS: Final = {"topics": 0b011, "tags": 0b001, "buckets": 0b010, "cells": 0b000}
 _OF: Final = {"topics": (), "tags": ("tags",), "buckets": ("bucket",), "cells": ("tags", "bucket")}
 
@@ -44,8 +44,8 @@ _OF: Final = {"topics": (), "tags": ("tags",), "buckets": ("bucket",), "cells": 
 def stats(df: DataFrame, *, bucket: str = "1 hour", top: int = 20) -> dict[str, DataFrame]:
     """The tables of TABLES over messages with the columns of SCHEMA.
 
-    `bucket` is an interval in Spark's words ("10 minutes"). The first four come from one pass,
-    which is kept; `topics.unpersist()` lets go of it.
+    `bucket` is an interval in Spark's notation ("10 minutes"). The first four tables come from one
+    pass, whose result is cached; `topics.unpersist()` frees it.
     """
     born, stored = fn.unix_millis("bornTimestamp"), fn.unix_millis("storeTimestamp")
     rows = df.select(
@@ -79,7 +79,7 @@ def _measures() -> list[Column]:
 
 
 def _table(found: DataFrame, name: str) -> DataFrame:
-    """One of the four tables out of the pass that found them all."""
+    """Selects one of the four tables from the result of the common pass."""
     spread = [
         fn.col(what)[i].alias(f"{what}{share}")
         for what in ("size", "delay")
@@ -121,8 +121,6 @@ def collect(tables: dict[str, DataFrame]) -> dict[str, list[dict[str, Any]]]:
 
 
 def write_parquet(tables: dict[str, DataFrame], folder: Path | str) -> None:
-    """Writes each table to a folder of its name below `folder`, which replaces one that is
-    there.
-    """
+    """Writes each table to a folder of its name below `folder`, replacing existing ones."""
     for name, table in tables.items():
         table.coalesce(1).write.mode("overwrite").parquet(f"{folder}/{name}")

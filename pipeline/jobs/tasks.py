@@ -1,7 +1,8 @@
-"""Work spread over a cluster as tasks of a DataFrame: one item of work, one or more rows of result.
+"""Runs work on a cluster as tasks of a DataFrame: each item of work gives any number of result
+rows.
 
-Nothing is shuffled, and an item is worked on where a core is free, perhaps twice: whatever a task
-writes must be the same each time.
+Nothing is shuffled. Spark may run an item on any core, and perhaps twice, so a task must write the
+same bytes each time.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-#: More would cost more to start than they gain; fewer would leave cores idle at the end.
+#: More tasks would cost more to start than they gain; fewer would leave cores idle at the end.
 _TASKS_A_CORE: Final = 8
 _LOOK_S: Final = 0.2
-#: The last line of a Python traceback: the error's class and what it says.
+#: The last line of a Python traceback: the error's class and its message.
 _RAISED: Final = re.compile(r"^([A-Za-z_][\w.]*): ?(.*)$")
 
 
@@ -29,8 +30,9 @@ def run(
     work: Callable[[Any], Sequence[dict[str, Any]]],
     schema: str,
 ) -> list[dict[str, Any]]:
-    """Calls `work` with each item in tasks of Spark: its rows (of that schema, in Spark's words),
-    in the order of the items. `work` is pickled; what it raises ends the job as a Spark error.
+    """Calls `work` with each item in tasks of Spark. Returns its rows, which have the schema
+    `schema` (in Spark's DDL), in the order of the items. `work` is pickled. An exception that it
+    raises ends the job as a Spark error.
     """
     if not items:
         return []
@@ -54,7 +56,9 @@ def run(
 
 @contextlib.contextmanager
 def watched(spark: SparkSession, on_progress: Callable[[int, int], None] | None) -> Iterator[None]:
-    """Tells `on_progress` of tasks done and tasks known of, of whatever Spark does meanwhile."""
+    """Calls `on_progress` with the numbers of tasks done and tasks known, while Spark works in the
+    `with` block.
+    """
     if on_progress is None:
         yield
         return
@@ -83,8 +87,8 @@ def watched(spark: SparkSession, on_progress: Callable[[int, int], None] | None)
 
 
 def explained(error: Exception) -> str:
-    """What went wrong in a task, in one sentence: a Spark error that carries a Python traceback
-    says it in the traceback's last line.
+    """What went wrong in a task, in one sentence: if a Spark error carries a Python traceback, the
+    traceback's last line.
     """
     text = str(error)
     _, traceback, rest = text.rpartition("Traceback (most recent call last):")

@@ -1,9 +1,9 @@
-"""Messages out of stores into Parquet, and back into a running store.
+"""Messages from stores into Parquet, and back into a running store.
 
 An export has a folder for each topic and day of storing (UTC), and every column of the source. An
-import gives each message its queue, body, flags, time of birth, producer, tries and properties
-again, its UNIQ_KEY among them; offsets and the store time are new, because the store sets them.
-Messages of one queue keep their order.
+import restores queue, body, flags, time of birth, producer, tries and properties of each message,
+with its UNIQ_KEY. Offsets and the store time are new, because the store sets them. Messages of one
+queue keep their order.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-#: Of the exported columns those that an import needs.
+#: The exported columns that an import needs.
 SCHEMA: Final = (
     "topic string, queueId int, physicalOffset long, storeTimestamp timestamp, "
     "bornTimestamp timestamp, properties map<string,string>, body binary, sysFlag int, flag int, "
     "bornHost string, reconsumeTimes int, messageId string, store string"
 )
-#: Of what a store holds already.
+#: The columns that an import needs of the messages that the store holds already.
 PRESENT: Final = "topic string, messageId string"
 _SENT: Final = "topic string, queueId int, messages long, bytes long"
 _TRANSACTION: Final = 0xC
-#: What says that a message came out of a delay: the copy does not wait again.
+#: Properties of a delivered delayed message. A copy without them is not delayed again.
 _DELAYED: Final = (
     DELAY, REAL_TOPIC, REAL_QID,
     "TIMER_OUT_MS", "TIMER_DELIVER_MS", "TIMER_DELAY_MS", "TIMER_DELAY_SEC",
@@ -51,9 +51,9 @@ _BATCH_ROWS: Final = 4096
 def export(
     df: DataFrame, path: str, *, compact: bool = False, mode: str = "errorifexists"
 ) -> list[dict[str, Any]]:
-    """Writes messages to Parquet at `path`, in folders topic=.../day=.... `compact` keeps of
-    messages of a topic with the same KEYS the last one; those without stay all. `mode` is Spark's:
-    errorifexists, append, overwrite. Returns a row of path and messages.
+    """Writes messages to Parquet at `path`, in folders topic=.../day=.... With `compact`, keeps
+    only the last of the messages of a topic with the same KEYS, and all messages without KEYS.
+    `mode` is Spark's: errorifexists, append, overwrite. Returns a row of path and messages.
     """
     rows = latest(df) if compact else df
     counted = Observation("export")
@@ -64,7 +64,9 @@ def export(
 
 
 def latest(df: DataFrame) -> DataFrame:
-    """Of the messages of a topic with the same KEYS the one that was stored last."""
+    """The message that was stored last among those of a topic with the same KEYS, and all without
+    KEYS.
+    """
     key = fn.when(fn.size("keys") > 0, fn.concat_ws(" ", "keys"))
     order = Window.partitionBy("topic", "_key").orderBy(
         fn.desc("storeTimestamp"), fn.desc("physicalOffset"), fn.desc("store")
@@ -76,14 +78,16 @@ def latest(df: DataFrame) -> DataFrame:
 
 
 def read_export(spark: SparkSession, path: str) -> DataFrame:
-    """What `export` wrote, with the columns of SCHEMA: no type is guessed from names of topics."""
+    """The messages that `export` wrote, with the columns of SCHEMA. With a schema Spark does not
+    guess types from names of topics.
+    """
     return spark.read.schema(SCHEMA).parquet(path)
 
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """`queues`: rows of topic, queueId, messages, bytes; `skipped`: by reason, how many messages
-    were left out.
+    """The result of an import. `queues` has rows of topic, queueId, messages, bytes. `skipped` has
+    the number of messages left out, by reason.
     """
 
     queues: list[dict[str, Any]]
@@ -109,11 +113,13 @@ def import_(
 ) -> Imported:
     """Sends messages with the columns of SCHEMA to the running store in the folder `store`.
 
-    Topics that are not there are made, and those with too few queues get more. Left out are
-    messages that no client may send, and those whose topic and messageId are in `present`: with
-    what the store holds already, an import that was cut short can be done again. `producers` tasks
-    send at a time (default: as many as Spark has cores, at most 16). Raises StoreError; a message
-    that the store refuses ends the import as a Spark error that says which.
+    Makes missing topics, and adds queues to those that have too few. Leaves out messages that no
+    client may send, and those whose topic and messageId are in `present`. If `present` has what the
+    store holds already, an interrupted import can be repeated. `producers` tasks send at a time
+    (default: as many as Spark has cores, at most 16).
+
+    Raises StoreError. A message that the store refuses ends the import as a Spark error that names
+    the reason.
     """
     total = df.count()
     rows = importable(df)
@@ -145,7 +151,7 @@ def import_(
 
 
 def _make_topics(df: DataFrame, store: str | os.PathLike[str]) -> None:
-    """Makes the topics with the queues that the messages need, or gives them more."""
+    """Makes the topics with the queues that the messages need, or adds queues to them."""
     needed = df.groupBy("topic").agg((fn.max("queueId") + 1).alias("queues")).collect()
     with Admin(store) as admin:
         there = {topic.topic: topic for topic in admin.topics()}
@@ -162,7 +168,7 @@ def _make_topics(df: DataFrame, store: str | os.PathLike[str]) -> None:
 
 
 def _send(store: str, batches: Iterator[Any]) -> Iterator[Any]:
-    """Sends one task's messages in their order: rows of _SENT."""
+    """Sends one task's messages in their order. Yields rows of _SENT."""
     import pyarrow as pa
 
     messages: Counter[tuple[str, int]] = Counter()

@@ -1,4 +1,4 @@
-"""What a sink remembers in the store: which batches it has published, and which it began.
+"""The state that a sink keeps in the store: which batches it has published, and which it began.
 
 Below the folder of the sinks (`silomq/sinks` of the store, or the option `staging`):
 
@@ -6,12 +6,12 @@ Below the folder of the sinks (`silomq/sinks` of the store, or the option `stagi
 `<sink>.json`                  the ledger: `done`, the last batch that was published whole; and
                                `begun`, null or the batch that is being published
 `<sink>.lock`                  locked (flock) by the one process that publishes
-`staged/<sink>/<batch>.*`      rows that `write` has put down, as Arrow files. Of a write without
-                               a sinkId the folder is there as long as tasks may put down more
+`staged/<sink>/<batch>.*`      rows that `write` has staged, as Arrow files. For a write without a
+                               sinkId the folder exists as long as its tasks may stage more
 =============================  ==================================================================
 
-A batch that was begun is finished from the very files that its ledger names, so a replay of the
-batch, whose rows Spark may have divided differently, does not matter any more.
+A batch that was begun is finished from exactly the files that its ledger names. So it does not
+matter if Spark repeats the batch with its rows divided differently.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class SinkBusy(StoreError):
 
 class Begun(msgspec.Struct, frozen=True):
     """A batch that is being published: its staged files in the order of publishing, where the log
-    ended before (`scan_from`), and who publishes: a session of the store.
+    ended before (`scan_from`), and the number of the store's session that publishes it.
     """
 
     batch: int
@@ -53,26 +53,28 @@ class Begun(msgspec.Struct, frozen=True):
 
 
 class State(msgspec.Struct, frozen=True):
-    """The ledger's content; `done` is -1 before the first batch."""
+    """The ledger's content: the last published batch (-1 before the first), and the batch begun, if
+    any.
+    """
 
     done: int = -1
     begun: Begun | None = None
 
 
 def folder_of(store: str, staging: str | None) -> Path:
-    """The folder of the sinks. Nothing is made."""
+    """The path of the folder of the sinks. The folder is not made."""
     return Path(staging) if staging else Path(store) / OURS / SINKS
 
 
 def check_name(name: str) -> str:
-    """A sink's name becomes a part of file names. Raises ValueError."""
+    """Returns a sink's name if it may be a part of file names. Raises ValueError."""
     if not _NAME.fullmatch(name):
         raise ValueError(f"sinkId {name[:200]!a}: 1 to 100 letters, digits, _ and -")
     return name
 
 
 def make_staging(sinks: Path, name: str) -> None:
-    """Makes the folder for a sink's staged rows if it is not there. Raises OSError that says what
+    """Makes the folder for a sink's staged rows if it is missing. Raises OSError, which says what
     to do.
     """
     folder = staging_of(sinks, name)
@@ -93,8 +95,8 @@ def staging_of(sinks: Path, name: str) -> Path:
 class Ledger:
     """The ledger of sink `name` below `sinks`, locked: a context manager.
 
-    Waits up to `timeout_s` for another publisher, which may be one whose Spark died and that has
-    not noticed. Raises SinkBusy.
+    Waits up to `timeout_s` for another publisher, for instance one that has not noticed yet that
+    its Spark died. Raises SinkBusy.
     """
 
     def __init__(self, sinks: Path, name: str, timeout_s: float) -> None:
@@ -135,23 +137,23 @@ class Ledger:
                 return
 
     def save(self, state: State) -> None:
-        """Replaces the ledger, durably."""
+        """Replaces the ledger durably."""
         replace_file(self._folder, f"{self.name}.json", msgspec.json.encode(state))
         self.state = state
 
     def discard(self, batch: int) -> None:
-        """Removes staged files of batches up to `batch`, except those of one that is begun."""
+        """Removes staged files of batches up to `batch`, except those of a batch that is begun."""
         discard(self.sinks, self.name, batch)
 
 
 def is_known(sinks: Path, name: str) -> bool:
-    """Whether a sink has begun a batch, ever."""
+    """Whether a sink has ever begun a batch."""
     return exists(sinks / f"{name}.json")
 
 
 def forget(sinks: Path, name: str) -> None:
-    """Removes all of a sink that will not be used again. Tasks that do not know it yet can put down
-    nothing any more.
+    """Removes everything of a sink that will not be used again. Tasks that still run can then stage
+    nothing more.
     """
     gone = f"{name}.gone"
     with contextlib.suppress(FileNotFoundError), Folder.open(sinks / STAGED) as staged:
@@ -164,7 +166,7 @@ def forget(sinks: Path, name: str) -> None:
 
 
 def discard(sinks: Path, name: str, last: int) -> None:
-    """Removes the staged files of batches up to `last`, except those of one that is begun."""
+    """Removes the staged files of batches up to `last`, except those of a batch that is begun."""
     kept = begun_files(sinks, name)
     gone = [path.name for path in staged_of(sinks, name, last) if path.name not in kept]
     if gone:
@@ -197,7 +199,7 @@ def begun_files(sinks: Path, name: str) -> list[str]:
 
 
 def load(sinks: Path, name: str) -> State:
-    """What the ledger says. Raises StoreError if it is none."""
+    """The content of the ledger. Raises StoreError if the file is not a ledger."""
     path = sinks / f"{name}.json"
     try:
         with Folder.open(sinks) as folder:

@@ -1,6 +1,7 @@
-"""Staged rows become messages of a store, each exactly once, whatever is killed meanwhile.
+"""Publishes staged rows as messages of a store, each exactly once, whichever process is killed
+meanwhile.
 
-A message's UNIQ_KEY is made of its sink, its batch, and its row's number in the batch, so the log
+A message's UNIQ_KEY is made of its sink, its batch, and its row's number in the batch. So the log
 itself says what was published. The order of steps:
 
 1. every topic is opened and its queues are counted: a batch that cannot be sent is refused whole;
@@ -8,9 +9,10 @@ itself says what was published. The order of steps:
 3. the rows are sent; their answers are awaited (and, if asked for, until they are durable);
 4. the ledger says *done*; the staged files are removed.
 
-Who finds a batch begun finishes it. Frames that a dead publisher left in its ring may still be
-appended, so first its session must be gone: the store lets go of one when all it published is
-appended. Then the log is read from where it ended at step 2 on, and the rows found are not sent.
+A publisher that finds a batch begun finishes it. Frames that a dead publisher left in its ring may
+still be appended, so first its session must be gone. The store ends a session when all that it
+published is appended. Then the log is read from where it ended at step 2, and rows that are found
+are not sent again.
 """
 
 from __future__ import annotations
@@ -49,8 +51,8 @@ _POLL_S: Final = 0.005
 
 @dataclass(frozen=True)
 class Target:
-    """Where a sink publishes and how. `sinks` is the folder of ledgers, `window` the number of
-    messages under way, `durable` whether a batch waits for the disk.
+    """Where and how a sink publishes. `sinks` is the folder of ledgers, `window` the greatest
+    number of unanswered messages, `durable` whether a batch waits for the disk.
     """
 
     store: str
@@ -62,17 +64,21 @@ class Target:
 
 
 def key_prefix(sink: str, batch: int) -> str:
-    """What the UNIQ_KEYs of a batch begin with: 20 digits; 12 with the row's number follow."""
+    """The prefix of a batch's UNIQ_KEYs: 20 digits, which 12 digits with the row's number
+    follow.
+    """
     digest = hashlib.sha256(f"{sink}\0{batch}".encode()).hexdigest()
     return digest[:_PREFIX_DIGITS].upper()
 
 
 def publish(target: Target, batch: int, files: list[str], topics: dict[str, int]) -> int:
-    """Publishes a batch, or what of it is missing, and removes its staged files; how many messages
-    were sent. `topics` are its topics with the highest queue asked for, -1 without.
+    """Publishes a batch, or the rows of it that are missing, and removes its staged files. Returns
+    how many messages were sent. `topics` are its topics with the highest queue asked for, -1
+    without.
 
-    A batch that a predecessor began is finished first. One that is done is not sent again. Raises
-    BadRow, StoreError, OSError; what was begun then stays so, and the next call goes on.
+    A batch that an earlier publisher began is finished first. A batch that is done is not sent
+    again. Raises BadRow, StoreError, OSError. A batch that was begun then stays begun, and the next
+    call finishes it.
     """
     sent = 0
     with Ledger(target.sinks, target.sink, target.timeout_s) as ledger:
@@ -87,7 +93,7 @@ def publish(target: Target, batch: int, files: list[str], topics: dict[str, int]
 
 
 class Publisher:
-    """One session with the store, for whoever holds the ledger."""
+    """One session with the store, for the process that holds the ledger."""
 
     def __init__(self, target: Target, ledger: Ledger) -> None:
         self.target = target
@@ -107,7 +113,9 @@ class Publisher:
         self.link.close()
 
     def begin(self, batch: int, files: list[str], topics: dict[str, int]) -> int:
-        """A batch of which nothing is published yet."""
+        """Publishes a batch of which nothing is published yet. Returns how many messages were sent.
+        Raises BadRow.
+        """
         for topic, highest in topics.items():
             queues = self.producer.open_topic(topic)
             if highest >= queues:
@@ -119,7 +127,9 @@ class Publisher:
         return self._publish(begun, None)
 
     def go_on(self, begun: Begun) -> int:
-        """A batch that somebody began: what is in the log is not sent again."""
+        """Finishes a batch that an earlier publisher began: rows that are in the log are not sent
+        again.
+        """
         self._await_end_of(begun)
         # A power cut may have taken the log's end, and with it a part of the batch.
         start = min(begun.scan_from, self._wrote())
@@ -176,7 +186,7 @@ class Publisher:
         return sent
 
     def _await_durable(self) -> None:
-        """Until all that is in the log now is on the disk."""
+        """Waits until all that is in the log now is on the disk. Raises StoreError."""
         end, control = self._wrote(), self.link.control
         deadline = time.monotonic() + self.target.timeout_s
         while control.load("flushed") < end:
@@ -188,14 +198,16 @@ class Publisher:
                 )
             time.sleep(_POLL_S)
 
-    # -- finding what a predecessor has published
+    # -- finding what an earlier publisher has sent
 
     def _wrote(self) -> int:
-        """Where the log ends. What lies in the pool is not in a file yet."""
+        """Where the log ends. With a pool its last bytes may not be in a file yet."""
         return self.link.control.load("wrote")
 
     def _await_end_of(self, begun: Begun) -> None:
-        """Until all that the predecessor's session had published is appended."""
+        """Waits until everything that the earlier publisher's session published is appended. Raises
+        StoreError.
+        """
         deadline = time.monotonic() + self.target.timeout_s
         while self.link.request(IsOpen(begun.session)).open:
             if time.monotonic() > deadline:
@@ -206,7 +218,7 @@ class Publisher:
             time.sleep(_POLL_S)
 
     def _published(self, prefix: str, start: int) -> Iterator[int]:
-        """Numbers of the batch's rows that are in the log from `start` on."""
+        """Numbers of the batch's rows that are in the log from `start` on. Raises StoreError."""
         config, control = self.link.config, self.link.control
         end = self._wrote()
         deadline = time.monotonic() + self.target.timeout_s

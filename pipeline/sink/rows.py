@@ -1,5 +1,4 @@
-"""Rows of a DataFrame as messages: their columns, and what is wrong with them before anything is
-sent.
+"""Rows of a DataFrame as messages: their columns, and the checks before anything is sent.
 
 ==============  =======================  =========================================================
 column          type                     meaning
@@ -32,7 +31,7 @@ from ...store.errors import IllegalMessage
 from ...store.names import UNSENDABLE_TOPICS, validate_topic
 from ...store.record.properties import CRC_PAIR_BYTES, MAX_PROPERTIES_BYTES
 
-#: In the order of the staged files, with the types that these hold.
+#: The columns of the staged files, in their order, with their types.
 STAGED: Final = {
     "topic": pa.string(),
     "body": pa.binary(),
@@ -44,11 +43,11 @@ STAGED: Final = {
     "bornTimestamp": pa.int64(),
     "flag": pa.int64(),
 }
-#: A delay of more is a time (epoch ms), of less a level: no time in question is before 1970.
+#: A delay below this is a level; any other is a time (epoch ms), because no valid time is in 1970.
 LEVELS_END: Final = 1 << 20
 _UNIQUE_KEY_PAIR: Final = 42
 _NAMED_PAIR: Final = len("TAGS") + 2
-_FRAME_AND_RECORD: Final = 1024  # more than a frame's and a record's fixed parts and topic
+_FRAME_AND_RECORD: Final = 1024  # more than the fixed parts and the topic of a frame and a record
 _WHOLE: Final = ("tinyint", "smallint", "int", "bigint")
 _ALLOWED: Final = {
     "topic": ("string",),
@@ -65,13 +64,13 @@ _SEPARATORS: Final = "[\x01\x02]"
 
 
 class BadRow(ValueError):
-    """A row, or a column, that is no message. Nothing of the write was published."""
+    """A row or a column that cannot become a message. Nothing of the write was published."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What the store takes: bytes of a body, of a message in the ring; and of its own properties,
-    which count with the others.
+    """The store's limits, in bytes: of a body, of a message in the ring, and of the properties that
+    the store adds, which count with the others.
     """
 
     max_body: int
@@ -80,14 +79,14 @@ class Limits:
 
     @classmethod
     def of(cls, max_message_size: int, capacity: int, *, append_crc: bool) -> Limits:
-        """From what the store says of itself (`StoreConfig`) and a ring of `capacity` bytes."""
+        """The limits of a store (`StoreConfig`) and a ring of `capacity` bytes."""
         own = _UNIQUE_KEY_PAIR + (CRC_PAIR_BYTES if append_crc else 0)
         return cls(max_message_size, capacity // 2 - _FRAME_AND_RECORD, own)
 
 
 def check_columns(columns: Iterable[tuple[str, str]], topic: str | None) -> None:
-    """Holds (name, Spark's name of the type) against the table above. Raises BadRow, which names
-    all that is wrong; `topic` is the option.
+    """Checks columns, (name, Spark's name of the type), against the table above. Raises BadRow,
+    which names everything that is wrong; `topic` is the option.
     """
     found = dict(columns)
     wrong = [
@@ -110,9 +109,9 @@ def check_columns(columns: Iterable[tuple[str, str]], topic: str | None) -> None
 
 
 class Rows:
-    """Checks the batches of one task, and gives them the form of the staged files.
+    """Checks the batches of one task, and brings them into the form of the staged files.
 
-    `topics` counts queues: for each topic the highest queueId that is asked for, -1 without one.
+    `topics` has, for each topic, the highest queueId that is asked for, -1 without one.
     """
 
     def __init__(self, limits: Limits, topic: str | None, where: str) -> None:
@@ -123,7 +122,9 @@ class Rows:
         self.topics: dict[str, int] = {}
 
     def staged(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The same rows as `STAGED`'s columns. Raises BadRow for the first that is no message."""
+        """The same rows with the columns of `STAGED`. Raises BadRow for the first row that cannot
+        become a message.
+        """
         for batch in batches:
             if batch.num_rows:
                 columns = {name: self._column(batch, name) for name in STAGED}
@@ -161,7 +162,9 @@ class Rows:
         return column.cast(kind)
 
     def _joined(self, column: Any) -> Any:
-        """Arrays of keys as the text that a record has. A key with a space would be two keys."""
+        """Joins arrays of keys into the text that a record has. Raises BadRow for a key that is
+        null, empty or has a space, because readers would take it for two keys.
+        """
         flat = column.flatten()
         no_key = pc.or_(pc.equal(flat, ""), pc.match_substring(flat, " "))
         bad = pc.fill_null(no_key, True)  # noqa: FBT003  pyarrow's own signature
@@ -173,7 +176,7 @@ class Rows:
         return pc.binary_join(column.cast(pa.list_(pa.string())), " ")
 
     def _refuse(self, column: Any, bad: Any, name: str, why: str) -> None:
-        """Raises for the first row that is bad; a null is not."""
+        """Raises BadRow for the first row that is bad; a null is not bad."""
         bad = pc.fill_null(bad, False)  # noqa: FBT003  the same
         if pc.any(bad).as_py():
             row = pc.index(bad, True).as_py()
@@ -221,7 +224,9 @@ class Rows:
         self._refuse(column, late, "delay", "(epoch ms) is more than three days ahead")
 
     def _check_properties(self, batch: pa.RecordBatch) -> None:
-        """The lengths of all properties of a record together, and the user's one by one."""
+        """Checks the length of all properties of a record together, and the user's properties one
+        by one.
+        """
         total = pa.repeat(pa.scalar(self.limits.own_properties, pa.int64()), batch.num_rows)
         for name in ("tags", "keys"):
             length = pc.fill_null(pc.binary_length(batch.column(name)), 0)

@@ -3,9 +3,9 @@
     frame.write.format("silomq").mode("append").option("topic", "Orders").save(store)
     stream.writeStream.format("silomq").option("checkpointLocation", there).start(store)
 
-Tasks check their rows and put them down as Arrow files; only when all have succeeded the driver
-publishes them (`sink_publish.py`). So a bad row stops the write before any message exists, and a
-batch that is repeated after a crash is published once. `sink_rows.py` has the columns.
+Tasks check their rows and stage them as Arrow files. The driver publishes them (`publish.py`) only
+when all tasks have succeeded. So a bad row stops the write before any message exists, and a batch
+that is repeated after a crash is published once. `rows.py` has the columns.
 
 ===========  =========  =======================================================================
 option       default    meaning
@@ -21,9 +21,9 @@ staging      its store  folder for staged rows and the ledger, which driver and 
 timeout      60         seconds to wait for the store, or for another publisher of this sink
 ===========  =========  =======================================================================
 
-Without a sinkId a batch write has no name by which it could be found again: one whose driver is
-killed half-way leaves its published part, and written again it is another write. A streaming query
-has its checkpoint's id.
+A batch write without a sinkId cannot be recognised when it is repeated. If its driver is killed,
+the part that was published stays, and writing again is another write. A streaming query is
+recognised by the id in its checkpoint.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 
 _QUERY: Final = "sql.streaming.queryId"
 _BATCH: Final = "streaming.sql.batchId"
-#: What a user may say, and what Spark adds to it.
+#: The user's options, and those that Spark adds.
 _OPTIONS: Final = (
     "path", "topic", "acknowledge", "batchSize", "sinkId", "staging", "timeout",
     "checkpointLocation", "queryName",
@@ -68,8 +68,8 @@ _OPTIONS: Final = (
 
 @dataclass
 class Staged(WriterCommitMessage):
-    """What a task has put down: its file's name, None without rows, and the topics in it with the
-    highest queue asked for.
+    """The result of a task: the name of its staged file (None without rows), and the topics in it
+    with the highest queue asked for.
     """
 
     sink: str
@@ -80,8 +80,8 @@ class Staged(WriterCommitMessage):
 
 @dataclass(frozen=True)
 class Sink:
-    """The options of a write, and what its store takes. `name` is empty for a streaming query
-    without sinkId, which has the name of the query.
+    """The options of a write, and the limits of its store. The target's `sink` is empty for a
+    streaming query without sinkId; the query's id is used then.
     """
 
     target: Target
@@ -90,7 +90,9 @@ class Sink:
     checkpoint: str | None
 
     def stage(self, name: str, batch: int, batches: Iterator[pa.RecordBatch]) -> Staged:
-        """One task's rows, checked, in a file of their own. Raises BadRow; then no file stays."""
+        """Checks one task's rows and writes them to a file of their own. Raises BadRow, and leaves
+        no file then.
+        """
         settle()
         context = TaskContext.get()
         assert context is not None, "write runs in a task"
@@ -117,7 +119,7 @@ class Sink:
         return Staged(name, partition, file, rows.topics)
 
     def publish(self, name: str, batch: int, messages: Sequence[WriterCommitMessage | None]) -> int:
-        """All that the tasks have put down; how many messages were sent."""
+        """Publishes everything that the tasks have staged. Returns how many messages were sent."""
         staged = sorted(
             (m for m in messages if isinstance(m, Staged)), key=lambda message: message.partition
         )
@@ -136,7 +138,9 @@ class Sink:
 
 
 class BatchWriter(DataSourceArrowWriter):
-    """One `DataFrame.write`: batch 0 of its sink, which is forgotten then unless it is `kept`."""
+    """One `DataFrame.write`: batch 0 of its sink. The sink is removed afterwards unless it is
+    `kept`.
+    """
 
     def __init__(self, sink: Sink, *, kept: bool) -> None:
         self.sink = sink
@@ -156,12 +160,14 @@ class BatchWriter(DataSourceArrowWriter):
         if self.kept or ledger.is_known(sinks, name):
             ledger.discard(sinks, name, 0)
         else:
-            # Spark does not wait for the tasks of a write that it gives up.
+            # Spark does not wait for the tasks of a write that it aborts.
             ledger.forget(sinks, name)
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
-    """The micro-batches of a query. Each commit is made by a new object, in another process."""
+    """The micro-batches of a query. Spark makes each commit with a new object, in another
+    process.
+    """
 
     def __init__(self, sink: Sink) -> None:
         self.sink = sink
@@ -195,8 +201,9 @@ class StreamWriter(DataSourceStreamArrowWriter):
             ledger.discard(self.sink.target.sinks, name, batchId)
 
     def _name(self, messages: Sequence[WriterCommitMessage | None]) -> str | None:
-        """The sink's name: after a failure there may be no message that says it, and then the
-        query's checkpoint does; what is not found now is removed by the next commit.
+        """The sink's name. After a failure there may be no message that has it; then it is taken
+        from the query's checkpoint. If that cannot be read, the next commit removes the staged
+        files.
         """
         if self.sink.target.sink:
             return self.sink.target.sink
@@ -205,8 +212,8 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
 
 def batch_writer(options: Mapping[str, str], schema: StructType, *, overwrite: bool) -> BatchWriter:
-    """The writer of one batch write. Raises ValueError for options, BadRow for columns, StoreError
-    when the store does not run.
+    """The writer of one batch write. Raises ValueError for an option, BadRow for a column,
+    StoreError when the store does not run.
     """
     given = options.get("sinkId")
     sink = _sink(options, schema, given or uuid.uuid4().hex, overwrite=overwrite)
@@ -268,7 +275,7 @@ def _number(options: Mapping[str, str], name: str, default: float, *, least: flo
 
 
 def _query_of(checkpoint: str | None) -> str | None:
-    """The id of the query whose checkpoint this is; None where it cannot be read here."""
+    """The id of the query whose checkpoint this is; None if it cannot be read."""
     if checkpoint is None:
         return None
     path = Path(checkpoint.removeprefix("file:")) / "metadata"

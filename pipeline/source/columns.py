@@ -1,8 +1,8 @@
-"""The columns of the data source, and batches of the store's kernel as Spark takes them.
+"""The columns of the data source, and the conversion of the kernel's batches for Spark.
 
-Spark checks only the first batch of a task against its schema, to the letter, so every array here
-is cast to the type that Spark's schema has in Arrow. All columns may be null: damage that is kept
-as a row has nothing else.
+Spark checks only the first batch of a task, and requires its schema exactly. So every array is cast
+to the type that Spark's schema has in Arrow. All columns may be null, because a row for damaged
+bytes has only physicalOffset, store and _corrupt.
 
 ===============  ===================  ============================================================
 column           type                 meaning
@@ -61,7 +61,7 @@ COLUMNS: Final = {
     "messageId": ("message_id", "string"),
 }
 _OURS: Final = {STORE: "string", CORRUPT: "string"}
-#: Milliseconds of the first and the last moment that Spark's timestamps can show.
+#: Milliseconds since 1970 of the first and the last moment that Spark's timestamps can show.
 _FIRST_MS: Final = -62_135_596_800_000
 _LAST_MS: Final = 253_402_300_799_999
 
@@ -76,8 +76,8 @@ def schema_text(*, with_corrupt: bool) -> str:
 
 
 def check_types(fields: Iterable[tuple[str, str]]) -> tuple[str, ...]:
-    """The names of a schema's fields, (name, simple type). Raises ValueError for a column that
-    there is not, or of another type.
+    """The names of a schema's fields, (name, simple type). Raises ValueError for an unknown column,
+    or one of another type.
     """
     names = []
     for name, kind in fields:
@@ -94,12 +94,12 @@ def check_types(fields: Iterable[tuple[str, str]]) -> tuple[str, ...]:
 
 
 def kernel_columns(names: Iterable[str]) -> tuple[str, ...]:
-    """What the kernel must be asked for to make these columns."""
+    """The kernel's columns that are needed to make these columns."""
     return tuple(COLUMNS[name][0] for name in names if name in COLUMNS)
 
 
 def to_spark(batch: Any, schema: Any, store: str) -> Any:
-    """The kernel's `batch` in Spark's Arrow `schema`, with the folder of its store."""
+    """Converts the kernel's `batch` to Spark's Arrow `schema`; `store` is its store's folder."""
     import pyarrow as pa
 
     rows = batch.num_rows

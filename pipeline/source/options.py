@@ -1,7 +1,7 @@
-"""What may be asked of the data source, as Spark's Kafka source calls it. Spark-free.
+"""The options of the data source, with the names of Spark's Kafka source. Spark-free.
 
-Values are strings and names are not case-sensitive, because Spark says so. A word that is no option
-is an error: one that is misspelt would otherwise change nothing, silently.
+As Spark requires, values are strings and names are not case-sensitive. An unknown option is an
+error, because a misspelt one would otherwise be ignored silently.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .snapshot import DataLoss, NotAStore
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-#: Where delayed messages wait; when they are due they get a record of their own.
+#: Topics in which delayed messages wait; a message that is due gets a new record in its own topic.
 DELAYED_TOPICS: Final = frozenset((SCHEDULE_TOPIC, TIMER_TOPIC))
 EARLIEST: Final = -2
 LATEST: Final = -1
@@ -32,19 +32,19 @@ _NAMES: Final = (
     "onCorrupt",
 )  # fmt: skip
 _ON_CORRUPT: Final = ("fail", "skip", "row")
-#: Of a commit-log file that one task reads; a reader of its second half looks for its beginning in
-#: the first.
+#: Bytes of a commit-log file that one task reads. Smaller parts cost more: a reader that begins in
+#: the middle of a file first walks over its records from the file's beginning.
 PARTITION_BYTES: Final = 512 << 20
 
 
 class BadOption(ValueError):
-    """An option of the data source that makes no sense; the message says what does."""
+    """An option of the data source that is not valid; the message says what is."""
 
 
 @dataclass(frozen=True, slots=True)
 class Offsets:
-    """Where to begin or end: in each queue at `everywhere`, but in those of `queues` (topic ->
-    queue id -> offset) there; EARLIEST and LATEST are offsets too.
+    """Where to begin or end in each queue: at `everywhere`, except for the queues in `queues`
+    (topic -> queue id -> offset). EARLIEST and LATEST are offsets too.
     """
 
     everywhere: int
@@ -52,18 +52,18 @@ class Offsets:
 
     @property
     def named(self) -> bool:
-        """Whether single queues are named."""
+        """Whether offsets of single queues are given."""
         return bool(self.queues)
 
     def of(self, topic: str, queue_id: int, least: int, end: int) -> int:
-        """The offset in a queue that holds [least, end)."""
+        """The queue offset that is meant, in a queue that holds [least, end)."""
         found = self.queues.get(topic, {}).get(queue_id, self.everywhere)
         return {EARLIEST: least, LATEST: end}.get(found, found)
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The options, checked; times are epoch ms, both ends included."""
+    """The checked options. Times are epoch ms, both bounds included."""
 
     patterns: tuple[str, ...]
     topics: frozenset[str] | None
@@ -84,11 +84,11 @@ class Options:
 
     @property
     def selects_topics(self) -> bool:
-        """Whether not all topics are asked for."""
+        """Whether only some topics are selected."""
         return self.topics is not None or self.pattern is not None or self.assigned is not None
 
     def wants(self, topic: str, queue_id: int | None = None) -> bool:
-        """Whether a queue, or any queue of a topic, is asked for."""
+        """Whether a queue, or any queue of a topic, is selected."""
         if self.topics is not None:
             return topic in self.topics
         if self.pattern is not None:
@@ -99,7 +99,9 @@ class Options:
         return self.include_delayed or topic not in DELAYED_TOPICS
 
     def stores(self) -> list[str]:
-        """The folders of the stores, each once. Raises NotAStore where a pattern fits nothing."""
+        """The folders of the stores, each once. Raises NotAStore for a pattern that matches no
+        folder.
+        """
         found: dict[str, None] = {}
         for pattern in self.patterns:
             folders = [pattern]
@@ -111,7 +113,7 @@ class Options:
         return list(found)
 
     def lose(self, why: str) -> None:
-        """Data that was asked for is gone: raises DataLoss unless that is said to be no error."""
+        """Reports that selected data is gone: raises DataLoss, unless failOnDataLoss is false."""
         if self.fail_on_data_loss:
             raise DataLoss(
                 f"{why}; set failOnDataLoss to false to go on with what is there, or keep messages "

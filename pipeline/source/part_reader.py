@@ -1,9 +1,9 @@
 """Reads one part of a store, as planned, into Arrow batches of the kernel's columns. Spark-free.
 
-Files are mapped read-only and as long as they are, so a file that the cleaner removes meanwhile
-stays readable once it is open. One that is gone before that is data loss, which is an error or,
-with failOnDataLoss=false, fewer rows; never a fault, never other rows: each record must name the
-place it lies at.
+Files are mapped read-only in their present length. So a file that clean removes stays readable once
+it is open. A file that is removed before that is data loss, which is an error, or with
+failOnDataLoss=false means fewer rows. A read never faults and never returns wrong rows, because
+each record must name its own log offset.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from .snapshot import DataLoss, first_true
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-#: About as many rows, and bytes of the log, as a batch has: what fits into a core's cache.
+#: A batch has about this many rows, and bytes of the log: as much as fits into a core's cache.
 ROWS: Final = 16384
 BYTES: Final = 8 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What holds for all parts of a read; `columns` are the kernel's, `on_corrupt` fail, skip or
-    row.
+    """Settings that all parts of a read share. `columns` are the kernel's; `on_corrupt` is fail,
+    skip or row.
     """
 
     columns: tuple[str, ...]
@@ -46,8 +46,8 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class LogPart:
-    """The records that begin in [`start`, `stop`), offsets in the log, of the file at `base`, as
-    far as `kept` keeps them.
+    """The records of the file at `base` that begin in [`start`, `stop`), offsets in the log, and
+    pass `kept`.
     """
 
     store: str
@@ -83,7 +83,7 @@ Part = LogPart | QueuePart
 
 @dataclass(slots=True)
 class Damage:
-    """Bytes of the log that are no record, and were passed over: from offset `start` on."""
+    """Bytes of the log that are no record and were skipped, from offset `start` on."""
 
     start: int
     why: str
@@ -91,14 +91,14 @@ class Damage:
 
 @dataclass(slots=True)
 class Work:
-    """What reading cost: bytes of log and queues that were looked at."""
+    """The cost of a read: bytes of log and queues that were read."""
 
     touched: int = 0
 
 
 def read(part: Part, rules: Rules, work: Work | None = None) -> Iterator[Any | Damage]:
-    """Batches of `rules.columns`, and what was passed over. Raises Corrupt, with file and log
-    offset, DataLoss and OSError.
+    """Yields batches of `rules.columns`, and a Damage for bytes that were skipped. Raises Corrupt,
+    with file and log offset, DataLoss and OSError.
     """
     counted = Work() if work is None else work
     if isinstance(part, LogPart):
@@ -163,17 +163,17 @@ def _lose(rules: Rules, why: str) -> None:
 
 
 def boundary(memory: memoryview, base: int, at: int) -> int:
-    """Where in a file the first record begins that does so at position `at` or behind it.
+    """The position of the first record in a file that begins at position `at` or later.
 
-    Goes from record to record from the file's beginning: bytes that look like one could lie in a
-    body. Behind damage the next record is looked for (magic, its own offset, body).
+    Walks from record to record from the file's beginning, because a body may hold bytes that look
+    like a record. After damage it searches for the next record (magic, its own offset, body).
     """
     position = 0
     while position < at:
         position = kernel.scan(memory[:at], position, base, False)[0]  # noqa: FBT003
         if position >= at:
             break
-        # What sticks out behind `at`, or is damaged.
+        # This record reaches beyond `at`, or is damaged.
         size = head_of(memory, position).total_size
         behind = kernel.scan(memory[: position + size], position, base, False)[0]  # noqa: FBT003
         if behind <= position:
@@ -185,7 +185,7 @@ def boundary(memory: memoryview, base: int, at: int) -> int:
 
 
 class _QueueRead:
-    """One walk over the slices of a part."""
+    """Reads the slices of a part, once."""
 
     def __init__(self, part: QueuePart, rules: Rules, work: Work) -> None:
         self._part = part
@@ -234,7 +234,9 @@ class _QueueRead:
             self._lost(piece, piece.first, piece.end)
 
     def _entries(self, view: memoryview, piece: Slice, first: int) -> Iterator[Any | Damage]:
-        """Fills in what the entries in `view`, from queue offset `first` on, lead to."""
+        """Adds the messages that the entries in `view` lead to; the first entry has queue offset
+        `first`.
+        """
         done, count = 0, len(view) // ENTRY_SIZE
         while done < count:
             base = self._base if self._memory is not None else 0
@@ -260,7 +262,9 @@ class _QueueRead:
                 done += 1
 
     def _open(self, view: memoryview, done: int, piece: Slice, first: int) -> int:
-        """Opens the log file that entry `done` leads to; which entry to go on with."""
+        """Opens the log file that entry `done` leads to. Returns the number of the entry to
+        continue with.
+        """
         at = ENTRY.unpack_from(view, done * ENTRY_SIZE)[0]
         base = at - at % self._part.log_size
         try:

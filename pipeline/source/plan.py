@@ -1,10 +1,11 @@
-"""Which parts of a store a query reads: decided when it is planned, from a snapshot. Spark-free.
+"""Plans which parts of a store a query reads, from a snapshot. Spark-free.
 
-Where topics or queue offsets are asked for, their queues are read; otherwise the log, file by file.
-What a query's filters rule out is left out as far as that costs little: the filters are applied
-again behind this, so more may come than they let through, never less. Times are searched binarily,
-which needs the store times of a queue (and of the log's files) to ascend, as those of a store
-written here always do.
+If topics or queue offsets are selected, their queues are read; otherwise the log, file by file.
+Parts that a query's filters exclude are left out where that is cheap. Spark applies the filters
+again, so a part may have too many rows, but never too few.
+
+Times are searched binarily. That requires that the store times of a queue, and of the log's files,
+ascend, as they do in a store that was written by SiloMQ.
 """
 
 from __future__ import annotations
@@ -31,13 +32,15 @@ if TYPE_CHECKING:
 
 LEAST: Final = -(1 << 63)
 MOST: Final = (1 << 63) - 1
-#: Messages of queues that one task reads, at most: about half a gigabyte of 512 bytes each.
+#: Messages of queues that one task reads at most: about 512 MiB of messages of 512 bytes.
 PARTITION_ROWS: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Pushed:
-    """What a query's filters leave: None is anything, bounds include both ends, times are ms."""
+    """The rows that a query's filters admit. None admits any value, bounds include both ends, times
+    are ms.
+    """
 
     stores: frozenset[str] | None = None
     topics: frozenset[str] | None = None
@@ -47,13 +50,13 @@ class Pushed:
     times: tuple[int, int] = (LEAST, MOST)
 
     def among(self, name: str, values: frozenset[object]) -> Pushed:
-        """Also only these values of `stores`, `topics` or `queue_ids`."""
+        """Narrows `stores`, `topics` or `queue_ids` to these values."""
         now: frozenset[object] | None = getattr(self, name)
         changed: dict[str, Any] = {name: values if now is None else now & values}
         return replace(self, **changed)
 
     def between(self, name: str, low: int, high: int) -> Pushed:
-        """Also only from `low` to `high` of `offsets`, `places` or `times`."""
+        """Narrows `offsets`, `places` or `times` to `low` to `high`, both included."""
         least, most = getattr(self, name)
         changed: dict[str, Any] = {name: (max(least, low), min(most, high))}
         return replace(self, **changed)
@@ -69,7 +72,9 @@ ANYTHING: Final = Pushed()
 
 
 def plan(found: Snapshot, options: Options, pushed: Pushed = ANYTHING) -> list[tuple[Part, ...]]:
-    """The parts of a store that a query reads, as much of them together as is a task."""
+    """The parts of a store that a query reads, grouped into tasks. Raises NotAStore, and DataLoss
+    as `Options.lose`.
+    """
     if pushed.stores is not None and found.path not in pushed.stores:
         return []
     starting = options.starting
@@ -92,8 +97,9 @@ def plan(found: Snapshot, options: Options, pushed: Pushed = ANYTHING) -> list[t
 
 
 def _queues_have_all(found: Snapshot, options: Options, pushed: Pushed) -> bool:
-    """Whether a filter on topics may be answered from their queues: not where RocketMQ began a
-    queue in its middle, having lost what was before, and the log may have more.
+    """Whether a filter on topics may be answered from their queues. RocketMQ begins a queue in its
+    middle when it has lost what came before, and the log may then hold more messages than the
+    queue.
     """
     if pushed.topics is None:
         return False
@@ -106,7 +112,7 @@ def _queues_have_all(found: Snapshot, options: Options, pushed: Pushed) -> bool:
 
 
 def queue_slices(found: Snapshot, options: Options, pushed: Pushed) -> Iterator[Slice]:
-    """The messages of each queue that are asked for, in the order of the queues."""
+    """The selected messages of each queue, in the order of the queues."""
     since = max(pushed.times[0], LEAST if options.since_ms is None else options.since_ms)
     until = min(pushed.times[1], MOST if options.until_ms is None else options.until_ms)
     with _Look(found) as look:
@@ -127,14 +133,18 @@ def queue_slices(found: Snapshot, options: Options, pushed: Pushed) -> Iterator[
 def _within(
     value_of: Callable[[int], int], bounds: tuple[int, int], first: int, stop: int
 ) -> tuple[int, int]:
-    """The part of [first, stop) whose values, which ascend, lie within bounds, both included."""
+    """The part of [first, stop) whose values lie within `bounds`, both included. The values must
+    ascend.
+    """
     low, high = bounds
     first = first_true(lambda n: value_of(n) >= low, first, stop)
     return first, first_true(lambda n: value_of(n) > high, first, stop)
 
 
 def _asked_for(found: Snapshot, options: Options, topic: str, queue_id: int) -> tuple[int, int]:
-    """Where to begin and end in a queue by the options; DataLoss when that is not there."""
+    """Where the options begin and end in a queue. Raises DataLoss for offsets that are not
+    there.
+    """
     least, end = found.queues[topic, queue_id]
     first = least
     if options.starting is not None:
@@ -149,7 +159,9 @@ def _asked_for(found: Snapshot, options: Options, topic: str, queue_id: int) -> 
 
 
 def pack(slices: Iterator[Slice] | list[Slice], rows: int) -> Iterator[tuple[Slice, ...]]:
-    """Slices together, or cut, so that none but the last has fewer or more than `rows` messages."""
+    """Joins and cuts slices into groups of exactly `rows` messages; only the last may have
+    fewer.
+    """
     found: list[Slice] = []
     room = rows
     for piece in slices:
@@ -167,7 +179,7 @@ def pack(slices: Iterator[Slice] | list[Slice], rows: int) -> Iterator[tuple[Sli
 
 
 def queue_parts(found: Snapshot, slices: list[Slice], partitions: int) -> list[tuple[Part, ...]]:
-    """Tasks for slices: at least `partitions` where there are so many messages."""
+    """Tasks for slices: at least `partitions` of them, unless there are fewer messages."""
     total = sum(piece.end - piece.first for piece in slices)
     if not total:
         return []
@@ -185,7 +197,7 @@ def _queue_tasks(
 
 
 class _Look:
-    """Single queue entries and records of a store, read from the files."""
+    """Reads single queue entries and records from a store's files."""
 
     def __init__(self, found: Snapshot) -> None:
         self._found = found
@@ -203,7 +215,9 @@ class _Look:
         self._opened.close()
 
     def places(self, topic: str, queue_id: int) -> Callable[[int], int]:
-        """Log offset of the message at a queue offset; LEAST when it is gone."""
+        """A function from queue offset to the log offset of its message; LEAST for a removed
+        message.
+        """
 
         def place(offset: int) -> int:
             found = self._entry(topic, queue_id, offset)
@@ -225,7 +239,9 @@ class _Look:
             return None
 
     def times(self, topic: str, queue_id: int) -> Callable[[int], int]:
-        """Store time (ms) of the message at a queue offset; LEAST when it is gone."""
+        """A function from queue offset to the store time (ms) of its message; LEAST for a removed
+        message.
+        """
         place = self.places(topic, queue_id)
 
         def time(offset: int) -> int:
@@ -235,7 +251,7 @@ class _Look:
         return time
 
     def time_at(self, at: int) -> int:
-        """Store time (ms) of the record at log offset `at`; LEAST when none is there."""
+        """Store time (ms) of the record at log offset `at`; LEAST when there is no record."""
         position = at % self._found.log_size
         try:
             with self._log.file(file_name(at - position)) as fd:

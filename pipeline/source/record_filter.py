@@ -1,7 +1,7 @@
-"""Which records of the log are rows, where the log itself is read and not its queues.
+"""Which records become rows when the log itself is read instead of queues.
 
-The rows of a topic must be the same either way. So records that no queue has (prepared and rolled
-back transactions), and those of topics that were deleted, are none.
+The rows of a topic must be the same either way. So records that are in no queue (prepared and
+rolled back transactions) and records of deleted topics are left out.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from ...store.record.format import SYS_TRANSACTION, TRANSACTION_COMMIT, TRANSACT
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """Records of queues that `wants` (None: of all), stored from `since_ms` to `until_ms` (epoch
-    ms, both included), and not `deleted` (topic -> log offset below which they are).
+    """Keeps records of the queues that `wants` selects (None: all), stored from `since_ms` to
+    `until_ms` (epoch ms, both included). Drops records of topics in `deleted` below the log offset
+    given there.
     """
 
     wants: Callable[[str, int | None], bool] | None = None
@@ -26,7 +27,7 @@ class Kept:
     deleted: Mapping[str, int] = field(default_factory=dict)
 
     def with_needed(self, columns: tuple[str, ...]) -> tuple[str, ...]:
-        """`columns` and what must be known of a record to judge it."""
+        """`columns`, and the columns that the tests need."""
         needed = ["sys_flag"]
         if self.wants is not None or self.deleted:
             needed.append("topic")
@@ -39,7 +40,7 @@ class Kept:
         return (*columns, *(name for name in needed if name not in columns))
 
     def of(self, batch: Any, columns: tuple[str, ...]) -> Any:
-        """The rows of `batch` that are kept, with `columns` alone."""
+        """The rows of `batch` that are kept, with only the columns `columns`."""
         import pyarrow.compute as pc
 
         mask = None

@@ -1,4 +1,4 @@
-"""What tasks of the data source get: the parts to read, and the rows to make of them."""
+"""The input of the data source's tasks: the parts to read, and the form of the rows."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 
 
 class Parts(InputPartition):
-    """What one task reads, one after the other."""
+    """The parts that one task reads, one after the other."""
 
     def __init__(self, parts: tuple[Part, ...]) -> None:
         super().__init__(None)
@@ -32,8 +32,8 @@ class Parts(InputPartition):
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The rows that were asked for: their columns, as Spark's schema and as Arrow's, and how the
-    files are read for them.
+    """The form of the rows: their columns as Spark's Arrow schema, and the rules for reading the
+    files.
     """
 
     arrow: Any
@@ -41,7 +41,9 @@ class Shape:
 
     @classmethod
     def of(cls, schema: StructType, options: Options) -> Shape:
-        """Raises ValueError for columns that there are not."""
+        """The shape for a schema of Spark's. Raises ValueError for an unknown or non-null
+        column.
+        """
         from pyspark.sql.pandas.types import to_arrow_schema
 
         names = check_types((f.name, f.dataType.simpleString()) for f in schema.fields)
@@ -57,7 +59,7 @@ class Shape:
         return cls(to_arrow_schema(schema, timezone="UTC"), rules)
 
     def batches(self, parts: Sequence[Part], work: Work | None = None) -> Iterator[Any]:
-        """Arrow batches of the parts' rows, to Spark's letter."""
+        """Arrow batches of the parts' rows, exactly in Spark's schema."""
         settle()
         with_row = self.rules.on_corrupt == "row" and CORRUPT in self.arrow.names
         for part in parts:

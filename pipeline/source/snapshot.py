@@ -1,8 +1,8 @@
 """What a store holds at one moment: the bounds of its log and of its queues. Spark-free.
 
-Of a store that runs they come from its shared memory; of one that does not, or of a copy, from its
-files, whose sizes are those on the disk: no settings are needed. Nothing is written, and no process
-is held up.
+For a running store they come from its shared memory. For a stopped store, or a copy, they come from
+the files; file sizes are those on the disk, so no settings are needed. Nothing is written, and no
+process is blocked.
 """
 
 from __future__ import annotations
@@ -45,19 +45,20 @@ Queue = tuple[str, int]
 
 
 class NotAStore(StoreError):
-    """A folder that was to be read holds no store."""
+    """A folder that was to be read is not a store."""
 
 
 class DataLoss(StoreError):
-    """What was asked for is not in the store any more."""
+    """Data that was selected is no longer in the store."""
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """A store in the folder `path`. `log_files` are the offsets of its commit-log files, each of
     `log_size` bytes; records lie in [`least`, `end`). `queues` has the bounds [least, end) of each
-    queue's offsets. `queues_whole`: all records below `end` are in them, which they are not where
-    a store was killed. Records of a topic in `deleted` below the log offset there are nobody's.
+    queue's offsets. `queues_whole` says whether the queues have all records below `end`; they may
+    not after a kill. Records of a topic in `deleted` that lie below the log offset given there
+    belong to the deleted topic.
     """
 
     path: str
@@ -72,7 +73,7 @@ class Snapshot:
 
 
 class Watch:
-    """Takes snapshots of one store, again and again over the same connection while it runs."""
+    """Takes snapshots of one store, repeatedly; while the store runs they share a connection."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = os.path.abspath(path)
@@ -97,7 +98,7 @@ class Watch:
             try:
                 self._link = Connection(self.path)
             except StoreClosed:
-                # A socket that nobody listens at is left by a kill, or belongs to the copied store.
+                # No process listens at this socket: the store was killed, or this is a copy of it.
                 self._link = None
         return of_files(self.path) if self._link is None else of_running(self._link)
 
@@ -115,8 +116,9 @@ def take(path: str | os.PathLike[str]) -> Snapshot:
 
 
 def of_running(link: Connection) -> Snapshot:
-    """The store behind `link`. Ends are read before beginnings: records that are dispatched are in
-    the log already, and what goes meanwhile is not counted.
+    """A snapshot of the running store behind `link`. Ends are read before beginnings, because files
+    may be removed meanwhile; queue ends are read before the log's end, because dispatch follows the
+    log.
     """
     control, table, config = link.control, link.table, link.config
     topics = list(table.topics())
@@ -128,7 +130,7 @@ def of_running(link: Connection) -> Snapshot:
         for queue_id, slot in enumerate(topic.slots)
         if 0 <= slot < len(leasts) and ends[slot]
     }
-    # What is still in the pool is in no file.
+    # Records that are still in the pool are in no file.
     end = control.load("committed" if config.level == AckLevel.MEMORY else "wrote")
     least = min(control.load("min_offset"), end)
     size = config.file_size_commit_log
@@ -148,12 +150,12 @@ def of_running(link: Connection) -> Snapshot:
 
 
 def of_files(path: str) -> Snapshot:
-    """A store that does not run, by its files."""
+    """A snapshot of a store that does not run, from its files. Raises NotAStore."""
     clean = not disk.exists(f"{path}/{ABORT}")
     with Folder.open(path) as root:
         with root.folder(COMMIT_LOG) as log:
             bases = file_bases(log)
-            # A crash leaves an empty last one, which both programs drop.
+            # A crash leaves an empty last file, which both SiloMQ and RocketMQ drop.
             while bases and not log.size(file_name(bases[-1])):
                 bases.pop()
             size = log.size(file_name(bases[0])) if bases else 0
@@ -180,7 +182,7 @@ def of_files(path: str) -> Snapshot:
 
 
 def _deleted(path: str) -> dict[str, int]:
-    if not disk.is_folder(f"{path}/{OURS}"):  # RocketMQ's own
+    if not disk.is_folder(f"{path}/{OURS}"):  # a store of RocketMQ's
         return {}
     with Folder.open(path) as root, root.folder(OURS) as ours:
         topics = Deletions.read(ours).topics
@@ -198,8 +200,8 @@ def _check_sizes(log: Folder, bases: list[int], size: int) -> None:
 
 
 def _log_end(log: Folder, bases: list[int], size: int, *, check_crc: bool) -> int:
-    """Where the log ends: behind the last good record. Bytes before that are damage where they are
-    none, and for who reads them to say so.
+    """Where the log ends: behind the last good record. Bad bytes before that are damage, which the
+    reader of the log reports.
     """
     for base in reversed(bases):
         view = memoryview(map_log_file(log, base, size))
@@ -215,7 +217,9 @@ def _log_end(log: Folder, bases: list[int], size: int, *, check_crc: bool) -> in
 
 
 def _queues(root: Folder, least: int, end: int) -> tuple[int, dict[Queue, tuple[int, int]]]:
-    """Size of the queues' files, and the bounds of each queue whose records lie in [least, end)."""
+    """The size of the queues' files, and the bounds of each queue, counting records in [least,
+    end).
+    """
     found: dict[Queue, tuple[int, int]] = {}
     size = 0
     for topic, queue_id, folder in QueueFiles(root, ENTRY_SIZE).queues():
@@ -235,8 +239,8 @@ def _queues(root: Folder, least: int, end: int) -> tuple[int, dict[Queue, tuple[
 
 
 def first_true(test: Callable[[int], bool], low: int, high: int) -> int:
-    """The first number of [low, high) that passes a test which all behind it pass too; `high`
-    without one.
+    """The first number of [low, high) that passes `test`, if all after it pass too; `high` if none
+    does.
     """
     while low < high:
         middle = (low + high) // 2

@@ -1,7 +1,7 @@
 """The data source `silomq`: `spark.read.format("silomq").load("/var/lib/silomq")` (docs/spark.md).
 
-Spark-free are the options (`options`), what a store holds (`snapshot`), which parts of it to read
-(`plan`), reading them (`part_reader`) and Spark's columns (`columns`).
+These modules do not import Spark: `options`, `snapshot` (what a store holds), `plan` (which parts
+to read), `part_reader` (reading them) and `columns` (Spark's columns).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 NAME: Final = "silomq"
-#: Only this worker of Spark's calls pushFilters; any other refuses a reader that has it.
+#: Only this worker module of Spark's calls pushFilters; all others refuse a reader that has it.
 _PUSHING: Final = "pyspark.sql.worker.data_source_pushdown_filters"
 
 
@@ -62,7 +62,7 @@ class SiloSource(DataSource):
 
 
 class SiloReader(DataSourceReader):
-    """A batch read."""
+    """Reads a batch."""
 
     def __init__(self, options: Options, schema: StructType) -> None:
         self.options = options
@@ -83,8 +83,8 @@ class SiloReader(DataSourceReader):
 
 
 class PushingReader(SiloReader):
-    """A batch read that leaves out what the query's filters rule out. All filters are applied once
-    more by Spark.
+    """Reads a batch without the parts that the query's filters exclude. Spark applies all filters
+    again.
     """
 
     def pushFilters(self, filters: list[Any]) -> Iterable[Any]:  # noqa: N802  Spark's name
@@ -102,7 +102,7 @@ _BETWEEN: Final = {
 
 
 def narrowed(pushed: Pushed, found: Any) -> Pushed:
-    """What one of Spark's filters leaves of `pushed`; all of it for those not known here."""
+    """Narrows `pushed` by one of Spark's filters; an unknown filter changes nothing."""
     column = ".".join(getattr(found, "attribute", ()))
     values: list[Any]
     if isinstance(found, datasource.In):
@@ -111,7 +111,7 @@ def narrowed(pushed: Pushed, found: Any) -> Pushed:
         values = [] if found.value is None else [found.value]
     else:
         return _bounded(pushed, found, column)
-    if not values:  # nothing equals null, and IS NULL is for Spark to look at
+    if not values:  # nothing equals null, and Spark itself checks IS NULL
         return pushed
     if column in _AMONG:
         return pushed.among(_AMONG[column], frozenset(values))
@@ -132,7 +132,7 @@ def _bounded(pushed: Pushed, found: Any, column: str) -> Pushed:
 
 
 def _number(value: int | datetime) -> int:
-    """An offset, or a time in whole ms: times of records have no parts of them."""
+    """An offset, or a time in whole ms, the unit of records' times."""
     if isinstance(value, int):
         return value
     from datetime import UTC, datetime, timedelta

@@ -1,8 +1,8 @@
-"""The streaming half of the data source: offsets per queue, in Spark's checkpoint alone.
+"""Streaming reads of the data source: offsets per queue, kept in Spark's checkpoint alone.
 
-One reader lives in a process of its own for as long as the query runs and asks the stores how far
-they are; tasks get a copy of it that only reads. What a micro-batch reads is given by its two
-offsets, so a batch that is done again after a crash is the same, and nothing is lost or doubled.
+One reader lives in its own process for as long as the query runs, and asks the stores for their
+ends. Tasks get a copy of it that only reads. Two offsets determine the rows of a micro-batch, so a
+batch that is repeated after a crash is the same, and nothing is lost or doubled.
 """
 
 from __future__ import annotations
@@ -42,21 +42,21 @@ if TYPE_CHECKING:
 
 
 class SiloStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """A streaming read."""
+    """Reads a stream."""
 
     def __init__(self, options: Options, schema: StructType) -> None:
         self.options = options
         self.shape = Shape.of(schema, options)
         self._watches: dict[str, Watch] = {}
-        #: Where Trigger.AvailableNow ends.
+        #: The offsets at which Trigger.AvailableNow ends; None with other triggers.
         self._last: Offsets | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        # Tasks read files; connections stay here.
+        # Tasks only read files, so they need no connections.
         return self.__dict__ | {"_watches": {}}
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802  Spark's name
-        """Asked for once in a query's life."""
+        """Where a new query begins. Spark asks once in a query's life."""
         return to_json({path: self._starts(found) for path, found in self._look().items()})
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802  Spark's name
@@ -70,7 +70,7 @@ class SiloStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._last = {path: _ends(found) for path, found in self._look().items()}
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        """Up to where the next micro-batch reads."""
+        """The offsets up to which the next micro-batch reads."""
         found = self._look()
         seen = from_json(start)
         wait = [one for each in found.values() for one in self._waiting(each, seen)]
@@ -82,7 +82,7 @@ class SiloStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return to_json(ends_of(wait, seen))
 
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802  Spark's name
-        """How far the stores are, for the query's progress."""
+        """The present ends of the stores, for the query's progress."""
         return to_json({path: self._wanted_ends(found) for path, found in self._look().items()})
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
@@ -101,7 +101,7 @@ class SiloStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self.shape.batches(parts)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Nothing: how far the query is, is known to its checkpoint, and to nobody else."""
+        """Does nothing: the query's checkpoint alone keeps its progress."""
 
     def stop(self) -> None:
         while self._watches:
@@ -113,14 +113,14 @@ class SiloStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._watches[path]
 
     def _look(self) -> dict[str, Snapshot]:
-        """All stores as they are now, also those that have come since."""
+        """A snapshot of every store, including stores that are new since the last call."""
         return {path: self._watch(path).take() for path in self.options.stores()}
 
     def _wanted_ends(self, found: Snapshot) -> dict[tuple[str, int], int]:
         return {queue: end for queue, end in _ends(found).items() if self.options.wants(*queue)}
 
     def _starts(self, found: Snapshot) -> dict[tuple[str, int], int]:
-        """Where a new query begins in the queues that there are."""
+        """Where a new query begins in the present queues."""
         options = self.options
         if options.starting is None and options.since_ms is None:
             return self._wanted_ends(found)

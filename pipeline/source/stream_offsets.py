@@ -1,7 +1,7 @@
-"""Offsets of a stream, and how far one micro-batch goes. Spark-free.
+"""Offsets of a stream, and the end of one micro-batch. Spark-free.
 
 An offset is JSON: {"stores": {folder: {topic: {queue id: next queue offset}}}}. Queues that are not
-in it have not been seen; they are read from their beginning.
+in it are new, and are read from their beginning.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _ENTRIES_AT_ONCE = 65536
 
 
 def to_json(offsets: Mapping[str, Mapping[Queue, int]]) -> dict[str, Any]:
-    """As Spark writes it into the checkpoint: the same offsets are the same text."""
+    """Offsets in the form that Spark writes into the checkpoint: equal offsets give equal text."""
     stores: dict[str, Any] = {}
     for path, queues in sorted(offsets.items()):
         topics: dict[str, dict[str, int]] = {}
@@ -39,7 +39,7 @@ def to_json(offsets: Mapping[str, Mapping[Queue, int]]) -> dict[str, Any]:
 
 
 def from_json(value: Mapping[str, Any]) -> Offsets:
-    """What `to_json` gave. Raises ValueError for a checkpoint of something else."""
+    """Offsets from the form that `to_json` makes. Raises ValueError for anything else."""
     try:
         return {
             path: {
@@ -71,8 +71,8 @@ class Waiting:
 
 
 def waiting(found: Snapshot, seen: Offsets, options: Options) -> list[Waiting]:
-    """What of a store's queues has not been read up to `seen`, queues with nothing too. Raises
-    DataLoss, if `options` say that it is an error, where messages that were not read are gone.
+    """The unread messages of a store after the offsets `seen`, including queues without any. Raises
+    DataLoss where unread messages were removed, unless failOnDataLoss is false.
     """
     before = seen.get(found.path)
     result = []
@@ -90,7 +90,7 @@ def waiting(found: Snapshot, seen: Offsets, options: Options) -> list[Waiting]:
 
 
 def _first(found: Snapshot, queue: Queue, wanted: int | None, options: Options) -> int:
-    """Where reading goes on in a queue, `wanted` if that is there."""
+    """The offset from which a queue is read: `wanted`, if it is there."""
     least, end = found.queues[queue]
     if wanted is None or least <= wanted <= end:
         return least if wanted is None else wanted
@@ -105,7 +105,7 @@ def _first(found: Snapshot, queue: Queue, wanted: int | None, options: Options) 
 def slices(
     found: Snapshot, seen: Offsets, until: Mapping[Queue, int], options: Options
 ) -> list[Slice]:
-    """The messages of a store from `seen` up to `until`, as a micro-batch reads them."""
+    """The messages of a store from `seen` up to `until`, which a micro-batch reads."""
     result = []
     for one in waiting(found, seen, options):
         end = until.get(one.queue, 0)
@@ -121,8 +121,9 @@ def slices(
 
 
 def share(counts: list[int], limit: int, turn: int) -> list[int]:
-    """Divides `limit` among queues in which `counts` messages wait: in proportion, rounded down,
-    and what that leaves one by one from queue number `turn` on. The sum is the limit, or all.
+    """Divides `limit` among queues in which `counts` messages wait. Each gets its proportion,
+    rounded down; the rest is given out one by one from queue number `turn` on. The sum is `limit`,
+    or all messages if they are fewer.
     """
     total = sum(counts)
     if total <= limit:
@@ -140,10 +141,10 @@ def share(counts: list[int], limit: int, turn: int) -> list[int]:
 
 
 def cut_to_rows(wait: list[Waiting], limit: int) -> list[Waiting]:
-    """The same with no more than `limit` messages in all."""
+    """Cuts `wait` to at most `limit` messages in all."""
     if not wait:
         return []
-    # The offsets grow by what each batch reads, so every queue gets its turn.
+    # The offsets grow with every batch, so each queue gets its turn.
     parts = share([one.count for one in wait], limit, sum(one.first for one in wait) % len(wait))
     return [
         Waiting(one.path, one.queue, one.first, one.first + count)
@@ -152,10 +153,10 @@ def cut_to_rows(wait: list[Waiting], limit: int) -> list[Waiting]:
 
 
 def cut_to_bytes(wait: list[Waiting], limit: int, found: Mapping[str, Snapshot]) -> list[Waiting]:
-    """The same with no more than `limit` bytes of records in all, but at least one message.
+    """Cuts `wait` to at most `limit` bytes of records in all, but to at least one message.
 
-    Each queue may have what is left in proportion to the messages that wait in it and in those
-    behind it, so what one does not use is for the next.
+    A queue's share of the remaining bytes is in proportion to its messages, compared with those of
+    all remaining queues. Bytes that a queue does not use are left for the next ones.
     """
     busy = [one for one in wait if one.count]
     if not busy:
@@ -169,7 +170,7 @@ def cut_to_bytes(wait: list[Waiting], limit: int, found: Mapping[str, Snapshot])
         ends[one.path, one.queue] = end
         left -= used
         remaining -= one.count
-    if left == limit:  # not one message was small enough for its share
+    if left == limit:  # no message fits into its queue's share
         first = busy[turn]
         ends[first.path, first.queue] = first.first + 1
     return [
@@ -205,7 +206,7 @@ def _fitting(one: Waiting, budget: int, found: Snapshot) -> tuple[int, int]:
 
 
 def ends_of(wait: Iterable[Waiting], seen: Offsets) -> Offsets:
-    """The offsets when all of `wait` is read."""
+    """The offsets after all of `wait` is read."""
     found: Offsets = {path: dict(queues) for path, queues in seen.items()}
     for one in wait:
         found.setdefault(one.path, {})[one.queue] = one.end

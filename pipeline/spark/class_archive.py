@@ -1,4 +1,4 @@
-"""The archive of Spark's classes: where it lies, and the JVM's options to use it."""
+"""The archive of Spark's classes: where it is, and the JVM's options to use it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ CONF: Final = FOLDER / "conf"
 
 
 def find() -> Path | None:
-    """The archive, if there is one. Its name says its size: the JVM would fail on half of one."""
+    """The archive, if there is one. Its size is in its name: the JVM would fail on an incomplete
+    file.
+    """
     for path in FOLDER.glob("classes-*.jsa"):
         if path.name == name_of(path.stat().st_size):
             return path
@@ -20,12 +22,12 @@ def find() -> Path | None:
 
 
 def name_of(size: int) -> str:
-    """The archive's file name, which says how many bytes it has."""
+    """The archive's file name for a size in bytes."""
     return f"classes-{size}.jsa"
 
 
 def options() -> list[str]:
     """The JVM's options to use the archive; none if there is none."""
-    # If it does not fit, Spark starts without it, and has nothing to say about it.
+    # If the archive does not fit this Java, the JVM starts without it and logs nothing.
     archive = find()
     return [f"-XX:SharedArchiveFile={archive}", "-Xlog:disable"] if archive else []

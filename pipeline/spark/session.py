@@ -1,8 +1,8 @@
-"""A Spark session with sane defaults for one machine, that leaves nothing behind.
+"""A Spark session with defaults for one machine, which removes all its files at the end.
 
 Everything that Spark writes (logs, shuffles, warehouse) goes below one folder in the temporary
 folder, which is removed when Python ends. The folder is locked while its session lives, so the next
-session finds and removes those whose process was killed.
+session finds and removes the folders of killed processes.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ logger.tasks.level = off
 logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
 logger.gateway.level = error
 """
-#: Java's options for a session of seconds: it starts a third faster, and ends before what the
-#: second compiler and several collecting threads do would pay off.
+#: Java's options for a session of some seconds. It starts a third faster, and ends before the
+#: second compiler and parallel collecting threads would pay off.
 QUICK: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 #: Folders of this process, with the descriptor that holds each one's lock.
 _held: dict[Path, int] = {}
@@ -56,9 +56,9 @@ _held: dict[Path, int] = {}
 def session(app: str, *, master: str = "local[*]", **conf: object) -> SparkSession:
     """A session named `app` with the data source `silomq` registered.
 
-    `conf` are Spark's settings, as `**{"spark.driver.memory": "2g"}`; they win over the defaults
-    here. A session that is active already is used as it is, with `conf` set. Raises `java.NoJava`,
-    and ImportError without pyspark.
+    `conf` are Spark's settings, as `**{"spark.driver.memory": "2g"}`; they override the defaults
+    here. A session that is active already is used, with `conf` set. Raises `java.NoJava`, and
+    ImportError without pyspark.
     """
     try:
         from pyspark.sql import SparkSession
@@ -86,7 +86,7 @@ def session(app: str, *, master: str = "local[*]", **conf: object) -> SparkSessi
 
 
 def defaults(folder: Path, master: str) -> dict[str, str]:
-    """Spark's settings that differ from its own; what it writes goes below `folder`."""
+    """The settings that differ from Spark's own defaults; Spark's files go below `folder`."""
     found = {
         "spark.log.level": "ERROR",
         "spark.ui.enabled": "false",
@@ -101,15 +101,16 @@ def defaults(folder: Path, master: str) -> dict[str, str]:
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.driver.host": "127.0.0.1",
             "spark.local.dir": str(folder),
-            # One stage's tasks for each core are enough where no other machine helps.
+            # As many shuffle partitions as cores are enough on one machine.
             "spark.sql.shuffle.partitions": str(max(2, len(os.sched_getaffinity(0)))),
         }
     return found
 
 
 def collector(settings: Mapping[str, str], master: str) -> dict[str, str]:
-    """The garbage collector, unless somebody has chosen one: Java refuses two. On few cores G1
-    costs a fifth of the rows a second, and nobody waits for a pause here.
+    """The garbage collector's setting; none if one is set already, because Java refuses two. On few
+    cores G1 makes rows a fifth slower than the parallel collector, whose longer pauses do not
+    matter here.
     """
     places = ("SPARK_SUBMIT_OPTS", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS")
     given = [os.environ.get(name, "") for name in places]
@@ -128,14 +129,14 @@ def _text(value: object) -> str:
 
 
 def _variables(folder: Path, master: str) -> dict[str, str]:
-    """The environment that Spark starts in, beside this process's own."""
+    """The environment variables that Spark starts with, besides this process's own."""
     conf = class_archive.CONF if class_archive.CONF.is_dir() else folder / "conf"
     conf.mkdir(parents=True, exist_ok=True)
     logging = folder / "log4j2.properties"
     logging.write_text(_LOGGING, encoding="utf-8")
     given = os.environ.get("SPARK_SUBMIT_OPTS", "")
     java_options = [f'"-Dlog4j2.configurationFile={logging}"', *class_archive.options(), given]
-    # The package's own place, for workers of another search path than this process's.
+    # The folder that the package is in, for workers whose search path differs from this process's.
     place = str(Path(__file__).resolve().parents[3])
     found = {
         "JAVA_HOME": str(java.find(folder)),
@@ -143,7 +144,7 @@ def _variables(folder: Path, master: str) -> dict[str, str]:
         "SPARK_SUBMIT_OPTS": " ".join(java_options),
         "PYSPARK_PYTHON": sys.executable,
         "PYTHONPATH": os.pathsep.join(filter(None, [place, os.environ.get("PYTHONPATH")])),
-        # The folder a job is started in is not for workers to import from.
+        # Workers must not import from the folder in which a job was started.
         "PYTHONSAFEPATH": "1",
     }
     if _is_local(master):
@@ -155,7 +156,7 @@ def _variables(folder: Path, master: str) -> dict[str, str]:
 
 @contextlib.contextmanager
 def _environment(variables: Mapping[str, str]) -> Iterator[None]:
-    """Environment variables for as long as Spark starts."""
+    """Sets environment variables while Spark starts."""
     before = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)
     try:
@@ -169,7 +170,7 @@ def _environment(variables: Mapping[str, str]) -> Iterator[None]:
 
 
 def _make_folder() -> Path:
-    """A locked folder of this process; those of dead processes are removed."""
+    """Makes a locked folder for this process, and removes those of dead processes."""
     top = Path(tempfile.gettempdir())
     for old in top.glob(f"{_PREFIX}*"):
         _remove_if_dead(old)
@@ -183,12 +184,12 @@ def _make_folder() -> Path:
 
 
 def _remove_if_dead(folder: Path) -> None:
-    """Removes a session's folder if nobody holds its lock."""
+    """Removes a session's folder if no process holds its lock."""
     if folder in _held:
         return
     try:
         fd = os.open(folder / _LOCK, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
-    except OSError:  # somebody else's, or one that is just being made
+    except OSError:  # another user's, or one that is just being made
         return
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -201,7 +202,7 @@ def _remove_if_dead(folder: Path) -> None:
 
 
 def stop(patience_s: float = _PATIENCE_S) -> None:
-    """Stops Spark and waits for its JVM, which is killed after `patience_s`."""
+    """Stops Spark and waits for its JVM, which is killed after `patience_s` seconds."""
     from pyspark import SparkContext
 
     context: Any = SparkContext
@@ -223,7 +224,7 @@ def stop(patience_s: float = _PATIENCE_S) -> None:
 
 
 def _clean_up() -> None:
-    """At the end of Python: stops Spark, and removes what it wrote."""
+    """Stops Spark and removes its files, at the end of Python."""
     stop()
     for folder, fd in _held.items():
         shutil.rmtree(folder, ignore_errors=True)

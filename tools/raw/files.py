@@ -1,7 +1,7 @@
 """A store's files as the tools see them: opened for reading only, mapped read-only, never made.
 
-What does not look like a store at all is `BadInput`: the tools then say where and what to do, end
-with exit status 2, and have changed nothing.
+A folder that does not look like a store raises BadInput, which says where and what to do. The
+command then ends with exit status 2, and nothing has been changed.
 """
 
 from __future__ import annotations
@@ -43,12 +43,14 @@ _HINTS = {
 
 
 class BadInput(StoreError):
-    """A tool cannot work on what it was given."""
+    """A tool cannot work on its input."""
 
 
 @dataclass(frozen=True, slots=True)
 class MappedName:
-    """One file of fixed size: its name as a number, its bytes, when it was last written (ms)."""
+    """One file of fixed size: its name as a number, its bytes, when it was last written (epoch
+    ms).
+    """
 
     base: int
     size: int
@@ -56,17 +58,18 @@ class MappedName:
 
 
 def read_settings(config: Path | None, overrides: Sequence[str]) -> Settings:
-    """The settings that say how large the store's files are. SettingError, OSError as `load`.
+    """The settings with the sizes of the store's files. Raises SettingError, OSError as `load`.
 
-    A store of small files need not say too that its messages are small: nothing is appended here.
+    max_message_size has its least value here, because the tools append nothing. So the settings are
+    legal for a store of small files too.
     """
     return load(config, overrides=("max_message_size=10", *overrides))
 
 
 class StoreFiles:
-    """The files of the store at `path`, by the sizes in `settings`. Raises BadInput.
+    """The files of the store at `path`, with the sizes in `settings`. Raises BadInput.
 
-    Mapped files are kept mapped, the last few of them; closing forgets them.
+    The last files that were used stay mapped; `close` drops the mappings.
     """
 
     def __init__(self, path: str | os.PathLike[str], settings: Settings) -> None:
@@ -84,7 +87,7 @@ class StoreFiles:
             what = "is not a folder" if disk.exists(self.path) else "does not exist"
             raise BadInput(f"{self.path} {what}: give the folder of a store")
         if not disk.is_folder(f"{self.path}/{COMMIT_LOG}"):
-            self._names("")  # says so if the folder cannot even be read
+            self._names("")  # raises BadInput if the folder cannot be read
             raise BadInput(
                 f"{self.path} has no folder {COMMIT_LOG}: it is not a store; give the folder that "
                 f"holds {COMMIT_LOG}, {CONSUME_QUEUE} and {INDEX}"
@@ -94,7 +97,7 @@ class StoreFiles:
 
     @property
     def clean(self) -> bool:
-        """Whether the store was stopped: no `abort` is there."""
+        """Whether the store was stopped in order: there is no file `abort`."""
         return not disk.exists(f"{self.path}/{ABORT}")
 
     def log_path(self, base: int) -> str:
@@ -111,7 +114,9 @@ class StoreFiles:
         return f"{self.path}/{INDEX}/{name:017d}"
 
     def queues(self) -> list[tuple[str, int]]:
-        """The queues that have a folder, by topic and number; other folders RocketMQ skips too."""
+        """The queues that have a folder, by topic and number. Skips other folders, as RocketMQ
+        does.
+        """
         found = []
         for topic in self._names(CONSUME_QUEUE):
             if topic == consumequeue.HALF_MADE:
@@ -146,7 +151,7 @@ class StoreFiles:
         return self._kept(path, _map_whole)
 
     def _kept(self, path: str, make: Callable[[Folder, str], Mapping]) -> memoryview:
-        """A file's mapping, which is made if it is not one of the last few."""
+        """A file's mapping, made anew if it is not among the last used."""
         view = self._views.pop(path, None)
         if view is None:
             place, _, name = path.rpartition("/")
@@ -161,7 +166,7 @@ class StoreFiles:
         return view
 
     def checkpoint(self) -> Checkpoint:
-        """The checkpoint; all zero where the file is missing, as RocketMQ takes it."""
+        """The checkpoint; all zero if the file is missing, as in RocketMQ. Raises BadInput."""
         data = self.small_file(CHECKPOINT)
         if data is None:
             return Checkpoint()
@@ -173,7 +178,7 @@ class StoreFiles:
         return parse(data)
 
     def small_file(self, name: str) -> bytes | None:
-        """The bytes of a file below the store's folder; None without it."""
+        """The bytes of a file below the store's folder; None if there is no such file."""
         try:
             with Folder.open(self.path) as root, root.parent(name) as (folder, last):
                 return folder.read(last)
@@ -187,7 +192,7 @@ class StoreFiles:
         return [f"config/{name}" for name in self._names("config") if name.endswith(".json")]
 
     def close(self) -> None:
-        """Forgets what is mapped."""
+        """Drops all mappings."""
         self._views.clear()
 
     def _names(self, folder: str) -> list[str]:
@@ -216,8 +221,9 @@ class StoreFiles:
                 )
 
     def _mapped(self, folder: str, size: int, digits: int = 20) -> list[MappedName]:
-        """The files of `folder`, every one of `size` bytes but for an empty last one, which a
-        crash leaves and both programs drop. Folders within are none of ours.
+        """The files of `folder`, each of `size` bytes. An empty last file is left out: a crash
+        leaves it, and both SiloMQ and RocketMQ drop it. Folders within are ignored. Raises
+        BadInput.
         """
         found = []
         names = self._names(folder)
@@ -253,7 +259,7 @@ def _map_whole(folder: Folder, name: str) -> Mapping:
 
 
 def queue_order(queue: tuple[str, int]) -> tuple[bytes, int]:
-    """Sorts queues as Java sorts their topics, by UTF-16 units."""
+    """A key that sorts queues by topic as Java does, by UTF-16 units."""
     return queue[0].encode("utf-16-be", "surrogatepass"), queue[1]
 
 

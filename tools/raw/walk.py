@@ -1,7 +1,8 @@
-"""All of the commit log, damage included: records, end-of-file records, bad bytes, the tail.
+"""Walks over the whole commit log, damage included: records, end-of-file records, bad bytes, the
+tail.
 
-Where bytes make no sense the walk goes on at the next place where they do: a record that names its
-own address, or an end-of-file record that fills its file. Nothing is copied but what is found.
+After bad bytes the walk continues at the next valid place: a record that names its own address, or
+an end-of-file record that fills its file. Only the records found are copied.
 """
 
 from __future__ import annotations
@@ -24,19 +25,19 @@ _ZEROS = bytes(1 << 20)
 
 
 class Kind(enum.Enum):
-    """What stands at a place of the log."""
+    """What is at a place of the log."""
 
     RECORD = "record"
     BLANK = "blank"
     DAMAGE = "damage"
-    #: Behind the last record of the file that was written last.
+    #: Bytes behind the last record of the file that was written last.
     TAIL = "tail"
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
     """Bytes [offset, offset + size) of the log. `why` says what is wrong with them, if anything; a
-    record may be there and be wrong. Of a tail it says what the end looks like.
+    record may be wrong too. For a tail it describes the bytes at the log's end.
     """
 
     kind: Kind
@@ -47,8 +48,9 @@ class Found:
 
 
 def walk_file(files: StoreFiles, base: int, start: int | None = None) -> Iterator[Found]:
-    """Everything in the file at log address `base`, from address `start` (default: its beginning)
-    on. Bytes that belong to nothing behind the file's last record are a TAIL, wherever the file is.
+    """Yields everything in the file at log address `base`, from address `start` (default: its
+    beginning) on. Bytes behind the file's last record that are no end-of-file record are a TAIL, in
+    any file.
     """
     view = files.log_view(base)
     at = 0 if start is None else start - base
@@ -89,7 +91,7 @@ def _at(view: memoryview, at: int, base: int) -> Found | None:
 
 
 def _describe(view: memoryview, at: int, base: int) -> str:
-    """Why nothing begins at a place, in a sentence; empty where only zeros follow."""
+    """Why nothing valid begins at a place, in a sentence; empty if only zeros follow."""
     if next(_written(view, at), None) is None:
         return ""
     try:
@@ -100,7 +102,7 @@ def _describe(view: memoryview, at: int, base: int) -> str:
 
 
 def _begins(view: memoryview, at: int, base: int) -> bool:
-    """Whether something begins at a place that says itself that it belongs there."""
+    """Whether something begins at a place that itself says that it belongs there."""
     found = _at(view, at, base)
     if found is None:
         return False
@@ -108,9 +110,9 @@ def _begins(view: memoryview, at: int, base: int) -> bool:
 
 
 def _resync(view: memoryview, at: int, base: int) -> int | None:
-    """The next place from `at` on where something begins that makes sense; None to the end."""
+    """The next place from `at` on where something valid begins; None if there is none."""
     for start, end in _written(view, at):
-        # A magic stands four bytes behind a beginning, and may lie across two blocks.
+        # The magic is four bytes behind a record's beginning, and may lie across two blocks.
         for match in _MAGICS.finditer(view, max(at, start - 3), end + 3):
             place = match.start() - 4
             if place >= at and _begins(view, place, base):
@@ -119,7 +121,9 @@ def _resync(view: memoryview, at: int, base: int) -> int | None:
 
 
 def _written(view: memoryview, at: int) -> Iterator[tuple[int, int]]:
-    """The blocks from position `at` on that are not all zeros: unwritten files are skipped fast."""
+    """The blocks from position `at` on that are not all zeros, so that unwritten parts are skipped
+    fast.
+    """
     for start in range(at, len(view), len(_ZEROS)):
         end = min(start + len(_ZEROS), len(view))
         if bytes(view[start:end]) != _ZEROS[: end - start]:
@@ -127,10 +131,10 @@ def _written(view: memoryview, at: int) -> Iterator[tuple[int, int]]:
 
 
 def walk_log(files: StoreFiles, start: int = 0) -> Iterator[Found]:
-    """Everything in all files from address `start` on.
+    """Yields everything in all files from address `start` on.
 
-    A file that holds nothing behind the last one with records is left out. A TAIL comes only in
-    the last file that holds records; elsewhere it is DAMAGE.
+    Leaves out the zeros of files after the last file with records. A TAIL comes only in the last
+    file that holds records; elsewhere it is DAMAGE.
     """
     bases = [file.base for file in files.log if file.base + files.log_size > start]
     last = next((b for b in reversed(bases) if holds_records(files, b)), None)
@@ -144,6 +148,6 @@ def walk_log(files: StoreFiles, start: int = 0) -> Iterator[Found]:
 
 
 def holds_records(files: StoreFiles, base: int) -> bool:
-    """Whether anything that makes sense stands in the file at `base`."""
+    """Whether anything valid is in the file at `base`."""
     view = files.log_view(base)
     return _begins(view, 0, base) or _resync(view, 1, base) is not None

@@ -1,7 +1,6 @@
-"""The index as it is after RocketMQ's recovery, worked out without writing (`IndexService`,
-`IndexFile`).
+"""The index after RocketMQ's recovery, computed without writing (`IndexService`, `IndexFile`).
 
-What dispatching records again would add is kept beside the files.
+Entries that dispatching records again would add are kept in memory.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _INT_MAX: Final = 0x7FFFFFFF
 
 
 class IndexFileView(IndexChains):
-    """One index file; times in epoch ms, `count` is the next entry's number."""
+    """One index file. Times are in epoch ms; `count` is the next entry's number."""
 
     def __init__(self, files: StoreFiles, name: int | None = None) -> None:
         self.slots = files.settings.max_hash_slot_num
@@ -42,7 +41,7 @@ class IndexFileView(IndexChains):
         return self.count >= self.capacity
 
     def slot(self, number: int) -> int:
-        """The newest entry of a chain, as it stands; 0 where there is none."""
+        """The newest entry of a slot's chain, unchecked; 0 if there is none."""
         if number in self._added_slots:
             return self._added_slots[number]
         if self.memory is None:
@@ -78,7 +77,7 @@ class IndexFileView(IndexChains):
 
 
 class IndexView:
-    """All index files. `checkpoint_ms` is what the checkpoint's index time would become."""
+    """All index files. `checkpoint_ms` is the checkpoint's index time after recovery."""
 
     def __init__(self, files: StoreFiles, checkpoint_ms: int, *, clean: bool) -> None:
         self.store = files
@@ -86,7 +85,7 @@ class IndexView:
         self.files: list[IndexFileView] = []
         for name in files.index_files():
             file = IndexFileView(files, name)
-            # After a crash RocketMQ drops the files that may not have been flushed.
+            # After a crash RocketMQ drops files that may not have been flushed.
             if clean or file.end_ms <= checkpoint_ms:
                 self.files.append(file)
 
@@ -98,13 +97,13 @@ class IndexView:
             last = self.files[-1]
             file.begin_offset = file.end_offset = last.end_offset
             file.begin_ms = file.end_ms = last.end_ms
-            # The full file is flushed, and the checkpoint says so.
+            # RocketMQ flushes the full file and notes its time in the checkpoint.
             self.checkpoint_ms = last.end_ms or self.checkpoint_ms
         self.files.append(file)
         return file
 
     def build(self, record: Record) -> None:
-        """Dispatches a record. The last indexed one is not known again: it is put twice."""
+        """Dispatches a record. Like RocketMQ, it indexes the last indexed record once more."""
         file = self._writable()
         if (
             record.physical_offset < file.end_offset
@@ -117,7 +116,9 @@ class IndexView:
             )
 
     def last_update(self) -> tuple[int, int]:
-        """Store time (ms) and log address of what was indexed last; zeros without any."""
+        """Store time (ms) and log address of the record that was indexed last; zeros if there is
+        none.
+        """
         if not self.files:
             return 0, 0
         return self.files[-1].end_ms, self.files[-1].end_offset

@@ -1,4 +1,4 @@
-"""The commit log as a stopped store would find it again: records one by one, and where it ends."""
+"""The commit log as recovery of a stopped store would find it: its records, and where it ends."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _LAST_FILES: Final = 3
 
 
 class Blank(NamedTuple):
-    """An end-of-file record: where, and the bytes from there to the end of the file."""
+    """An end-of-file record: its log address, and the bytes from there to the end of the file."""
 
     offset: int
     size: int
@@ -43,14 +43,14 @@ class LogView:
         self.bases = [file.base for file in files.log]
         self.first = self.bases[0] if self.bases else -1
         self.end = 0
-        #: What speaks against serving the store as it is, in sentences.
+        #: Reasons, in sentences, why the store would not be served as it is.
         self.problems: list[str] = []
 
     def recover(self, checkpoint: Checkpoint, *, clean: bool) -> int:
-        """Finds `end`; returns the address from where RocketMQ's recovery reads.
+        """Finds `end`. Returns the address from which RocketMQ's recovery reads.
 
-        After a clean stop that is the third last file, after a crash the newest one that begins
-        with a record not younger than the checkpoint says is safe (`recoverNormally`,
+        After a clean stop that is the third last file. After a crash it is the newest file whose
+        first record is not younger than the checkpoint's safe time (`recoverNormally`,
         `recoverAbnormally` of 4.x).
         """
         if not self.bases:
@@ -67,7 +67,8 @@ class LogView:
                 self._look_behind(number, why)
                 break
             if number + 1 == len(self.bases) and why == kernel.END_OF_FILE:
-                # Nothing was made behind the closed file: RocketMQ goes on over its last record.
+                # There is no file behind the closed one: RocketMQ overwrites its end-of-file
+                # record.
                 self.end = max(
                     found.offset for found in self.walk(base) if isinstance(found, Blank)
                 )
@@ -81,7 +82,9 @@ class LogView:
         return 0
 
     def _look_behind(self, number: int, why: int) -> None:
-        """Records in a file behind the end: damage, no torn tail."""
+        """Adds a problem if a later file holds records: then the log's end is damage, and no torn
+        tail.
+        """
         for base in self.bases[number + 1 :]:
             view = self._view(base)
             if kernel.scan(view[: 1 << 20], 0, base, False)[1]:  # noqa: FBT003  positional-only
@@ -117,7 +120,7 @@ class LogView:
             at += record.total_size
 
     def bytes_at(self, offset: int, size: int) -> memoryview | None:
-        """The bytes [offset, offset + size) where one file of the log holds them, else None."""
+        """The bytes [offset, offset + size) if one file of the log holds them, else None."""
         base = offset - offset % self.file_size
         if offset < 0 or size < 0 or base not in self.files.log_bases:
             return None
@@ -126,7 +129,7 @@ class LogView:
         return self._view(base)[offset - base : offset - base + size]
 
     def record_at(self, offset: int) -> Record | None:
-        """The record that begins at `offset`; None where none is served."""
+        """The record that begins at `offset`; None if there is no readable record."""
         head = self.bytes_at(offset, 4)
         if head is None:
             return None
@@ -139,7 +142,7 @@ class LogView:
             return None
 
     def store_time_at(self, offset: int, size: int) -> int:
-        """Store time (ms) of the record of `size` bytes at `offset`; -1 where none is served
+        """Store time (ms) of the record of `size` bytes at `offset`; -1 if the log does not hold it
         (`CommitLog.pickupStoreTimestamp`).
         """
         data = self.bytes_at(offset, size) if offset >= self.first else None

@@ -1,11 +1,11 @@
-"""The manifest of a store: everything it would serve, one JSON object a line.
+"""The manifest of a store: everything that it would serve, one JSON object a line.
 
-Kinds and their order: `store`, `blank` (end-of-file records), `queue`, `msg` (every record of the
-log), `time` and `key` (the queries that were asked). The form is that of manifests which RocketMQ's
-own classes gave, so two stores, or two programs, compare line by line.
+The kinds, in this order: `store`, `blank` (end-of-file records), `queue`, `msg` (every record of
+the log), `time` and `key` (one for each query). The form is that of manifests made with RocketMQ's
+own classes. So two stores, or two programs, can be compared line by line.
 
-By default `time` and `key` lines hold RocketMQ 4.4's answers. With `exact` they hold the right ones
-instead; where the two differ is documented in docs/tools.md.
+By default `time` and `key` lines hold RocketMQ 4.4's answers. With `exact` they hold the right
+ones; docs/tools.md says where the two differ.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def manifest(
     *,
     exact: bool = False,
 ) -> Iterator[str]:
-    """The lines, without their ends."""
+    """The manifest's lines, without line ends."""
     blanks, messages, walk_end, stopped = _walk(view)
     yield _line(
         {
@@ -113,7 +113,9 @@ def _line(values: dict[str, Any]) -> str:
 
 
 def _walk(view: StoreView) -> tuple[list[Blank], list[int], int, str | None]:
-    """End-of-file records, addresses of messages, where the walk ended and why it did early."""
+    """(end-of-file records, addresses of messages, where the walk ended, why it ended early or
+    None).
+    """
     blanks: list[Blank] = []
     messages: list[int] = []
     at = max(view.log.first, 0)
@@ -131,7 +133,7 @@ def _walk(view: StoreView) -> tuple[list[Blank], list[int], int, str | None]:
 
 
 def _queue(view: StoreView, queue: QueueView, served: dict[int, dict[str, int]]) -> dict[str, Any]:
-    """A `queue` line; the entries whose records are there are added to `served` by address."""
+    """A `queue` line. Entries whose records are in the log are added to `served` by address."""
     read = 0
     for entry in queue.entries():
         if view.log.bytes_at(entry.offset, entry.size) is not None:
@@ -226,6 +228,6 @@ def _key(view: StoreView, query: KeyQuery, *, exact: bool) -> str:
         }
     )
     tail = _line({"indexLastUpdateTimestamp": last_ms, "indexLastUpdatePhyoffset": last_offset})
-    # Lists stand here as Java's own writing of them, with a space behind each comma.
+    # Lists have Java's form, with a space behind each comma.
     lists = f'"offsets":{json.dumps(offsets)},"indexPhyOffsets":{json.dumps(found)}'
     return f"{head[:-1]},{lists},{tail[1:]}"

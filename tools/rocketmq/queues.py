@@ -1,8 +1,8 @@
-"""Consume queues as they are after RocketMQ's recovery, worked out without writing.
+"""Consume queues after RocketMQ's recovery, computed without writing.
 
-The rules are those of 4.x (`ConsumeQueue`): what counts as an entry, what dispatching a record
-again adds, what a shorter log takes away, where a queue begins. Entries that would be written are
-kept beside the files.
+The rules are those of `ConsumeQueue` of 4.x: which entries are valid, which entries dispatching a
+record again adds, which ones a shorter log removes, and where a queue begins. Entries that would be
+written are kept in memory.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _BLANK: tuple[int, int, int] = ENTRY.unpack(BLANK_ENTRY)
 
 
 class Entry(NamedTuple):
-    """One queue entry: its place in the queue, then what stands in it."""
+    """One queue entry: its queue offset, then its three fields."""
 
     queue_offset: int
     offset: int
@@ -39,7 +39,9 @@ class Entry(NamedTuple):
 
 @dataclass
 class _File:
-    """A file of the queue: bytes [0, wrote) are entries; `added` are those not on disk."""
+    """A file of the queue: bytes [0, wrote) are entries; `added` has the entries that are not on
+    disk.
+    """
 
     base: int
     wrote: int
@@ -49,7 +51,7 @@ class _File:
 
 
 class QueueView:
-    """One queue. `max_physic` is the address of the last entry's record, -1 without any."""
+    """One queue. `max_physic` is the address of the last entry's record, -1 if there is none."""
 
     def __init__(self, files: StoreFiles, topic: str, queue_id: int) -> None:
         self.store = files
@@ -76,7 +78,7 @@ class QueueView:
         return (self.files[-1].base + self.files[-1].wrote) // ENTRY_SIZE
 
     def _unit(self, file: _File, position: int) -> tuple[int, int, int]:
-        """What stands at a position of a file, whether it counts or not."""
+        """The three fields at a position of a file, whether they are a valid entry or not."""
         added = file.added.get(position)
         if added is not None:
             return added
@@ -86,7 +88,7 @@ class QueueView:
         return offset, size, tags
 
     def recover(self) -> None:
-        """Finds the end: the first unit that is no entry, from the third last file on."""
+        """Finds the end: the first invalid entry from the third last file on."""
         end = self.files[0].base if self.files else 0
         for file in self.files[-_LAST_FILES:]:
             end = file.base
@@ -111,18 +113,20 @@ class QueueView:
         self.files = kept
 
     def put(self, offset: int, size: int, tags_code: int, queue_offset: int) -> None:
-        """Dispatches a record (`putMessagePositionInfo`): nothing if it is there already."""
+        """Dispatches a record (`putMessagePositionInfo`). Does nothing if its entry is there
+        already.
+        """
         if offset <= self.max_physic:
             return
         position = queue_offset * ENTRY_SIZE
         file = self._file_for(position)
         if queue_offset and position < file.base + file.wrote:
             return
-        # A gap is not filled: the entry goes to the queue's end, as RocketMQ puts it there.
+        # Like RocketMQ, put the entry at the queue's end, even if that leaves a gap unfilled.
         self.max_physic = offset
         file.added[file.wrote] = (offset, size, tags_code)
         file.wrote += ENTRY_SIZE
-        # Written when the store is opened, hence after any time that is asked for.
+        # The file is written when the store is opened, hence after any time that a query names.
         file.mtime_ms = 1 << 62
 
     def _file_for(self, position: int) -> _File:
@@ -162,8 +166,8 @@ class QueueView:
 
     def correct_min(self, first: int) -> None:
         """Moves the queue's beginning to its first entry of a record at or behind log address
-        `first` (`correctMinOffset` of 4.x): only the first file is looked at, and where it has none
-        the beginning stays.
+        `first` (`correctMinOffset` of 4.x). Only the first file is searched; if it has no such
+        entry, the beginning stays.
         """
         for entry in self._entries_of(self.files[0]) if self.files else ():
             if entry.offset >= first:
@@ -182,7 +186,7 @@ class QueueView:
                     yield entry
 
     def entry(self, queue_offset: int) -> Entry | None:
-        """The entry at a queue offset; None where the queue has none."""
+        """The entry at a queue offset; None if the queue has none there."""
         position = queue_offset * ENTRY_SIZE
         if position < self.min_position:
             return None
@@ -192,9 +196,9 @@ class QueueView:
         return None
 
     def last_record_end(self) -> int:
-        """Address behind the record of the last entry, -1 without any (`getLastOffset`).
+        """Address behind the record of the last entry, -1 if there is none (`getLastOffset`).
 
-        RocketMQ goes on over whatever old entries stand behind the last one.
+        Like RocketMQ, it reads on over old entries that follow the last one.
         """
         found = -1
         if self.files:
@@ -218,11 +222,11 @@ class QueueView:
         return rocketmq_offset(files, self.min_position, timestamp, time_at)
 
     def _written_ms(self, file: _File, log: LogView) -> int:
-        """When a file was written to last (ms).
+        """When a file was last written (ms).
 
-        Archives keep whole seconds, in which a store unpacked from one would look older than it
-        is. Then the last record's store time says more; the clock of file times lags behind by
-        up to a tick of the kernel.
+        An archive keeps only whole seconds, so an unpacked file looks older than it is. Then the
+        last record's store time is used if it lies in the same second. The clock of file times lags
+        behind by up to a tick of the kernel.
         """
         if file.mtime_ms % 1000 or not file.wrote:
             return file.mtime_ms
@@ -231,7 +235,9 @@ class QueueView:
         return stored if 0 <= stored - file.mtime_ms < 1000 else file.mtime_ms
 
     def first_since(self, log: LogView, timestamp: int) -> int:
-        """The first message stored at or after `timestamp` (ms), the queue's end without one."""
+        """The queue offset of the first message stored at or after `timestamp` (ms); the queue's
+        end if there is none.
+        """
         for entry in self.entries():
             if log.store_time_at(entry.offset, entry.size) >= timestamp:
                 return entry.queue_offset

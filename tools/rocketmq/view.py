@@ -1,9 +1,12 @@
 """A store as it would be served after its own recovery, without changing a byte.
 
-Opens and maps everything read-only and does in memory what RocketMQ 4.x's start does on disk
-(`DefaultMessageStore.load`): the queues find their ends, the log its own; after a crash records
-from the recovery's first file on are dispatched again to queues and index; what points behind the
-log's end goes; queues begin at their first entry whose record is still there.
+Opens and maps everything read-only, and does in memory what RocketMQ 4.x's start does on disk
+(`DefaultMessageStore.load`):
+
+1. the queues and the log find their ends;
+2. after a crash, records from the recovery's first file on are dispatched again;
+3. queue entries that point behind the log's end are dropped;
+4. each queue begins at its first entry whose record is still there.
 """
 
 from __future__ import annotations
@@ -35,7 +38,9 @@ def is_queued(record: Record) -> bool:
 
 
 def entry_code(record: Record) -> int:
-    """What stands in a queue entry as tags code: of a delayed message the time (ms) it is due."""
+    """The tags code of a record's queue entry. For a delayed message it is the time (ms) when it is
+    due.
+    """
     delay = record.properties.get(DELAY)
     if record.topic == SCHEDULE_TOPIC and delay is not None:
         try:
@@ -50,7 +55,7 @@ def entry_code(record: Record) -> int:
 class StoreView:
     """The store in the folder `path`. Raises BadInput.
 
-    `checkpoint` holds physic, logics and index time (ms) as they are after recovery.
+    `checkpoint` holds physic, logics and index time (ms) after recovery.
     """
 
     def __init__(self, path: str | os.PathLike[str], settings: Settings) -> None:
@@ -78,7 +83,7 @@ class StoreView:
         self.checkpoint = [found.physic_msg_timestamp, self._logics_ms, self.index.checkpoint_ms]
 
     def _dispatch(self, start: int) -> None:
-        """Dispatches the records from `start` on anew; what is there already stays as it is."""
+        """Dispatches the records from `start` on again; entries that are there stay as they are."""
         try:
             for found in self.log.walk(start):
                 if isinstance(found, Record):
@@ -103,9 +108,9 @@ class StoreView:
             self.index.build(record)
 
     def sorted_queues(self) -> list[QueueView]:
-        """The queues by topic and number."""
+        """The queues, sorted by topic and number."""
         return [self.queues[queue] for queue in sorted(self.queues, key=queue_order)]
 
     def close(self) -> None:
-        """Forgets the mappings."""
+        """Drops the mappings."""
         self.files.close()

@@ -1,4 +1,4 @@
-"""What checking a store brings to light, and the facts that its checks share."""
+"""The results of checking a store, and the facts that its checks share."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from ...store.recovery.checkpoint import Checkpoint
     from ..raw.files import StoreFiles
 
-#: Of one file more are only counted: a lost file would else drown the rest.
+#: After this many findings of one file the rest are only counted: a lost file would hide all
+#: others.
 MOST_OF_A_FILE: Final = 100
 
 PENDING: Final = "records that the next start will dispatch"
@@ -26,7 +27,7 @@ TAIL_BYTES: Final = "bytes behind the last record that are no record"
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What is wrong where: a position in a file; of the commit log, an address in the log."""
+    """What is wrong, and where: a position in a file, or in the commit log an address."""
 
     path: str
     offset: int
@@ -38,7 +39,7 @@ class Finding:
 
 @dataclass
 class Result:
-    """What one job found; results add up."""
+    """The result of one job; `merge` adds results up."""
 
     findings: list[Finding] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
@@ -46,23 +47,23 @@ class Result:
     first_dispatched: int | None = None
     #: Log addresses in an index file's entries, each once, in their order.
     indexed: array[int] = field(default_factory=lambda: array("q"))
-    #: Those of the files so far.
+    #: The `indexed` of each file merged so far.
     indexed_parts: list[array[int]] = field(default_factory=list)
-    #: Which of the checkpoint's times are store times of records, and the oldest and newest.
+    #: Which of the checkpoint's times are store times of records; oldest and newest store time.
     times_seen: set[int] = field(default_factory=set)
     oldest_ms: int | None = None
     newest_ms: int | None = None
     unnamed: int = 0
 
     def add(self, path: str, offset: int, what: str) -> None:
-        """Notes a finding of this job's file."""
+        """Adds a finding of this job's file."""
         if len(self.findings) < MOST_OF_A_FILE:
             self.findings.append(Finding(path, offset, what))
         else:
             self.unnamed += 1
 
     def merge(self, other: Result) -> None:
-        """Takes over what another job found."""
+        """Adds the result of another job."""
         self.findings += other.findings
         if other.unnamed:
             last = other.findings[-1]
@@ -77,7 +78,7 @@ class Result:
             self.newest_ms = max(other.newest_ms, self.newest_ms or 0)
 
     def all_indexed(self) -> array[int]:
-        """The addresses of all parts, ascending. They ascend already, unless the index is bad."""
+        """The addresses of all parts, ascending. Sorting is only needed if the index is bad."""
         whole = array("q")
         for part in sorted(self.indexed_parts):
             whole.extend(part)
@@ -92,8 +93,8 @@ def _least(a: int | None, b: int | None) -> int | None:
 
 @dataclass
 class Facts:
-    """What every check may look at. Addresses are of the log: records lie in [first, end); from
-    `redispatched` on the next start dispatches anew, so entries may be missing there.
+    """What every check needs. Records lie in the log addresses [first, end). The next start
+    dispatches records from `redispatched` on again, so their entries may be missing.
     """
 
     files: StoreFiles
@@ -108,5 +109,5 @@ class Facts:
     first_dispatched: int = 0
     #: By topic: records of that name below the address belong to a deleted topic.
     deleted_below: dict[str, int] = field(default_factory=dict)
-    #: Sorted.
+    #: The log addresses that the index has, ascending.
     indexed: array[int] = field(default_factory=lambda: array("q"))

@@ -29,7 +29,8 @@ class _IndexCheck:
         self.log = LogView(facts.files)
         self.log.end = facts.end
         self.count = min(self.file.count, self.file.capacity)
-        #: Entry 1 counts its seconds from the end of the file before.
+        #: The first entry's seconds count from the end of the file before, so checks begin with
+        #: entry 2.
         self.times_hold = 2
 
     def entry_at(self, number: int) -> int:
@@ -97,7 +98,9 @@ class _IndexCheck:
                 )
 
     def entries(self) -> None:
-        """Entries of one record stand together; at the file's ends some may be in the next."""
+        """Checks that entries lead to records. Entries of one record are consecutive; the record's
+        other entries may be in a neighbouring file.
+        """
         numbers = range(1, self.count)
         for offset, group in groupby(numbers, key=lambda number: self.file.entry(number)[1]):
             run = list(group)
@@ -119,7 +122,7 @@ class _IndexCheck:
     def _check_run(self, run: list[int], record: Record) -> None:
         wanted = [index_key_hash(record.topic, key) for key in index_keys(record.properties)]
         has = [self.file.entry(number)[0] for number in run]
-        # RocketMQ's recovery puts the last record it knows a second time.
+        # RocketMQ's recovery indexes the last record that it knows a second time.
         fits = wanted and has == wanted * (len(has) // len(wanted))
         if run[0] == 1:
             fits = fits or (wanted * 2)[-len(has) :] == has
@@ -145,7 +148,7 @@ class _IndexCheck:
 
 
 def check_index_file(facts: Facts, name: int) -> Result:
-    """What is wrong with the index file of that name."""
+    """Checks the index file of that name."""
     check = _IndexCheck(facts, name)
     check.header()
     check.chains()

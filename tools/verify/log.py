@@ -1,4 +1,4 @@
-"""Checks one commit-log file: its records, and that queues and index know each of them."""
+"""Checks one commit-log file: its records, and that queues and index have each of them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NOTHING = bytes(ENTRY_SIZE)
 
 
 def check_log_file(facts: Facts, base: int) -> Result:
-    """What is wrong with the file at log address `base`."""
+    """Checks the file at log address `base`."""
     result = Result()
     path = facts.files.log_path(base)
     if base % facts.files.log_size:
@@ -41,7 +41,7 @@ def check_log_file(facts: Facts, base: int) -> Result:
             why = found.why or "zeros where a record or the end of the file should be"
             result.add(path, found.offset, f"{why} ({found.size} bytes)")
         elif found.kind is Kind.TAIL and found.why:
-            # A torn end, or what RocketMQ's recovery cut off and left standing.
+            # A torn end, or bytes that RocketMQ's recovery cut off without clearing them.
             result.counts[TAIL_BYTES] += found.size
     return result
 
@@ -57,7 +57,7 @@ def _note_time(result: Result, stored_ms: int, wanted: set[int]) -> None:
 
 
 def _check_record(facts: Facts, result: Result, record: Record) -> None:
-    """Whether queue and index hold what this record brings."""
+    """Checks that queue and index have the entries of this record."""
     offset = record.physical_offset
     if offset >= facts.end:
         return
@@ -84,7 +84,9 @@ def _check_record(facts: Facts, result: Result, record: Record) -> None:
 
 
 def _check_entry(facts: Facts, result: Result, record: Record, *, pending: bool) -> bool:
-    """Whether the record's entry is missing and will come."""
+    """Checks a record's queue entry. Returns whether it is missing and the next start will write
+    it.
+    """
     offset = record.physical_offset
     queue = (record.topic, record.queue_id)
     position = record.queue_offset * ENTRY_SIZE

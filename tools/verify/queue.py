@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def check_queue(facts: Facts, topic: str, queue_id: int) -> Result:
-    """What is wrong with one queue."""
+    """Checks one queue."""
     result = Result()
     files = facts.files
     bases = sorted(facts.queue_bases[topic, queue_id])
@@ -59,7 +59,7 @@ def _check_entry(
 ) -> None:
     offset, size, _ = ENTRY.unpack(unit)
     if offset >= facts.end:
-        # After a crash what was not yet on disk is missing; a record that is there but bad is not.
+        # After a crash records that were not yet on disk may be missing. A bad record is a finding.
         if facts.redispatched < facts.end and _zeros(facts.files, offset, size):
             result.counts[BEHIND] += 1
         else:

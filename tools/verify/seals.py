@@ -1,4 +1,4 @@
-"""Seals: what was said about a commit-log file when it was full, held against what it is now."""
+"""Compares commit-log files with their seals, which the store wrote when they were full."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 def check_seals(folders: StoreFolders, file_size: int) -> Iterator[tuple[str, int, str]]:
-    """What is wrong with the seals of a store and what they seal: (path, position, what).
+    """Compares sealed files with their seals. Yields (path, position, what is wrong).
 
-    A sealed file that is gone was removed with the log's beginning: its seal goes later.
+    A sealed file that is missing is no finding: clean removes a file first and its seal later.
     """
     if SEALS not in folders.ours.names():
         return

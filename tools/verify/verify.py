@@ -1,7 +1,7 @@
 """Checks a whole store: records, queues, index, checkpoint and JSON against each other.
 
-Reads only. Jobs are files: index and queues first, then the log, whose checks look things up in
-what the first ones found. Processes share the facts by being forked from one that has them.
+Nothing is written. Each job is a file or a queue. Index and queues come first, because the checks
+of the log need their results. The worker processes are forked, so they share the facts.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from ...conf.settings import Settings
 
-#: Below this, one process is faster than many.
+#: For a store smaller than this, one process is faster than many.
 _SMALL_BYTES = 64 << 20
 CHECKS: dict[str, Callable[..., Result]] = {
     "index": check_index_file,
@@ -43,13 +43,13 @@ CHECKS: dict[str, Callable[..., Result]] = {
 }
 #: The kind of check and its arguments.
 Job = tuple[Any, ...]
-#: In a worker: the facts it was forked with.
+#: In a worker: the facts that were there when it was forked.
 _inherited: list[Facts] = []
 
 
 @dataclass
 class Report:
-    """The outcome: what is wrong, what was counted, and what else is worth saying."""
+    """The outcome: what is wrong, what was counted, and further notes."""
 
     findings: list[Finding] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
@@ -67,9 +67,10 @@ def verify(
     workers: int | None = None,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> Report:
-    """Checks the store at `path` with up to `workers` processes (default: as many as may run).
+    """Checks the store at `path` with up to `workers` processes (default: one for each usable
+    core).
 
-    `on_progress` is told bytes done and bytes in all. Raises BadInput.
+    `on_progress` is called with the bytes done and all bytes. Raises BadInput.
     """
     files = StoreFiles(path, settings)
     report = Report()
@@ -100,7 +101,9 @@ def verify(
 
 
 def check_rest(files: StoreFiles, checkpoint: Checkpoint, found: Result, report: Report) -> None:
-    """What is one job for the whole store, with what all the others found."""
+    """The checks of the whole store, which need the results of all others. Their findings go into
+    `report`.
+    """
     _check_times(files, checkpoint, found, report)
     _check_small_files(files, report)
     report.findings += _check_seals(files)
@@ -108,7 +111,7 @@ def check_rest(files: StoreFiles, checkpoint: Checkpoint, found: Result, report:
 
 
 def _check_seals(files: StoreFiles) -> list[Finding]:
-    """Only our own stores have seals, and all of the folders."""
+    """Checks the seals. Only a store of SiloMQ has seals; it must have all of its folders."""
     if not is_folder(f"{files.path}/{OURS}"):
         return []
     try:
@@ -122,7 +125,7 @@ def _check_seals(files: StoreFiles) -> list[Finding]:
 
 
 def gather(files: StoreFiles, checkpoint: Checkpoint, report: Report) -> Facts:
-    """The facts that all checks share; what is wrong already goes into the report."""
+    """Gathers the facts that all checks share; findings on the way go into the report."""
     log = LogView(files)
     start = log.recover(checkpoint, clean=files.clean)
     bases = log.bases
@@ -132,7 +135,7 @@ def gather(files: StoreFiles, checkpoint: Checkpoint, report: Report) -> Facts:
             report.findings.append(
                 Finding(files.log_path(base), base, f"the file before it begins at {before}")
             )
-    # Damage does not end the log: what lies behind it is checked too.
+    # Damage does not end the log: records behind it are checked too.
     end = log.end
     if last is not None and end < last + files.log_size:
         for piece in walk_file(files, last, max(last, end)):
@@ -163,7 +166,7 @@ def _deleted_below(files: StoreFiles) -> dict[str, int]:
 
 
 def jobs_of(facts: Facts) -> list[tuple[Job, int]]:
-    """Every check with the bytes it reads."""
+    """Every job with the number of bytes that it reads."""
     files = facts.files
     jobs: list[tuple[Job, int]] = [
         (("index", name), files.index_size) for name in facts.index_names
@@ -198,7 +201,7 @@ def _work(job: tuple[Job, int]) -> tuple[Result, int]:
 
 
 def read_checkpoint(files: StoreFiles, report: Report) -> Checkpoint:
-    """The checkpoint; what is wrong with it goes into the report. Raises BadInput."""
+    """The checkpoint; findings about it go into the report. Raises BadInput."""
     data = files.small_file(CHECKPOINT)
     if data is None:
         return Checkpoint()
@@ -215,7 +218,9 @@ def read_checkpoint(files: StoreFiles, report: Report) -> Checkpoint:
 
 
 def _check_times(files: StoreFiles, checkpoint: Checkpoint, found: Result, report: Report) -> None:
-    """The checkpoint's times are store times of records, or older than all that is left."""
+    """Checks that the checkpoint's times are store times of records, or older than the log's first
+    record.
+    """
     removed = bool(files.log) and files.log[0].base > 0
     path = f"{files.path}/{CHECKPOINT}"
     fields = (
@@ -225,7 +230,7 @@ def _check_times(files: StoreFiles, checkpoint: Checkpoint, found: Result, repor
     for name, at, value in (*fields, ("index", 16, checkpoint.index_msg_timestamp)):
         if value == 0 or value in found.times_seen or found.oldest_ms is None:
             continue
-        # Where nothing was ever removed from the log, nothing can be older than it.
+        # If nothing was ever removed from the log, no record can be older than its first one.
         if not (removed and 0 < value < found.oldest_ms):
             what = f"the {name} time {value} is no record's store time"
             report.findings.append(Finding(path, at, what))
