@@ -14,8 +14,9 @@ cdef extern from "shm/words.h" nogil:
 
 def copy_records(unsigned char[::1] target not None, const unsigned char[::1] records not None,
                  size_t size):
-    """Copies ready-made records of `size` bytes, in turn from `records`, until `target` is full:
-    (copies, seconds)."""
+    """Copies ready-made records of `size` bytes, in turn from `records`, until `target` is full.
+    Returns (copies, seconds).
+    """
     cdef size_t at = 0, end = target.shape[0], each = records.shape[0] // size, count = 0
     cdef int64_t start, stop
     with nogil:
@@ -29,10 +30,10 @@ def copy_records(unsigned char[::1] target not None, const unsigned char[::1] re
 
 
 def hand_over(unsigned char[::1] memory not None, int side, uint64_t rounds):
-    """One of two processes that pass a word to and fro by futex, each sleeping until it is its
-    turn: seconds.
+    """Runs one of two processes that pass a word to and fro by futex. Each sleeps until it is its
+    turn. Returns seconds.
 
-    Side 0 starts. `memory` holds two words on lines of their own, 128 bytes apart, both 0.
+    Side 0 starts. `memory` holds two words on cache lines of their own, 128 bytes apart, both 0.
     """
     cdef unsigned char *mine = &memory[128 * side]
     cdef unsigned char *theirs = &memory[128 * (1 - side)]

@@ -1,4 +1,5 @@
-"""Consumer groups: how fast a member reads, how soon it has a message, what idle members cost.
+"""Consumer groups: how fast a member reads, how soon it gets a message, and the cost of idle
+members.
 
 Members run in processes of their own, as a user's would.
 """
@@ -31,7 +32,7 @@ _RATE = 10_000
 _IDLE_MEMBERS = 1000
 _PROCESSES = 4
 _WAIT_S = 180.0
-_TIME = 8  # bytes of a body that say when it was sent
+_TIME = 8  # bytes of a body that hold the time of sending
 
 
 def consuming(plan: Plan, hand_over_us: list[float]) -> list[Row]:
@@ -48,7 +49,7 @@ def _store(plan: Plan, *settings: str) -> BenchStore:
 
 
 def _reading(plan: Plan) -> Row:
-    """`poll` of a member, which acknowledges everything, beside a plain consumer's."""
+    """The rate of a member's `poll`, which acknowledges everything, beside a plain consumer's."""
     member, plain = [], []
     with _store(plan) as store:
         batches = plan.count(1_000_000) // BATCH
@@ -69,7 +70,7 @@ def _reading(plan: Plan) -> Row:
 
 
 def _rate(poll: Callable[[], list[MessageView]], count: int) -> float:
-    """Messages a second until `count` were read."""
+    """Messages a second, until `count` have been read."""
     gc.collect()
     start, left = time.perf_counter(), count
     while left > 0:
@@ -85,8 +86,8 @@ def _rate(poll: Callable[[], list[MessageView]], count: int) -> float:
 
 @contextlib.contextmanager
 def _child(work: Callable[[int], None]) -> Iterator[int]:
-    """Runs `work(descriptor to write to)` in a forked process; the descriptor to read from. The
-    process is killed at the end, if it still runs.
+    """Runs `work(descriptor to write to)` in a forked process. Yields the descriptor to read from.
+    Kills the process at the end.
     """
     theirs, ours = os.pipe()
     pid = os.fork()
@@ -111,7 +112,9 @@ def _child(work: Callable[[int], None]) -> Iterator[int]:
 
 
 def _hear(fd: int, what: str) -> bytes:
-    """What a child says next. Raises RuntimeError when it died or says nothing for long."""
+    """The next bytes from a child. Raises RuntimeError when the child died or sends nothing for
+    long.
+    """
     ready, _, _ = select.select([fd], [], [], _WAIT_S)
     said = os.read(fd, 1 << 20) if ready else b""
     if not said:
@@ -123,7 +126,9 @@ def _hear(fd: int, what: str) -> bytes:
 
 
 def _latency(plan: Plan, hand_over_us: list[float]) -> list[Row]:
-    """From `send_oneway` to the callback, or the loop's body, at 10,000 messages a second."""
+    """The time from `send_oneway` to the callback, or to the loop's body, at 10,000 messages a
+    second.
+    """
     rows = []
     count = plan.count(50_000)
     said = "futex there and back"
@@ -131,7 +136,7 @@ def _latency(plan: Plan, hand_over_us: list[float]) -> list[Row]:
         middle, high = [], []
         with _store(plan) as store, Producer(store.folder) as producer:
             store.admin.create_topic("bench", 1)
-            _send_steadily(producer, plan.count(5_000))  # the first ones make the queue and index
+            _send_steadily(producer, plan.count(5_000))  # makes the queue and the index
             store.settle()
             for run in range(plan.runs):
                 with _child(partial(receive, store.folder, f"{name}{run}", count)) as fd:
@@ -167,7 +172,7 @@ def _since(message: MessageView) -> float:
 
 
 def _member(folder: Path, group: str, fd: int) -> GroupConsumer:
-    """A member that has its queues, which it says to `fd`."""
+    """A member that has its queues. It writes a byte to `fd` when it has them."""
     member = GroupConsumer(folder, group, "bench")
     while not any(topic == "bench" for topic, _ in member.assignment):
         member.poll(1, 0.01)
@@ -206,7 +211,7 @@ def _write(fd: int, taken: array[float]) -> None:
 
 
 def _idle(plan: Plan, name: str, groups: int, hand_over_percent: list[float]) -> Row:
-    """CPU of members that wait in `poll(timeout=15)`, and of the store's processes."""
+    """The CPU time of members that wait in `poll(timeout=15)`, and of the store's processes."""
     import psutil
 
     full = plan.scale >= 1
@@ -225,7 +230,7 @@ def _idle(plan: Plan, name: str, groups: int, hand_over_percent: list[float]) ->
         for fd in fds:
             _hear(fd, "its members have joined")
         _await_assignment(store, queues, groups if groups == 1 else count)
-        time.sleep(seconds / 3)  # as long as it takes until all wait
+        time.sleep(seconds / 3)  # long enough for all members to begin waiting
         pids = [child.pid for child in psutil.Process().children(recursive=True)]
         for _ in range(max(1, plan.runs // 2)):
             before, start = _cpu_ns(pids), time.perf_counter_ns()
@@ -243,7 +248,7 @@ def _idle(plan: Plan, name: str, groups: int, hand_over_percent: list[float]) ->
 
 
 def _cpu_ns(pids: list[int]) -> int:
-    """CPU time of all threads: psutil's ticks of 10 ms are too coarse for idle processes."""
+    """CPU time of all threads in ns. psutil's ticks of 10 ms are too coarse for idle processes."""
     tasks = [task for pid in pids for task in Path(f"/proc/{pid}/task").iterdir()]
     return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks)
 
@@ -266,7 +271,7 @@ def _wait(folder: Path, groups: list[str], fd: int) -> None:
 
 
 def _await_assignment(store: BenchStore, queues: int, groups: int) -> None:
-    """Until somebody has each queue of the topic, in each group."""
+    """Waits until each queue of the topic has a member in each group. Raises RuntimeError."""
     deadline = time.monotonic() + _WAIT_S
     for i in range(groups):
         while True:

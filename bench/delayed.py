@@ -1,4 +1,4 @@
-"""Delayed messages: how late they come, beside how late a sleeping process wakes."""
+"""Delayed messages: how late they are delivered, beside how late a sleeping process wakes."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from .store import BenchStore
 
 _EVERY_S = 0.001  # between two sends
 _LEAST_MS, _SPREAD_MS = 1000, 1000  # of the delays
-_STEP = 7919  # a prime: the delays come in no order
+_STEP = 7919  # a prime, so that the delays are in no order
 _WAIT_S = 30.0
 
 
 def delayed(plan: Plan) -> list[Row]:
-    """Milliseconds from when a message is due until its consumer has it; RuntimeError for one that
-    comes early.
+    """Milliseconds from a message's due time until its consumer has it. Raises RuntimeError for a
+    message that comes early.
     """
     count = plan.count(10_000)
     middle, high, asleep = [], [], []

@@ -1,4 +1,4 @@
-"""What the machine can do at best, measured in the same run as the store."""
+"""The limits of the machine, measured in the same run as the store."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _HAND_OVERS = 20_000
 
 
 def sample_record(body_size: int) -> bytes:
-    """A record as a producer makes it for such a body: UNIQ_KEY, no tags, no keys."""
+    """A record as a producer makes it for a body of this size: UNIQ_KEY, no tags, no keys."""
     properties = b"UNIQ_KEY\x01" + b"0" * 32 + b"\x02"
     return encode_record(b"bench", b"x" * body_size, properties, queue_id=0, flag=0)
 
@@ -42,7 +42,7 @@ class CopyLimit:
 
 
 class SyncLimit:
-    """A raw write and fdatasync of one record, again and again, in a file whose blocks are written
+    """Repeats a raw write and fdatasync of one record, in a file whose blocks are written
     already.
     """
 
@@ -57,7 +57,7 @@ class SyncLimit:
         self.at = 0
 
     def measure(self, record: bytes, count: int) -> list[float]:
-        """Seconds of each of `count` durable writes, one behind the other."""
+        """Seconds of each of `count` durable writes, one after the other."""
         taken = []
         for _ in range(count):
             if self.at + len(record) > self.size:
@@ -75,7 +75,7 @@ class SyncLimit:
 
 
 def futex_hand_over_us() -> float:
-    """Microseconds for a word to go to another process and back, both sleeping in between."""
+    """Microseconds for a word to go to another process and back, while both sleep in between."""
     memory = mmap.mmap(-1, 4096)
     child = os.fork()
     if child == 0:

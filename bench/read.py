@@ -20,7 +20,7 @@ _BLOCK = 1 << 20
 
 def reading(plan: Plan) -> list[Row]:
     """`poll` and `poll_arrow` against memcpy, cold reads against the disk."""
-    arrow().array([1])  # loads what is slow to load
+    arrow().array([1])  # loads pyarrow before anything is timed
     return [*_warm(plan, 128, 2_000_000), *_warm(plan, 1024, 400_000), _cold(plan)]
 
 
@@ -29,7 +29,7 @@ def _store(plan: Plan) -> BenchStore:
 
 
 def _send(producer: Producer, size: int, count: int) -> int:
-    """Sends about `count` messages to one queue: how many."""
+    """Sends about `count` messages to one queue. Returns how many."""
     batch = [b"x" * size] * BATCH
     batches = -(-count // BATCH)
     for _ in range(batches):
@@ -67,7 +67,7 @@ def _warm(plan: Plan, size: int, count: int) -> list[Row]:
 
 
 def _copied(store: BenchStore, wrote: int, target: memoryview) -> float:
-    """Seconds for a copy of the log's bytes from the page cache's mapping into warm memory."""
+    """Seconds to copy the log's bytes from the page cache into warm memory."""
     seconds = 0.0
     for path in _log_files(store):
         length = min(len(target), wrote - int(path.name))
@@ -107,7 +107,7 @@ def _read(store: BenchStore, sent: int, how: Callable[[Consumer], Iterator[int]]
 
 
 def _cold(plan: Plan) -> Row:
-    """The first file of a log of 1 KB messages, when it is full and in nobody's memory."""
+    """Reads the first file of a log of 1 KB messages, when it is full and not in the page cache."""
     ours, disk = [], []
     with _store(plan) as store:
         sent = 0
@@ -115,7 +115,7 @@ def _cold(plan: Plan) -> Row:
             while store.control.load("wrote") <= plan.file_size:
                 sent += _send(producer, 1024, 10_000)
         store.wait_dispatched()
-        # Pages that a process has mapped do not leave the cache: all of them start anew.
+        # Pages that a process has mapped do not leave the page cache, so the store is restarted.
         store.restart(kill=False)
         for _ in range(plan.runs):
             _forget(store)
@@ -128,7 +128,7 @@ def _cold(plan: Plan) -> Row:
 
 
 def _forget(store: BenchStore) -> None:
-    """Writes the files out, and has the kernel forget their bytes."""
+    """Writes the files to the disk, and drops them from the page cache."""
     for path in [*_log_files(store), *(store.folder / "consumequeue" / "bench" / "0").iterdir()]:
         with path.open("r+b") as file:
             os.fsync(file.fileno())
@@ -147,7 +147,7 @@ def _disk_rate(path: Path) -> float:
 
 
 def _poll_rate(store: BenchStore, size: int) -> float:
-    """MB/s of the log while the messages of its first file are polled."""
+    """MB/s of the log, while the messages of its first file are polled."""
     with Consumer(store.folder, "bench", queues=[0]) as consumer:
         start, end = time.perf_counter(), 0
         while end < size and (found := consumer.poll(BATCH)):

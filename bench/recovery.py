@@ -1,4 +1,4 @@
-"""`make bench-recovery`: how fast a store is back, beside what the machine can read and check."""
+"""`make bench-recovery`: how fast a store restarts, beside what the machine can read and check."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ _BODY = 1024
 
 
 def scan_rates(plan: Plan) -> list[Row]:
-    """The scan kernel over a warm file of 1 KB records, against copying and checksumming it."""
+    """The scan kernel over a warm file of 1 KB records, against copying and checksumming the
+    file.
+    """
     size = plan.file_size
     path = plan.folder / "scan"
     path.touch()
@@ -80,7 +82,9 @@ def _scan(view: memoryview, end: int, *, check: bool) -> None:
 
 
 def after_kill(plan: Plan) -> list[Row]:
-    """A store of 4 GB (fewer in the short form), killed as a whole under load: until it serves."""
+    """A store of 4 GB (less in the short form), whose processes are all killed under load: seconds
+    until it serves again.
+    """
     taken = []
     with BenchStore(plan.folder, f"mapped_file_size_commit_log={plan.file_size}") as store:
         batch, sent = [b"x" * _BODY] * 256, 0
@@ -99,7 +103,9 @@ def after_kill(plan: Plan) -> list[Row]:
 
 
 def clean_start(plan: Plan) -> list[Row]:
-    """200 commit-log files and 10,000 queues, cleanly stopped: until it serves."""
+    """200 commit-log files and 10,000 queues, cleanly stopped: seconds until the store serves
+    again.
+    """
     topics = [f"topic-{i:05d}" for i in range(plan.count(2500))]
     size = 1 << 20
     with BenchStore(plan.folder, f"mapped_file_size_commit_log={size}") as store:
@@ -123,7 +129,7 @@ def clean_start(plan: Plan) -> list[Row]:
 @click.option("--folder", type=click.Path(path_type=Path), help="where to put stores (a real disk)")
 @click.option("--output", type=click.Path(path_type=Path), default=Path("build/recovery.json"))
 def main(*, runs: int, short: bool, folder: Path | None, output: Path) -> None:
-    """Measures recovery against this machine's limits. Run it alone: it wants both cores."""
+    """Measures recovery against this machine's limits. Run it alone: it needs both cores."""
     console = bench_console()
     with tempfile.TemporaryDirectory(prefix="silomq-bench-", dir=folder or Path.cwd()) as inside:
         plan = Plan.of(Path(inside), 1 if short else runs, short=short)

@@ -1,4 +1,4 @@
-"""The benchmarks: each is a function that runs a store, measures it and the limit beside it, and
+"""The benchmarks. Each is a function that runs a store, measures it together with a limit, and
 returns rows.
 """
 
@@ -18,16 +18,16 @@ from ..client.producing.producer import Producer
 from .limits import CopyLimit, SyncLimit, sample_record
 from .store import BenchStore
 
-# The prototype's machine copied this many 1 KB records a second; where a machine is slower,
-# absolute bars scale with it.
+# The reference machine copied this many 1 KB records a second. On a slower machine, absolute bars
+# are lowered in proportion.
 REFERENCE_M = 5.5e6
 BATCH = 256
 
 
 @dataclass
 class Row:
-    """One figure: its samples (the unit in `unit`), the limit measured beside it, and the bar it is
-    held to.
+    """One figure: its samples in `unit`, the samples of a limit that was measured with it, and the
+    bar that it must reach.
     """
 
     name: str
@@ -57,7 +57,7 @@ class Row:
 
 @dataclass
 class Plan:
-    """How much to measure: full, or a short form for the tests that only shows that everything
+    """How much to measure: all, or a short form for tests, which only shows that everything
     runs.
     """
 
@@ -73,7 +73,7 @@ class Plan:
 
     @property
     def warm_ups(self) -> int:
-        """Runs that do not count, for compilers to warm up; the short form's figures never do."""
+        """Runs that are not counted, in which compilers warm up. The short form has none."""
         return int(self.scale == 1.0)
 
     def count(self, full: int) -> int:
@@ -87,7 +87,7 @@ def _store(plan: Plan, *settings: str) -> BenchStore:
 def _timed(
     store: BenchStore, producer: Producer, send: Callable[[], None], count: int
 ) -> tuple[float, float]:
-    """Messages a second until all are appended, and until all are dispatched."""
+    """(messages a second until all are appended, messages a second until all are dispatched)."""
     gc.collect()
     start = time.perf_counter()
     send()
@@ -98,10 +98,10 @@ def _timed(
 
 
 def _fill_file(store: BenchStore, producer: Producer, file_size: int) -> None:
-    """Sends until a new commit-log file begins, and waits until all is quiet.
+    """Sends until a new commit-log file begins, and waits until the store is quiet.
 
-    What is timed then fits into that file: making and warming another one, a second of CPU time,
-    falls into none of the runs that are compared.
+    The messages that are timed then fit into that file. Making and warming another file takes a
+    second of CPU time, which would distort one of the runs that are compared.
     """
     body = b"x" * (min(file_size, 1 << 20) // 16)
     control = store.control
@@ -112,7 +112,9 @@ def _fill_file(store: BenchStore, producer: Producer, file_size: int) -> None:
 
 
 def throughput(plan: Plan, size: int) -> list[Row]:
-    """One producer process: a call a message, and 256 messages a call; appended, and end to end."""
+    """One producer process, with one message or 256 messages a call: rates until appended and until
+    dispatched.
+    """
     limit = CopyLimit(plan.folder, min(plan.file_size, 512 << 20))
     body = b"x" * size
     oneway_count = plan.count(1_000_000 if size <= 128 else 400_000)
@@ -152,7 +154,7 @@ def throughput(plan: Plan, size: int) -> list[Row]:
 
 def _throughput_rows(size: int, figures: dict[str, list[float]]) -> list[Row]:
     copies = statistics.median(figures["M"])
-    # M for 1 KB is the machine's measure for both sizes; for 128 B it is only shown.
+    # M for 1 KB measures the machine, for both sizes; M for 128 B is only shown.
     slower = min(1.0, copies / REFERENCE_M) if size > 128 else 1.0
     one_bar = (1.2e6 if size <= 128 else 0.9e6) * slower
     batch_bar = 3e6 if size <= 128 else 0.4 * copies
@@ -182,7 +184,7 @@ def _throughput_rows(size: int, figures: dict[str, list[float]]) -> list[Row]:
 
 
 def latency(plan: Plan, hand_over_us: list[float]) -> list[Row]:
-    """`send`, one at a time: microseconds until the append is acknowledged."""
+    """`send`, one message at a time: microseconds until the append is acknowledged."""
     middle, high = [], []
     with _store(plan) as store, Producer(store.folder) as producer:
         body, count = b"x" * 128, plan.count(50_000)
@@ -206,8 +208,8 @@ def latency(plan: Plan, hand_over_us: list[float]) -> list[Row]:
 
 
 def sync_flush(plan: Plan) -> list[Row]:
-    """SYNC_FLUSH: one durable send at a time against raw fdatasyncs in turn with it, and 64 under
-    way.
+    """SYNC_FLUSH: one durable send at a time, in turn with raw fdatasyncs, and 64 unanswered at a
+    time.
     """
     limit = SyncLimit(plan.folder)
     record, body, count = sample_record(1024), b"x" * 1024, max(100, int(1000 * plan.scale))
@@ -258,7 +260,7 @@ def sync_flush(plan: Plan) -> list[Row]:
 
 
 def _in_flight(producer: Producer, body: bytes, window: int, count: int) -> float:
-    """Durable sends a second with `window` of them under way."""
+    """Durable sends a second with `window` of them unanswered."""
     under_way: deque[Any] = deque()
     start = time.perf_counter()
     for _ in range(count):
@@ -271,7 +273,7 @@ def _in_flight(producer: Producer, body: bytes, window: int, count: int) -> floa
 
 
 def many_topics(plan: Plan) -> list[Row]:
-    """10,000 topics of 4 queues against one topic, the same calls in the same store."""
+    """10,000 topics of 4 queues against one topic, with the same calls in the same store."""
     topics = [f"topic-{i:05d}" for i in range(plan.count(10_000))]
     count, body = plan.count(4_000_000), b"x" * 128
     rates: dict[str, list[float]] = {"one": [], "one_e2e": [], "many": [], "many_e2e": []}
@@ -317,7 +319,7 @@ def many_topics(plan: Plan) -> list[Row]:
 
 
 def idle(plan: Plan) -> list[Row]:
-    """CPU of all processes of a store with an idle producer and an idle consumer, percent of one
+    """CPU of all processes of a store with an idle producer and an idle consumer, in percent of one
     core.
     """
     used = []

@@ -1,5 +1,5 @@
-"""`make bench`: the figures the design is held to, as ratios measured in one run, printed and
-written as JSON.
+"""`make bench`: the figures that the design must reach, as ratios measured in one run. They are
+printed and written as JSON.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ PARTS = (
 
 
 def collect(plan: Plan, parts: tuple[str, ...], console: Console) -> list[Row]:
-    """Runs the parts one after the other; nothing else of ours runs beside them."""
+    """Runs the parts one after the other, so that they do not disturb each other."""
     hand_over = [futex_hand_over_us() for _ in range(plan.runs)]
     calls = {
         "throughput128": lambda: bench.throughput(plan, 128),
@@ -94,7 +94,7 @@ def table(found: list[Row]) -> Table:
 
 
 def as_json(found: list[Row], plan: Plan) -> dict[str, object]:
-    """Everything that was measured, for machines."""
+    """Everything that was measured, for programs."""
     return {
         "kernel": platform.release(),
         "python": platform.python_version(),
@@ -118,12 +118,12 @@ def as_json(found: list[Row], plan: Plan) -> dict[str, object]:
 
 
 def bench_console() -> Console:
-    """Standard output, wide enough for the table also where it is no terminal."""
+    """Standard output, wide enough for the table even if it is no terminal."""
     return Console(width=None if Console().is_terminal else 160)
 
 
 def report(found: list[Row], plan: Plan, console: Console, output: Path) -> None:
-    """The table to `console`, everything to the JSON file `output`."""
+    """Prints the table to `console`, and writes everything to the JSON file `output`."""
     console.print(table(found))
     output.parent.mkdir(parents=True, exist_ok=True)
     output.write_text(json.dumps(as_json(found, plan), indent=1) + "\n")
@@ -139,8 +139,8 @@ def report(found: list[Row], plan: Plan, console: Console, output: Path) -> None
 def main(  # click passes by name
     *, parts: tuple[str, ...], runs: int, short: bool, folder: Path | None, output: Path
 ) -> None:
-    """Measures the store against this machine's limits. Run it alone: it wants both cores."""
-    # A stopped benchmark stops its stores.
+    """Measures the store against this machine's limits. Run it alone: it needs both cores."""
+    # SIGTERM must end the benchmark in order, so that its stores are stopped.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     console = bench_console()
     home = folder or Path.cwd()

@@ -1,4 +1,4 @@
-"""A store of the benchmark's own: a real one, in a folder that goes away."""
+"""A real store for benchmarks, in a folder that is removed at the end."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LAST_PAGES = 4 * 4096
 
 
 class BenchStore:
-    """Runs a store with `settings` (NAME=VALUE) in a new folder below `parent`; stops and removes
+    """Runs a store with `settings` (NAME=VALUE) in a new folder below `parent`. Stops and removes
     it at the end.
     """
 
@@ -33,8 +33,8 @@ class BenchStore:
         self.admin = self._connect()
 
     def restart(self, *, kill: bool) -> float:
-        """Stops the store, with SIGKILL for all its processes if `kill`, and starts it: seconds
-        until it serves.
+        """Stops the store, with SIGKILL for all its processes if `kill`, and starts it. Returns
+        seconds until it serves.
         """
         import psutil
 
@@ -67,20 +67,21 @@ class BenchStore:
         return self.admin.control
 
     def settle(self, ahead_bytes: int = 0) -> None:
-        """Waits until nothing is going on: all dispatched and flushed, files warm, `ahead_bytes` of
-        them at least.
+        """Waits until the store is idle: all is dispatched and flushed, and at least `ahead_bytes`
+        bytes of files are made and warm.
         """
         control = self.control
         deadline = time.monotonic() + _QUIET_S
         while time.monotonic() < deadline:
             wrote, ready = control.load("wrote"), control.load("ready")
-            # The last pages are flushed only by the thorough interval: nobody waits for them here.
+            # The last pages are flushed only by the thorough interval, so this does not wait for
+            # them.
             done = control.load("dispatched") == wrote <= control.load("flushed") + _LAST_PAGES
             warm = control.load("warmed") >= ready and ready - wrote >= ahead_bytes
             if done and warm:
                 break
             time.sleep(0.05)
-        time.sleep(1.2)  # append maps what is warm in its idle moments
+        time.sleep(1.2)  # append maps warm files when it is idle
 
     def wait_dispatched(self) -> None:
         control = self.control

@@ -1,4 +1,4 @@
-"""The `silo` command: runs the subcommand; every error becomes one sentence and a status."""
+"""The `silo` command: runs a subcommand. Every error becomes one sentence and an exit status."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _EPILOG = """\b
 Exit status:
   0    done
   1    failed
-  2    wrong usage, or a message, topic or queue that the store does not take
+  2    wrong usage, or a message, topic or queue that the store refuses
   3    a setting is wrong
-  4    another process has the store
+  4    another process has locked the store
   5    data of the store is corrupt
   6    the disk is full
   130  ended by Ctrl-C
@@ -61,7 +61,7 @@ for _command in (
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command with `arguments` (default: the process's own); its exit status."""
+    """Runs the command with `arguments` (default: the process's own). Returns its exit status."""
     if "_SILO_COMPLETE" in os.environ:
         return _complete(os.environ["_SILO_COMPLETE"])
     try:
@@ -70,10 +70,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return Exit.INTERRUPTED
     except BrokenPipeError:
-        # Who read the output has gone, as `head` does: nothing is wrong, nobody is left to tell.
+        # The reader of the output has ended, as `head` does: that is no error, and no message is
+        # needed.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Exit.OK
-    except Exception as error:  # tracebacks are for who asks for them
+    except Exception as error:  # tracebacks are only for users who ask for them
         if os.environ.get("SILO_TRACEBACK"):
             raise
         status, why = explain(error)
@@ -82,7 +83,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: list[str]) -> int:
-    """As click's own `main`, which would end broken pipes and Ctrl-C in its own way."""
+    """Does the work of click's own `main`, which would handle broken pipes and Ctrl-C in another
+    way.
+    """
     try:
         with silo.make_context("silo", arguments) as context:
             status = silo.invoke(context)

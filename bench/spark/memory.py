@@ -1,4 +1,4 @@
-"""`python -m silomq.bench.spark.memory`: what Spark's processes take to read a large log."""
+"""`python -m silomq.bench.spark.memory`: the memory of Spark's processes that read a large log."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _EVERY_S = 0.05
 
 
 class Watch:
-    """The most that a Python worker of Spark's, and the JVM, had resident while it looked, in MiB:
-    `anonymous` is a worker's own memory, `mapped` its pages of the log, which the kernel may take
-    back.
+    """The greatest resident memory of any of Spark's Python workers, and of the JVM, while it
+    watches, in MiB. `anonymous` is a worker's own memory. `mapped` is its pages of the log, which
+    the kernel may take back.
     """
 
     def __init__(self) -> None:
@@ -82,7 +82,9 @@ def _watched(rows: list[Row], what: str) -> Iterator[None]:
 
 
 def measure(spark: SparkSession, plan: Plan, log_bytes: int) -> list[Row]:
-    """All columns, a groupBy and a stream over a log of `log_bytes` bytes of 1 KB messages."""
+    """Memory for a read of all columns, a groupBy and a stream, over a log of `log_bytes` bytes of
+    1 KB messages.
+    """
     rows: list[Row] = []
     with BenchStore(plan.folder, f"mapped_file_size_commit_log={plan.file_size}") as store:
         sent = fill(store, log_bytes, 1024)

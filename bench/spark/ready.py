@@ -1,4 +1,6 @@
-"""The limit of any Python data source: one whose batches are ready, so that all time is Spark's."""
+"""The limit of any Python data source: a source whose batches are ready, so that all time is
+Spark's.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ _BATCHES = 12
 
 
 class Ready(DataSource):
-    """`rows` rows in `tasks` tasks, from the batches of the Arrow file `file`, again and again."""
+    """Gives `rows` rows in `tasks` tasks, by repeating the batches of the Arrow file `file`."""
 
     @classmethod
     def name(cls) -> str:
@@ -55,8 +57,8 @@ class _Reader(DataSourceReader):
 
 
 def ready(spark: SparkSession, store: Path, schema: StructType, rows: int, file: Path) -> DataFrame:
-    """As many rows and tasks as a read of the store has, of the columns `schema`; a few of its
-    batches, which are put into `file`.
+    """A frame with as many rows and tasks as a read of the store, with the columns `schema`. It
+    repeats a few of the read's batches, which are written to `file`.
     """
     reader: Any = SiloSource({"path": str(store)}).reader(schema)
     tasks = reader.partitions()
@@ -71,7 +73,9 @@ def ready(spark: SparkSession, store: Path, schema: StructType, rows: int, file:
 def of_file(
     spark: SparkSession, file: Path, schema: StructType, *, rows: int, tasks: int
 ) -> DataFrame:
-    """Rows of the columns `schema` in so many tasks, from a file that `ready` has made."""
+    """A frame of `rows` rows in `tasks` tasks, with the columns `schema`, from a file that `ready`
+    has made.
+    """
     spark.dataSource.register(Ready)
     options = {"file": str(file), "rows": str(rows), "tasks": str(tasks)}
     return spark.read.format(Ready.name()).schema(schema).options(**options).load()

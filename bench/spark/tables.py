@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _LOG = 1 << 30
 _TOPICS = 10
-_POOL = 1 << 24  # much more than Parquet looks back for what is equal
+_POOL = 1 << 24  # far more than the window in which Parquet finds repetitions
 _NARROW = (
     "topic string, queueId int, queueOffset bigint, physicalOffset bigint, size int, "
     "storeTimestamp timestamp"
@@ -57,7 +57,7 @@ class Filled:
     log_bytes: int
 
     def of_store(self, schema: str | None = None, **options: object) -> DataFrame:
-        """A read of the store; a narrow schema reads only its columns."""
+        """A read of the store; with a narrow schema only of its columns."""
         reader = self.spark.read.format("silomq").options(**options)
         return (reader.schema(schema) if schema else reader).load(str(self.store))
 
@@ -67,7 +67,9 @@ class Filled:
 
 @contextmanager
 def filled(spark: SparkSession, plan: Plan, size: int) -> Iterator[Filled]:
-    """Bodies of `size` bytes until the log has a gibibyte (less in the short form)."""
+    """Fills a store with bodies of `size` bytes until its log has 1 GiB (less in the short
+    form).
+    """
     with BenchStore(plan.folder, f"mapped_file_size_commit_log={plan.file_size}") as store:
         sent = fill(store, max(int(_LOG * plan.scale), 4 << 20), size)
         found = Filled(
@@ -78,10 +80,11 @@ def filled(spark: SparkSession, plan: Plan, size: int) -> Iterator[Filled]:
 
 
 def fill(store: BenchStore, wanted: int, size: int) -> int:
-    """Sends bodies of `size` bytes to _TOPICS topics until the log has `wanted` bytes: how many.
+    """Sends bodies of `size` bytes to _TOPICS topics until the log has `wanted` bytes. Returns how
+    many.
 
-    A body's first half is random, for Parquet to compress about as much as of real ones: of equal
-    bodies it would keep one.
+    A body's first half is random, so that Parquet compresses it about as well as real bodies. Of
+    equal bodies it would keep only one.
     """
     half = size // 2
     pool, rest, sent = os.urandom(_POOL), b"x" * (size - half), 0
@@ -106,12 +109,12 @@ def _seconds(work: Callable[[], object]) -> float:
 
 
 def noop(frame: DataFrame) -> None:
-    """Computes all rows and keeps none."""
+    """Computes all rows and discards them."""
     frame.write.format("noop").mode("overwrite").save()
 
 
 def grouped(frame: DataFrame) -> None:
-    """Count, bytes and newest time of each topic."""
+    """Computes count, bytes and newest time of each topic."""
     from pyspark.sql import functions as f
 
     found = frame.groupBy("topic").agg(f.count("*"), f.sum("size"), f.max("storeTimestamp"))
@@ -123,8 +126,9 @@ def _median(values: list[float]) -> float:
 
 
 def batch_reads(data: Filled, plan: Plan, size: int) -> list[Row]:
-    """All columns, narrow ones, and a groupBy; beside each what Parquet takes, and what a source
-    takes whose batches are ready. The runs take turns; a first one of each is for the JIT.
+    """Reads all columns, and narrow ones, and runs a groupBy. Beside each are the times of Parquet
+    and of a source whose batches are ready. The runs take turns; a first run of each warms up the
+    JIT.
     """
     from pyspark.sql.types import StructType
 
@@ -178,7 +182,7 @@ def batch_reads(data: Filled, plan: Plan, size: int) -> list[Row]:
 
 
 def tasks(data: Filled, plan: Plan, file: Path) -> Row:
-    """What a task of one row takes of a core, with batches that are ready: many against few."""
+    """The CPU time that a task of one row costs, with ready batches: many tasks against few."""
     from pyspark.sql.types import StructType
 
     from .ready import of_file
@@ -195,7 +199,7 @@ def tasks(data: Filled, plan: Plan, file: Path) -> Row:
 
 def window(data: Filled, size: int) -> Row:
     """One topic, from the time at which 45 % of its messages were stored to that of 55 %: bytes
-    looked at, in per cent of those of the whole log.
+    read, in percent of those of the whole log.
 
     A tenth of the seconds would not do. After a pause of the producer, all its messages may have
     been stored within a tenth.
@@ -218,7 +222,9 @@ def window(data: Filled, size: int) -> Row:
 
 
 def _touched(data: Filled, asked: dict[str, str]) -> tuple[int, int]:
-    """(bytes looked at, rows) of a read, done here and not in Spark's workers, which do not say."""
+    """(bytes read, rows) of a read. It is done in this process, because Spark's workers do not
+    report it.
+    """
     from pyspark.sql.types import StructType
 
     from ...pipeline.source.part_reader import Work
@@ -236,7 +242,9 @@ def _touched(data: Filled, asked: dict[str, str]) -> tuple[int, int]:
 
 
 def streaming(data: Filled, plan: Plan, size: int) -> list[Row]:
-    """AvailableNow from the beginning, and what a trigger without new messages costs."""
+    """The rate of AvailableNow from the beginning, and the time of a trigger without new
+    messages.
+    """
     checkpoints = [plan.folder / f"drain-{run}" for run in range(plan.runs)]
     rates = [data.rows / _seconds(partial(_drain, data, checkpoint)) for checkpoint in checkpoints]
     idle = _idle_ms(data, plan)
@@ -258,7 +266,7 @@ def _drain(data: Filled, checkpoint: Path) -> None:
 
 
 def _idle_ms(data: Filled, plan: Plan) -> list[float]:
-    """Times of triggers that found nothing, after one to warm up.
+    """Times (ms) of triggers that found no messages, except the first.
 
     Raises what the query failed with, or RuntimeError if there are too few in _IDLE_WAIT_S.
     """
@@ -308,7 +316,7 @@ def collect(spark: SparkSession, plan: Plan, console: Console, sizes: tuple[int,
 @click.option("--folder", type=click.Path(path_type=Path), help="where to put stores (a real disk)")
 @click.option("--output", type=click.Path(path_type=Path), default=Path("build/bench-spark.json"))
 def main(*, runs: int, short: bool, folder: Path | None, output: Path) -> None:
-    """Measures Spark over a store against Spark over Parquet. Run it alone: it wants both cores."""
+    """Measures Spark over a store against Spark over Parquet. Run it alone: it needs both cores."""
     from ...pipeline.spark.session import QUICK, session
 
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))

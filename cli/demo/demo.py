@@ -1,8 +1,9 @@
-"""`make demo`: a year of real flights goes through a store, and what comes out is compared; at the
-end Spark reads the store, and its figures are compared with those of the flights' CSV.
+"""`make demo`: replays a year of real flights through a store, and compares what is read with what
+was sent. At the end Spark reads the store, and its figures are compared with those of the flights'
+CSV.
 
 Half-way one of the store's processes is killed. The store runs in a process of its own
-(`silo serve`), so does the consumer (`silomq.cli.demo.reader`); this process is the producer.
+(`silo serve`), and so does the consumer (`silomq.cli.demo.reader`); this process is the producer.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ _VICTIM = "append"
 
 
 class Replay:
-    """Sends events and keeps the tally of what the store acknowledged."""
+    """Sends events, and tallies those that the store acknowledged."""
 
     def __init__(self, producer: Producer, admin: Admin) -> None:
         self.producer = producer
@@ -58,7 +59,7 @@ class Replay:
         self.tally = Tally()
 
     def send(self, event: Event) -> None:
-        """Sends one. The flights of one aircraft share a queue, so their order is kept."""
+        """Sends one event. The flights of one aircraft share a queue, so their order is kept."""
         future = self.producer.send_async(
             event.topic,
             event.body,
@@ -72,16 +73,19 @@ class Replay:
             self.settle(_IN_FLIGHT // 2)
 
     def settle(self, most: int) -> None:
-        """Waits until at most `most` are unanswered, and counts the others."""
+        """Waits until at most `most` events are unanswered, and adds the answered ones to the
+        tally.
+        """
         while len(self.open) > most:
             future, event = self.open.popleft()
             queue_id = future.result().queue_id
             self.tally.add(queue_id, event)
 
     def kill_one(self, stream: Iterator[Event]) -> float:
-        """Kills append with messages under way; the longest wait for an answer, in seconds.
+        """Kills append while messages are unanswered. Returns the longest wait for an answer, in
+        seconds.
 
-        Goes on sending, one by one, until its successor is there. Raises DemoFailed.
+        Continues to send, one event at a time, until append's successor runs. Raises DemoFailed.
         """
         before = self.admin.status()["processes"][_VICTIM]
         began = time.monotonic()
@@ -104,7 +108,7 @@ class Replay:
 
 @dataclass
 class Result:
-    """What one run found. Times in seconds."""
+    """The results of one run. Times are in seconds."""
 
     replay: Replay
     read: dict[str, Any]
@@ -113,7 +117,7 @@ class Result:
 
 
 def latest(store: Path, topics: Sequence[str]) -> dict[str, dict[int, int]]:
-    """The ends of all queues: where this run's messages begin."""
+    """The ends of all queues, where this run's messages will begin."""
     starts = {}
     for topic in topics:
         with Consumer(store, topic, offset="latest") as consumer:
@@ -152,7 +156,9 @@ def replay_all(
 
 
 def compare(result: Result, total: int) -> None:
-    """Raises DemoFailed unless all was sent, and every queue gave back what it was given."""
+    """Raises DemoFailed unless all was sent, and each queue returned exactly what was sent to
+    it.
+    """
     tally = result.replay.tally
     if tally.messages != total:
         raise DemoFailed(f"{tally.messages} messages were acknowledged, not {total}")
@@ -167,7 +173,7 @@ def compare(result: Result, total: int) -> None:
 
 
 def print_topics(console: Console, result: Result, names: dict[str, str]) -> None:
-    """The table by topic."""
+    """Prints the table by topic."""
     table = Table("topic", "airline")
     for heading in ("queues", "sent", "read", "checksums"):
         table.add_column(heading, justify="right")
@@ -184,7 +190,7 @@ def print_topics(console: Console, result: Result, names: dict[str, str]) -> Non
 
 
 def print_rates(console: Console, result: Result, total: int) -> None:
-    """What was shown, and how fast it went."""
+    """Prints what the demo has shown, and how fast it was."""
     megabytes = result.replay.tally.bytes / 1e6
     read_s = result.read["seconds"]
     stall_ms = result.stall_s * 1e3
@@ -200,7 +206,9 @@ def print_rates(console: Console, result: Result, total: int) -> None:
 
 
 def run(console: Console, store: Path, total: int, *, spark: bool) -> None:
-    """The whole demo, `spark` with its end. Raises DemoFailed, StoreError, NoData."""
+    """Runs the whole demo, with `spark` including the part with Spark. Raises DemoFailed,
+    StoreError, NoData.
+    """
     folder = data_folder()
     names = airlines(folder)
     topics = [topic_of(carrier) for carrier in sorted(names)]
@@ -236,7 +244,7 @@ def _interrupted(number: int, _frame: object) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the demo; the exit status."""
+    """Runs the demo. Returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m silomq.cli.demo", description=__doc__)
     parser.add_argument("--store", type=Path, default=Path("demo-store"), help="folder to use")
     parser.add_argument("--flights", type=int, default=FLIGHTS, help="how many to replay")

@@ -33,7 +33,7 @@ class NoData(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One flight. `departed_ms` (epoch) is when it left, or should have left if it never did."""
+    """One flight. `departed_ms` (epoch) is when it left, or its scheduled time if it never left."""
 
     topic: str
     tag: str
@@ -43,7 +43,7 @@ class Event:
 
 
 def data_folder() -> Path:
-    """Where the package keeps its files. Raises NoData."""
+    """The folder of the package's files. Raises NoData."""
     found = importlib.util.find_spec(_PACKAGE)
     if found is None or not found.submodule_search_locations:
         raise NoData(
@@ -53,7 +53,7 @@ def data_folder() -> Path:
 
 
 def airlines(folder: Path) -> dict[str, str]:
-    """Carriers and their names."""
+    """Carrier -> its name."""
     with (folder / "airlines.csv").open(encoding="utf-8", newline="") as file:
         return {row["carrier"]: row["name"] for row in csv.DictReader(file)}
 
@@ -83,8 +83,8 @@ def _events(rows: Iterator[list[str]]) -> Iterator[Event]:
         hour = str(row["time_hour"])
         if hour not in hours:
             hours[hour] = _epoch_ms(hour)
-        # The hour is the scheduled one, in UTC. A day and a local time of departure would be
-        # ambiguous for the 1,236 flights that left after midnight.
+        # `time_hour` is the scheduled hour, in UTC. The date and the local time of departure would
+        # be ambiguous for the 1,236 flights that left after midnight.
         minutes = int(row["minute"] or 0) + int(row["dep_delay"] or 0)
         keys = [str(row["carrier"]) + str(row["flight"])]
         if row["tailnum"]:
@@ -113,8 +113,8 @@ def _epoch_ms(hour: str) -> int:
 class Tally:
     """Counts and checksums by topic and queue.
 
-    A queue's checksum is a CRC-32 over its messages one after the other, tags, keys and times
-    included: it tells lost, doubled, changed and reordered ones.
+    A queue's checksum is a CRC-32 over its messages one after the other, with tags, keys and times.
+    It shows lost, doubled, changed and reordered messages.
     """
 
     def __init__(self) -> None:
@@ -123,7 +123,7 @@ class Tally:
         self.bytes = 0
 
     def add(self, queue_id: int, event: Event) -> None:
-        """The next message of a queue of the event's topic."""
+        """Adds the next message of a queue of the event's topic."""
         queue = self.queues.setdefault(f"{event.topic}/{queue_id}", [0, 0])
         head = f"{event.tag} {event.keys} {event.departed_ms} "
         queue[0] += 1

@@ -1,4 +1,4 @@
-"""The demo's two other processes, the store and the consumer. Neither outlives the demo."""
+"""The demo's two other processes, the store and the consumer. Both end with the demo."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ _SETTINGS = (
 
 
 class DemoFailed(Exception):
-    """Something was not as it must be; the message says what."""
+    """A result of the demo is wrong; the message says which."""
 
 
 def _die_with_parent() -> None:
-    """In the child: SIGTERM when the demo dies, even of SIGKILL."""
+    """In the child: asks for SIGTERM when the demo dies, even by SIGKILL."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
 
 
@@ -53,12 +53,12 @@ class Server:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                process_group=0,  # Ctrl-C is this process's business
+                process_group=0,  # Ctrl-C must only reach the demo's own process
                 preexec_fn=_die_with_parent,  # noqa: PLW1509 - no threads exist yet
             )
 
     def connect(self) -> Admin:
-        """Waits until the store takes sessions. Raises DemoFailed."""
+        """Waits until the store accepts connections. Raises DemoFailed."""
         deadline = time.monotonic() + _START_S
         while True:
             try:
@@ -76,7 +76,7 @@ class Server:
         return said[-1] if said else f"exit status {self.process.returncode}"
 
     def stop(self) -> float:
-        """Stops it cleanly; how long that took. Raises DemoFailed."""
+        """Stops the store in order. Returns how long that took, in seconds. Raises DemoFailed."""
         began = time.monotonic()
         self.process.terminate()
         try:
@@ -88,18 +88,18 @@ class Server:
         return time.monotonic() - began
 
     def end(self) -> None:
-        """Whatever happened: no process is left behind."""
+        """Ends the store after any outcome, so that no process is left behind."""
         if self.process.poll() is None:
             self.process.terminate()
             try:
                 self.process.wait(_STOP_S)
             except subprocess.TimeoutExpired:
-                self.process.kill()  # its actors go with it
+                self.process.kill()  # its actors end with it
                 self.process.wait()
 
 
 class Reader:
-    """The consumer process, and a thread that takes down what it reports."""
+    """The consumer process, and a thread that reads its reports."""
 
     def __init__(self, store: Path, starts: dict[str, dict[int, int]]) -> None:
         self.read = 0
@@ -131,7 +131,9 @@ class Reader:
         self.ready.set()
 
     def rest(self) -> Iterator[int]:
-        """All is sent: it reads the rest and ends; its count now and then. Raises DemoFailed."""
+        """Tells the consumer that all is sent. Yields its count until it has read the rest. Raises
+        DemoFailed.
+        """
         self.stdin.close()
         seen, since = self.read, time.monotonic()
         while self.process.poll() is None:
@@ -147,7 +149,7 @@ class Reader:
         yield self.read
 
     def end(self) -> None:
-        """Whatever happened: no process is left behind."""
+        """Ends the consumer after any outcome, so that no process is left behind."""
         with contextlib.suppress(OSError):
             self.stdin.close()
         if self.process.poll() is None:

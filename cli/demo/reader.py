@@ -1,9 +1,9 @@
 """The demo's consumer process: reads topics until the sender is done and everything is read.
 
 `python -m silomq.cli.demo.reader` takes a JSON line on standard input, {"store": ..., "starts":
-{topic: {queue: offset}}}, and answers with JSON lines: {"read": n} now and then, at last
-{"queues": ..., "messages": n, "bytes": n, "seconds": s}. The end of standard input says that all is
-sent, or that the sender is gone.
+{topic: {queue: offset}}}. It answers with JSON lines: several {"read": n}, and last {"queues": ...,
+"messages": n, "bytes": n, "seconds": s}. The end of standard input means that all is sent, or that
+the sender is dead.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def _tell(message: dict[str, Any]) -> None:
 
 
 def _take(consumers: list[Consumer], tally: Tally) -> bool:
-    """One turn over all topics; whether there was anything."""
+    """Polls each topic once. Returns whether there were any messages."""
     before = tally.messages
     for consumer in consumers:
         for message in consumer.poll(_BATCH):
@@ -49,7 +49,7 @@ def _read_all(admin: Admin, consumers: list[Consumer]) -> tuple[Tally, float]:
     tally = Tally()
     began = last = due = time.monotonic()
     while True:
-        # In this order: what is dispatched now is found by the turn that follows.
+        # The order matters: messages that are dispatched now are found by the next `_take`.
         sent = bool(select.select([sys.stdin], [], [], 0)[0])
         complete = sent and admin.status()["dispatch_behind_bytes"] == 0
         if _take(consumers, tally):
@@ -64,7 +64,7 @@ def _read_all(admin: Admin, consumers: list[Consumer]) -> tuple[Tally, float]:
 
 
 def main() -> int:
-    """Reads as the line on standard input says; the exit status."""
+    """Reads as the line on standard input says. Returns the exit status."""
     task = json.loads(sys.stdin.readline())
     consumers: list[Consumer] = []
     try:
@@ -80,7 +80,7 @@ def main() -> int:
         say(f"the consumer process: {error}")
         return 1
     except BrokenPipeError:
-        return 1  # the demo died, and nobody is left to tell
+        return 1  # the demo died, and cannot read a message
     except KeyboardInterrupt:
         return 130
     finally:

@@ -1,7 +1,8 @@
-"""The demo's end: Spark reads the flights from the store, pyarrow from the CSV they came from.
+"""The demo's last part: Spark reads the flights from the store, pyarrow from the CSV they came
+from.
 
-Both say for each carrier and each month how many flights there were and how late they left; the
-figures must be equal.
+Both compute, for each carrier and each month, how many flights there were and how late they left.
+The figures must be equal.
 """
 
 from __future__ import annotations
@@ -32,14 +33,18 @@ _REPORT = "stats.html"
 
 @dataclass(frozen=True)
 class Delays:
-    """Flights of a group, and minutes of delay at departure of those that left; None: none left."""
+    """The number of flights of a group, and the delay at departure (minutes) of those that left;
+    None if none did.
+    """
 
     flights: int
     mean: float | None
     p95: float | None
 
     def equals(self, other: Delays) -> bool:
-        """Equal but for the order in which floating-point numbers were added."""
+        """Whether the figures are equal, but for the order in which floating-point numbers were
+        added.
+        """
         pairs = ((self.mean, other.mean), (self.p95, other.p95))
         return self.flights == other.flights and all(
             a == b or (a is not None and b is not None and math.isclose(a, b, rel_tol=_EQUAL))
@@ -47,7 +52,7 @@ class Delays:
         )
 
 
-#: By kind of group ("carrier" or "month") and its value.
+#: (kind of group, "carrier" or "month", and its value) -> figures.
 Figures = dict[tuple[str, str], Delays]
 
 
@@ -74,7 +79,7 @@ def from_csv(folder: Path, total: int) -> Figures:
 def messages(
     spark: SparkSession, store: Path, starts: Mapping[str, Mapping[int, int]], schema: str
 ) -> DataFrame:
-    """The messages from `starts` (queue offsets by topic) on; only the columns of `schema`."""
+    """The messages from `starts` (queue offsets by topic) on, with only the columns of `schema`."""
     offsets = {
         topic: {str(queue): offset for queue, offset in queues.items()}
         for topic, queues in starts.items()
@@ -89,7 +94,7 @@ def messages(
 
 
 def from_store(bodies: DataFrame) -> Figures:
-    """The figures of messages with flights in their bodies, by one Spark query."""
+    """The figures of messages with flights in their bodies, computed by one Spark query."""
     from pyspark.sql import functions as f
 
     flight = f.from_json(
@@ -117,7 +122,7 @@ def from_store(bodies: DataFrame) -> Figures:
 
 
 def compare(console: Console, store: Figures, csv: Figures) -> None:
-    """Prints both side by side. Raises DemoFailed when they differ."""
+    """Prints both sets of figures side by side. Raises DemoFailed when they differ."""
     differ = []
     console.print("Delays at departure in minutes, by Spark from the store and from the CSV:")
     for group in _GROUPS:
@@ -147,7 +152,7 @@ def _cells(delays: Delays | None) -> list[str]:
 def write_report(
     spark: SparkSession, store: Path, starts: Mapping[str, Mapping[int, int]], path: Path
 ) -> None:
-    """The page that `silo spark stats --html` writes."""
+    """Writes the page that `silo spark stats --html` writes."""
     from ...pipeline.jobs import report, stats
 
     found = messages(spark, store, starts, stats.SCHEMA)
@@ -161,7 +166,7 @@ def run(
     starts: Mapping[str, Mapping[int, int]],
     csv: Figures,
 ) -> None:
-    """The whole of it, with a Spark of its own. Raises DemoFailed."""
+    """Runs this part in a Spark session of its own. Raises DemoFailed."""
     from ...pipeline.spark.java import NoJava
     from ...pipeline.spark.session import session
 

@@ -1,4 +1,4 @@
-"""`silo dump`: what stands in the files of a store, damaged or not. Never writes."""
+"""`silo dump`: shows the content of a store's files, damaged or not. Never writes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .tooling import bad_input_is_usage, settings_of, store_argument
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-#: Of a value on a line of a terminal.
+#: A longer value is cut on a line for people.
 _WIDEST = 80
 _OWN_WORDS = frozenset(("kind", "wrong"))
 _EPILOG = """\b
@@ -26,10 +26,10 @@ Examples:
 """
 _MANIFEST_EPILOG = """\b
 Times are epoch milliseconds. Kinds of lines: store, blank, queue, msg, time, key.
-Where RocketMQ's answer is not the exact one:
-  time  it gives the entry nearest in time, of the first file written to since;
+Where RocketMQ's answer differs from the exact one:
+  time  RocketMQ: the message nearest in time, in the first file modified at that time or later;
         --exact: the first message stored at that time or later
-  key   the index compares hashes and whole seconds, so it misses messages at the edges
+  key   RocketMQ's index compares hashes and whole seconds, so it misses messages at the edges
         of the window, returns others whose keys collide, and one message twice;
         --exact: the newest messages that have the key and were stored in the window
 """
@@ -38,7 +38,7 @@ Where RocketMQ's answer is not the exact one:
 def _range_options(command: F) -> F:
     for option in (
         click.option(
-            "--count", type=click.IntRange(min=0), help="At most so many.  [default: all]"
+            "--count", type=click.IntRange(min=0), help="At most this many.  [default: all]"
         ),
         click.option(
             "--offset", type=click.IntRange(min=0), help="Where to begin.  [default: the start]"
@@ -48,9 +48,9 @@ def _range_options(command: F) -> F:
     return command
 
 
-@click.group(epilog=_EPILOG, short_help="Show what stands in a store's files.")
+@click.group(epilog=_EPILOG, short_help="Show the content of a store's files.")
 def dump() -> None:
-    """Show what stands in the files of a store. Nothing is written, damage is shown and skipped."""
+    """Show the content of a store's files, damage included. Nothing is written."""
 
 
 @dump.command(epilog=_MANIFEST_EPILOG, short_help="Show all that a store serves, line by line.")
@@ -75,7 +75,7 @@ def manifest(
 ) -> None:
     """Show all that STORE would serve after its recovery, one JSON object a line.
 
-    Two stores, or two programs, compare line by line. Nothing is written.
+    The output of two stores, or of two programs, can be compared line by line. Nothing is written.
     """
     settings = settings_of(config_file, overrides)
     from ...tools.rocketmq.manifest import KeyQuery, TimeQuery
@@ -93,7 +93,7 @@ def manifest(
 
 
 def _put(pieces: Iterable[dict[str, Any]], *, as_json: bool) -> None:
-    """Pieces as lines: JSON, or `name=value` with what is wrong at the end."""
+    """Prints pieces as lines: JSON, or `name=value` with what is wrong at the end."""
     for piece in pieces:
         if as_json:
             put_line(json.dumps(piece, ensure_ascii=True))
@@ -129,7 +129,7 @@ def commitlog(
 ) -> None:
     """Show records, end-of-file records, damage and the tail of STORE's log, a line each.
 
-    --offset is an address in the log, the first record at or behind it is the first shown.
+    --offset is an address in the log: the first record at or after it is shown first.
     """
     settings = settings_of(config_file, overrides)
     from ...tools import dump as tool

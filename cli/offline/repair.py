@@ -1,4 +1,4 @@
-"""`silo repair`: the tool that changes a stopped store, with a copy of all that goes."""
+"""`silo repair`: repairs a stopped store, and keeps a copy of all removed data."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ Examples:
 """
 
 
-@click.command(epilog=_EPILOG, short_help="Mend a stopped store, keeping what goes.")
+@click.command(epilog=_EPILOG, short_help="Repair a stopped store; removed data is kept.")
 @store_argument
-@click.option("--rebuild", is_flag=True, help="Build consume queues and index anew from the log.")
+@click.option("--rebuild", is_flag=True, help="Rebuild consume queues and index from the log.")
 @click.option(
     "--truncate-at",
     type=click.IntRange(min=0),
     metavar="OFFSET",
-    help="End the log at this address, then build queues and index anew.",
+    help="End the log at this address, then rebuild queues and index.",
 )
 @click.option("--yes", is_flag=True, help="Do it. Without this, only say what would be done.")
 def repair(
@@ -38,7 +38,7 @@ def repair(
     truncate_at: int | None,
     yes: bool,
 ) -> None:
-    """Mend STORE, which must be stopped. What goes is kept below STORE/recovery."""
+    """Repair STORE, which must be stopped. Removed data is kept below STORE/recovery."""
     if rebuild == (truncate_at is not None):
         raise click.UsageError("give either --rebuild or --truncate-at OFFSET")
     settings = settings_of(config_file, overrides)
@@ -61,11 +61,13 @@ def repair(
             kept = apply(os.fspath(store), settings, steps, lambda step: say(step.what))
         finally:
             os.close(lock)
-    say(f"done; what went is kept in {kept}")
+    say(f"done; removed data is kept in {kept}")
 
 
 def lock_store(store: Path) -> int:
-    """The store's lock, so that nobody starts it meanwhile."""
+    """Takes the store's lock, so that no process starts the store meanwhile. Returns its
+    descriptor, which the caller closes. Raises Failure.
+    """
     from ...store.disk.files import Folder
     from ...store.disk.paths import StoreFolders
     from ...supervisor.claim import AlreadyRunning, take_lock

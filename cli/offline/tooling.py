@@ -1,5 +1,5 @@
-"""What the offline tools share: the store as an argument, the settings that say how large its files
-are, and exit status 2 for what no tool can work on.
+"""What the offline tools share: the argument STORE, the settings with the sizes of its files, and
+exit status 2 for input that a tool cannot work on.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def store_argument(command: F) -> F:
-    """`STORE`, `--set` and `--config`."""
+    """The argument `STORE` and the options `--set` and `--config`."""
     for option in (
         config_option,
-        set_option("A setting the store was made with: file sizes count here"),
+        set_option("A setting of the store; only file sizes matter here"),
         click.argument("store", type=click.Path(path_type=Path, readable=False), metavar="STORE"),
     ):
         command = option(command)
@@ -32,7 +32,7 @@ def store_argument(command: F) -> F:
 
 
 def settings_of(config_file: Path | None, overrides: tuple[str, ...]) -> Settings:
-    """The settings of these options. A wrong one ends with status 3."""
+    """The settings of these options. Raises Failure with status 3 for an illegal one."""
     from ...conf.settings import SettingError
     from ...tools.raw.files import read_settings
 
@@ -47,7 +47,7 @@ def settings_of(config_file: Path | None, overrides: tuple[str, ...]) -> Setting
 
 @contextlib.contextmanager
 def bad_input_is_usage() -> Iterator[None]:
-    """What a tool cannot work on ends with status 2, one sentence, and nothing changed."""
+    """Turns BadInput into a Failure with status 2."""
     from ...tools.raw.files import BadInput
 
     try:

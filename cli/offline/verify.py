@@ -1,4 +1,4 @@
-"""`silo verify`: whether everything in a store's files fits together. Never writes."""
+"""`silo verify`: checks that a store's files are consistent. Never writes."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ Exit status:
   2    the store cannot be checked
 \b
 An offset is an address in the log for commit-log files, a position in the file otherwise.
-Stop the store first: what a running one is writing looks wrong.
+Stop the store first: bytes that a running store is writing look wrong.
 """
 
 
-@click.command(epilog=_EPILOG, short_help="Check that a store's files fit together.")
+@click.command(epilog=_EPILOG, short_help="Check that a store's files are consistent.")
 @store_argument
 @click.option(
-    "--workers", type=click.IntRange(min=1), help="Processes.  [default: as many as may run]"
+    "--workers", type=click.IntRange(min=1), help="Processes.  [default: one for each core]"
 )
 @json_option
 def verify(
@@ -50,7 +50,7 @@ def verify(
 
     from ...tools.verify.verify import verify as check
 
-    # No thread of its own: the checks fork.
+    # The bar must not have a thread of its own, because the checks fork.
     bar = Progress(
         BarColumn(),
         DownloadColumn(),

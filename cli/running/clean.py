@@ -22,9 +22,10 @@ Examples:
 def clean(store: Path) -> None:
     """Ask a running store to remove expired files now, not at the hour of delete_when.
 
-    Expired are commit-log files that nobody has written to for file_reserved_time_h, and what
-    leads only to them. The file that is written never goes.
+    A commit-log file expires when it was last written file_reserved_time_h ago. Queue and index
+    files that lead only to removed records are removed too. The file that is being written is never
+    removed.
     """
     with Admin(store) as admin:
         admin.clean()
-    say(f"asked: expired files go in the next {MANUAL_RUNS} runs, the first of them now")
+    say(f"the next {MANUAL_RUNS} runs remove expired files; the first begins now")

@@ -43,7 +43,7 @@ def groups(group: str | None, store: Path, *, as_json: bool) -> None:
     """List the consumer groups, or show the progress of GROUP in each queue and its members.
 
     Columns are those of `mqadmin consumerProgress`: Broker Offset is the offset that the next
-    message gets, Consumer Offset the group's next message, Diff what lies between.
+    message gets, Consumer Offset the group's next message, Diff the number of messages between.
     """
     with Admin(store) as admin:
         if group is not None:
@@ -96,7 +96,7 @@ def _print(table: Table) -> None:
     output().print(table)
 
 
-@click.command("reset-offset", epilog=_RESET_EPILOG, short_help="Put a group elsewhere in a topic.")
+@click.command("reset-offset", epilog=_RESET_EPILOG, short_help="Move a group to other offsets.")
 @click.argument("group")
 @click.argument("topic")
 @click.argument("to")
@@ -106,10 +106,10 @@ def _print(table: Table) -> None:
 def reset_offset(
     group: str, topic: str, to: str, queue: int | None, store: Path, *, as_json: bool
 ) -> None:
-    """Put the consumer group GROUP at another place of TOPIC.
+    """Move the consumer group GROUP to another offset in each queue of TOPIC.
 
-    Its members, if there are any, give the queues back first and then go on from there. Messages
-    that they have in hand may still be consumed.
+    Its members, if there are any, first give the queues back and then continue from there. Messages
+    that they have already received may still be consumed.
     """
     with Admin(store) as admin, StoreReader(store) as reader:
         found = next((t for t in admin.topics() if t.topic == topic), None)
@@ -122,7 +122,7 @@ def reset_offset(
         put_json({"group": group, "topic": topic, "offsets": offsets})
     else:
         for number, offset in offsets.items():
-            say(f"{group} goes on at offset {offset} of queue {number} of {topic}")
+            say(f"{group} continues at offset {offset} of queue {number} of {topic}")
 
 
 def _place(reader: StoreReader, topic: str, queue: int, to: str) -> int:
@@ -139,14 +139,14 @@ def _place(reader: StoreReader, topic: str, queue: int, to: str) -> int:
     return int(number)
 
 
-@click.command("delete-group", short_help="Forget a consumer group that has no members.")
+@click.command("delete-group", short_help="Delete a consumer group that has no members.")
 @click.argument("group")
 @store_option
 @json_option
 def delete_group(group: str, store: Path, *, as_json: bool) -> None:
-    """Forget the consumer group GROUP: where it is in each queue, and how it consumes.
+    """Delete the consumer group GROUP: its offset in each queue, and its settings.
 
-    A group that has members is refused; forgetting one that there is not is no error.
+    A group that has members is refused. Deleting a group that does not exist is no error.
     """
     with Admin(store) as admin:
         known = any(found.name == group for found in admin.groups())
@@ -154,4 +154,4 @@ def delete_group(group: str, store: Path, *, as_json: bool) -> None:
     if as_json:
         put_json({"group": group, "deleted": known})
     else:
-        say(f"group {group} is forgotten" if known else f"there is no consumer group {group}")
+        say(f"group {group} is deleted" if known else f"there is no consumer group {group}")

@@ -1,4 +1,4 @@
-"""Messages as commands print them."""
+"""The form in which commands print messages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ _DISPATCH_PATIENCE_S = 5.0
 
 
 def await_dispatch(store: Path) -> None:
-    """Waits until what was stored before this command began is in its queues and in the index."""
+    """Waits until messages stored before the call are in their queues and in the index, for 5 s at
+    most.
+    """
     deadline = time.monotonic() + _DISPATCH_PATIENCE_S
     with Admin(store) as admin:
         status = admin.status()
@@ -26,7 +28,7 @@ def await_dispatch(store: Path) -> None:
 
 
 def message_fields(message: MessageView) -> dict[str, Any]:
-    """A message without its body, fit for JSON. Times are epoch ms."""
+    """A message without its body, for JSON. Times are epoch ms."""
     return {
         "topic": message.topic,
         "queue_id": message.queue_id,
@@ -43,7 +45,7 @@ def message_fields(message: MessageView) -> dict[str, Any]:
 
 
 def body_field(message: MessageView) -> dict[str, str]:
-    """`body` for UTF-8, `body_base64` for anything else."""
+    """The field `body` for UTF-8, `body_base64` for anything else."""
     try:
         return {"body": message.body.decode()}
     except UnicodeDecodeError:
@@ -51,7 +53,9 @@ def body_field(message: MessageView) -> dict[str, str]:
 
 
 def local_time(timestamp_ms: int) -> str:
-    """Epoch ms in local time, as RocketMQ's tools write it; the number itself where it is none."""
+    """Epoch ms in local time, as RocketMQ's tools write it; the number itself if it is no valid
+    time.
+    """
     try:
         when = dt.datetime.fromtimestamp(timestamp_ms // 1000, dt.UTC).astimezone()
     except (OverflowError, ValueError, OSError):

@@ -54,7 +54,7 @@ def _message_options(command: F) -> F:
         "--body",
         "with_body",
         is_flag=True,
-        help="Print bodies too: what is not printable UTF-8 is escaped.",
+        help="Print bodies too; bytes that are not printable UTF-8 are escaped.",
     )
     return store_option(json_option(body(command)))
 
@@ -78,7 +78,7 @@ def by_id(message_id: str, store: Path, *, with_body: bool, as_json: bool) -> No
 @click.argument("topic")
 @click.argument("key")
 @click.option(
-    "--max", "most", type=int, default=32, show_default=True, help="The newest so many messages."
+    "--max", "most", type=int, default=32, show_default=True, help="At most this many, the newest."
 )
 @click.option("--begin", type=_Time(), default=0, help="Stored then or later.")
 @click.option("--end", type=_Time(), default=_FOREVER, help="Stored then or earlier.")
@@ -116,7 +116,7 @@ def by_key(
 def by_unique(topic: str, key: str, store: Path, *, with_body: bool, as_json: bool) -> None:
     """Print the message of TOPIC with the unique key KEY, the id that its producer got.
 
-    There are several where a producer sent it again.
+    Prints several messages if a producer sent it again.
     """
     await_dispatch(store)
     with StoreReader(store) as reader:
@@ -151,7 +151,7 @@ def by_offset(
 def by_time(topic: str, queue: int, when: int, store: Path, *, upper: bool, as_json: bool) -> None:
     """Print the offset, in queue QUEUE of TOPIC, of the first message stored at WHEN or later.
 
-    The queue's end is printed where there is none. WHEN is milliseconds since 1970, or like
+    If there is none, the queue's end is printed. WHEN is milliseconds since 1970, or like
     '2026-11-21 09:15:36'.
     """
     await_dispatch(store)
@@ -168,7 +168,7 @@ def _put_one(message: MessageView, *, with_body: bool, as_json: bool) -> None:
 
 
 def _put_all(messages: Sequence[MessageView], *, with_body: bool, as_json: bool) -> None:
-    """One JSON object a line, or blocks of lines as mqadmin prints them."""
+    """Prints one JSON object a line, or blocks of lines as mqadmin does."""
     for number, message in enumerate(messages):
         if as_json:
             body = body_field(message) if with_body else {}
@@ -217,7 +217,7 @@ def _labelled(message: MessageView) -> list[tuple[str, object]]:
 
 
 def _put_table(messages: Sequence[MessageView]) -> None:
-    """As mqadmin's queryMsgByKey."""
+    """Prints a table like that of mqadmin's queryMsgByKey."""
     put_line(f"{'#Message ID':<50} {'#QID':>4} {'#Offset':>40}")
     for message in messages:
         name = printable(message.message_id or message.offset_message_id)

@@ -78,8 +78,7 @@ def send(
     """Send BODY to TOPIC, or each line of standard input when BODY is not given.
 
     With neither --queue nor --shard-key the queues take turns: message by message, or batch by
-    batch when lines come faster than one by one. Lines may hold any bytes; the line feed is not
-    sent.
+    batch when several lines arrive at once. Lines may hold any bytes; the line feed is not sent.
     """
     validate_topic(topic)
     if queue is not None and shard_key is not None:
@@ -111,7 +110,9 @@ def _pairs(properties: tuple[str, ...]) -> dict[str, str] | None:
 
 
 def _disk_error(store: Path, refused: IllegalMessage) -> OSError | None:
-    """Why the store has no file to go on in, if that is why it refused."""
+    """The error for which the store could not make its next file, if it refused the message for
+    that.
+    """
     if refused.status != PutMessageStatus.CREATE_MAPPED_FILE_FAILED:
         return None
     try:
@@ -146,7 +147,7 @@ def _print_result(result: SendResult, *, as_json: bool) -> int:
 
 
 class LineSender:
-    """Sends lines in batches, many under way at once, and counts what was answered."""
+    """Sends lines in batches, many of them unanswered at once, and counts the answers."""
 
     def __init__(
         self, producer: Producer, topic: str, extras: dict[str, Any], route: dict[str, Any]
@@ -163,7 +164,7 @@ class LineSender:
         self.not_durable = 0
 
     def feed(self, lines: list[bytes]) -> None:
-        """Sends `lines`, as many in one batch as belong together."""
+        """Sends `lines`, in as few batches as the limits allow."""
         start = size = 0
         for i, line in enumerate(lines):
             if i > start and (size + len(line) > _BATCH_BYTES or i - start == _BATCH_LINES):
@@ -178,8 +179,8 @@ class LineSender:
             try:
                 future = self.producer.send_batch_async(self.topic, items, **self.route)
             except IllegalMessage:
-                # Nothing of the batch was sent. One by one tells which line it is, or that only all
-                # of them together were too much.
+                # Nothing of the batch was sent. Sending line by line shows which line is illegal,
+                # or that only their total size was.
                 for line in lines:
                     self._send([line])
                 return
@@ -194,7 +195,9 @@ class LineSender:
         self.settle(_IN_FLIGHT)
 
     def settle(self, most: int) -> None:
-        """Takes the answers that are there, and waits until at most `most` batches are open."""
+        """Takes the answers that have arrived, and waits until at most `most` batches are
+        unanswered.
+        """
         while self.open and (len(self.open) > most or self.open[0][0].done()):
             future, count, size = self.open.popleft()
             result = future.result()
@@ -222,7 +225,7 @@ def _send_lines(sender: LineSender, *, as_json: bool) -> int:
         except KeyboardInterrupt:
             interrupted = True
         except IllegalMessage:
-            # What was sent before the bad line counts: its answers may still be under way.
+            # Count the answers to messages that were sent before the bad line.
             sender.settle(0)
             raise
         sender.settle(0)
@@ -256,10 +259,10 @@ def _summary(sender: LineSender, began: float) -> str:
 
 
 class _Input:
-    """Reads standard input, where Ctrl-C ends the wait for more.
+    """Reads standard input. Ctrl-C interrupts a wait for input at once.
 
-    Elsewhere a first Ctrl-C waits until the next read: raised between the sending of a batch and
-    the noting of it, it would leave messages uncounted. A second one does not wait.
+    At any other time a first Ctrl-C takes effect at the next read. Between sending a batch and
+    noting it, an exception would leave messages uncounted. A second Ctrl-C takes effect at once.
     """
 
     def __init__(self) -> None:
@@ -281,10 +284,9 @@ class _Input:
         self._asked = True
 
     def read(self) -> bytes:
-        """What is there, at least a byte of it; nothing at the end.
+        """The bytes that have arrived, at least one; none at the end of input.
 
-        Raises:
-          KeyboardInterrupt: Ctrl-C was pressed, now or since the last read.
+        Raises KeyboardInterrupt when Ctrl-C was pressed, now or since the last read.
         """
         self._waiting = True
         try:
@@ -296,7 +298,7 @@ class _Input:
 
 
 def _lines(source: _Input) -> Iterator[list[bytes]]:
-    """The source's lines without their ends: what is there at once, as soon as it is there."""
+    """Yields lines without their ends, each time all lines that have arrived."""
     rest: list[bytes] = []  # the pieces of a line that has not ended yet
     while chunk := source.read():
         first, *others = chunk.split(b"\n")

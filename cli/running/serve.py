@@ -1,4 +1,4 @@
-"""`silo serve` runs a store; `silo config` shows what it would run with."""
+"""`silo serve` runs a store; `silo config` shows the settings that it would run with."""
 
 from __future__ import annotations
 
@@ -45,11 +45,13 @@ def _settings_options(command: Any) -> Any:
 def load_settings(
     store: Path, config_file: Path | None, overrides: tuple[str, ...]
 ) -> tuple[Settings, dict[str, str]]:
-    """The settings of these options, and where each came from. A wrong one ends with status 3."""
+    """The settings of these options, and the origin of each. Raises Failure with status 3 for an
+    illegal one.
+    """
     from ...conf.settings import SettingError, load_with_origins
 
     chosen = list(overrides)
-    # From the environment or by default, the settings know it themselves, and where it came from.
+    # Without --store, the settings read the path themselves, and know its origin.
     if click.get_current_context().get_parameter_source("store") is ParameterSource.COMMANDLINE:
         chosen.insert(0, f"store_path={store}")
     try:
@@ -84,7 +86,7 @@ def serve(store: Path, config_file: Path | None, overrides: tuple[str, ...]) -> 
 @click.option(
     "--template",
     type=click.Choice(list(_TEMPLATES)),
-    help="Print instead the annotated file of all settings, or the systemd unit.",
+    help="Print the annotated file of all settings instead, or the systemd unit.",
 )
 @json_option
 def config(

@@ -1,4 +1,4 @@
-"""`silo status` and `silo topics`: what a running store holds and does."""
+"""`silo status` and `silo topics`: the state and the topics of a running store."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def status(store: Path, *, as_json: bool) -> None:
 
 
 def plain_table(title: str, *columns: str, right: tuple[int, ...] = ()) -> Table:
-    """A table for the terminal; without a title "" none is printed. `right` are columns of
+    """A table for the terminal. An empty `title` is not printed. `right` are the columns of
     numbers.
     """
     from rich import box
@@ -170,7 +170,7 @@ def topics(context: click.Context, store: Path, *, as_json: bool) -> None:
     if context.invoked_subcommand is None:
         _print_topics(store, as_json=as_json)
     else:
-        # Options may stand before the subcommand or behind it.
+        # Options may be given before the subcommand or after it.
         context.default_map = {
             name: {"store": store, "as_json": as_json} for name in topics.commands
         }
@@ -227,7 +227,8 @@ def create(name: str, queues: int, store: Path, *, as_json: bool, **changes: Any
 @store_option
 @json_option
 def update(name: str, store: Path, *, as_json: bool, **changes: Any) -> None:
-    """Change the topic NAME; it is created if it does not exist. What is not given stays.
+    """Change the topic NAME, or create it if it does not exist. Options that are not given leave
+    their attribute as it is.
 
     To have fewer queues, lower --write-queues first, and --read-queues when all is read.
     """
@@ -271,7 +272,7 @@ def show(name: str, store: Path, *, as_json: bool) -> None:
         count = queue.max_offset - queue.min_offset
         numbers = (queue.min_offset, queue.max_offset, count)
         row = (str(queue.queue_id), *(f"{number:,}" for number in numbers))
-        table.add_row(*row, ", ".join(users) or "nobody")
+        table.add_row(*row, ", ".join(users) or "none")
     console.print(table)
 
 
@@ -300,10 +301,10 @@ def delete(name: str, store: Path, *, yes: bool, as_json: bool) -> None:
 
 
 def _ask(question: str) -> None:
-    """Raises Failure unless a person says yes."""
+    """Asks a yes-or-no question. Raises Failure unless the answer is yes."""
     try:
         agreed = click.confirm(question, err=True)
-    except click.Abort:  # nobody is there to ask
+    except click.Abort:  # standard input has ended
         agreed = False
     if not agreed:
         raise Failure(Exit.FAILED, "nothing was deleted (--yes deletes without asking)")

@@ -34,12 +34,12 @@ are escaped in it; --json has "body" for UTF-8 and "body_base64" for anything el
 
 \b
 With --group NAME this command is a member of that consumer group while it runs: it gets its share
-of the messages, those that came back too, and acknowledges what it printed. --from says where a
-group begins that is new; --tag and --sql are the group's own filter.
+of the messages, messages that were sent back too, and acknowledges those that it printed. --from
+says where a new group begins; --tag and --sql must be the filter that the group uses.
 """
 _BATCH = 256
 _WAIT_S = 1.0
-# Within this time other members have given a new one its queues.
+# Within this time other members should have given queues to a new member.
 _JOIN_S = 2.0
 
 
@@ -71,7 +71,7 @@ def _start(value: str) -> Start:
 )
 @click.option("--group", metavar="NAME", help="Read as a member of this consumer group.")
 @click.option("-f", "--follow", is_flag=True, help="Wait for more messages until Ctrl-C.")
-@click.option("--max", "limit", type=click.IntRange(min=1), help="End after so many messages.")
+@click.option("--max", "limit", type=click.IntRange(min=1), help="End after this many messages.")
 @click.option(
     "--tag",
     "tags",
@@ -87,7 +87,7 @@ def _start(value: str) -> Start:
 @click.option(
     "--body-only",
     is_flag=True,
-    help="Print bodies alone: as they are into a file or pipe, escaped on a terminal.",
+    help="Print only bodies: unchanged into a file or pipe, escaped on a terminal.",
 )
 @json_option
 def tail(
@@ -160,7 +160,9 @@ def _print_shared(
     *,
     follow: bool,
 ) -> None:
-    """Prints what the group has for this member; what is not written out stays unacknowledged."""
+    """Prints the messages that this member gets. Messages that could not be written stay
+    unacknowledged.
+    """
     printed = 0
     patience = _JOIN_S
     while limit is None or printed < limit:
@@ -178,7 +180,7 @@ def _print_shared(
 
 
 def _filter(tags: tuple[str, ...], sql: str | None) -> MessageFilter:
-    """What of the topic is wanted. Raises click.UsageError."""
+    """The filter of these options. Raises click.UsageError."""
     if tags and sql is not None:
         raise click.UsageError("--tag and --sql exclude each other: TAGS is a property in --sql")
     try:
@@ -188,7 +190,7 @@ def _filter(tags: tuple[str, ...], sql: str | None) -> MessageFilter:
 
 
 def _until_now(consumer: Consumer, store: Path) -> Iterator[list[MessageView]]:
-    """What the queues hold now, however fast they grow meanwhile."""
+    """The messages that the queues hold now, not those that arrive meanwhile."""
     positions = consumer.positions()
     with Consumer(store, consumer.topic, queues=positions, offset="latest") as other:
         ends = other.positions()

@@ -1,4 +1,4 @@
-"""What several commands share: options, and how values look on a terminal and in JSON."""
+"""What several commands share: options, and the form of values on a terminal and in JSON."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def store_option(command: F) -> F:
     """`--store DIR`: the folder of the store."""
     return click.option(
         "--store",
-        type=click.Path(path_type=Path, readable=False),  # the store itself says it better
+        type=click.Path(path_type=Path, readable=False),  # the store gives a better message
         default=DEFAULT_STORE,
         envvar=STORE_VARIABLE,
         show_envvar=True,
@@ -64,8 +64,8 @@ def json_option(command: F) -> F:
 
 
 def output() -> Console:
-    """Standard output for tables. Where it is no terminal, lines are as long as they are: a table
-    folded into 80 columns is for nobody.
+    """Standard output for tables. If it is no terminal, lines are not folded, so that programs can
+    read each row as one line.
     """
     from rich.console import Console
 
@@ -74,22 +74,24 @@ def output() -> Console:
 
 
 def say(text: str) -> None:
-    """Talk: to stderr, so that stdout holds data alone."""
+    """Prints a message to stderr, so that stdout holds only data."""
     print(text, file=sys.stderr, flush=True)
 
 
 def put_line(text: str) -> None:
-    """A line of data, as UTF-8 whatever the locale is."""
+    """Prints a line of data, as UTF-8 in any locale."""
     sys.stdout.buffer.write(text.encode("utf-8", "backslashreplace") + b"\n")
 
 
 def put_json(value: object, *, indent: int | None = None) -> None:
-    """A value as JSON: on one line for streams, indented for one answer."""
+    """Prints a value as JSON: on one line for streams, indented for a single answer."""
     put_line(json.dumps(value, ensure_ascii=False, indent=indent))
 
 
 def printable(data: str | bytes) -> str:
-    """Text on one line of a terminal: what is not printable or not UTF-8 is escaped."""
+    """Text for one line of a terminal: characters that are not printable, and bytes that are not
+    UTF-8, are escaped.
+    """
     text = data.decode("utf-8", "backslashreplace") if isinstance(data, bytes) else data
     if text.isprintable():
         return text

@@ -1,4 +1,4 @@
-"""How a command ends: exit statuses, and the one sentence for each error."""
+"""How a command ends: exit statuses, and one sentence for each error."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Failure(Exception):
         self.status = status
 
 
-# What the caller can mend by sending something else.
+# Refusals that the caller can avoid by sending another message.
 _CALLERS_FAULT = frozenset(
     (PutMessageStatus.MESSAGE_ILLEGAL, PutMessageStatus.PROPERTIES_SIZE_EXCEEDED)
 )
@@ -40,7 +40,7 @@ _FULL = frozenset((errno.ENOSPC, errno.EDQUOT))
 
 
 def explain(error: Exception) -> tuple[Exit, str]:
-    """The exit status for an error, and the sentence to say."""
+    """The exit status for an error, and the sentence that describes it."""
     match error:
         case Failure():
             return error.status, str(error)

@@ -22,10 +22,10 @@ _INSTALL = "pip install 'silomq[spark]'"
 
 
 def job_options(command: F) -> F:
-    """What all jobs take."""
+    """The options that all jobs take."""
     for option in (
         config_option,
-        set_option("A setting the stores were made with: file sizes count here"),
+        set_option("A setting of the stores; only file sizes matter here"),
         click.option(
             "--conf",
             multiple=True,
@@ -60,9 +60,11 @@ parquet_option = click.option(
 
 @contextlib.contextmanager
 def job(what: str, master: str, conf: tuple[str, ...]) -> Iterator[SparkSession]:
-    """A session for the job, with a progress bar on a terminal; errors of its tasks in words."""
+    """A session for the job, with a progress bar on a terminal. Errors of its tasks become
+    Failures.
+    """
     try:
-        import pyspark  # noqa: F401  the message comes before anything is started
+        import pyspark  # noqa: F401  its error comes before anything is started
         from py4j.protocol import Py4JError
 
         from ...pipeline.jobs.tasks import explained, watched
@@ -99,7 +101,9 @@ def job(what: str, master: str, conf: tuple[str, ...]) -> Iterator[SparkSession]
 
 
 def real_paths(stores: tuple[str, ...]) -> list[str]:
-    """The stores' folders as the source calls them. Raises BadInput for what is none."""
+    """The stores' folders as the data source names them. Raises BadInput for a folder that is no
+    store.
+    """
     from ...store.disk.files import is_folder
     from ...store.disk.paths import COMMIT_LOG
     from ...tools.raw.files import BadInput
@@ -112,12 +116,12 @@ def real_paths(stores: tuple[str, ...]) -> list[str]:
 
 
 def located(place: str) -> str:
-    """A folder as an absolute path, because tasks run elsewhere; a URL as it is."""
+    """A folder as an absolute path, because tasks run in other folders; a URL unchanged."""
     return place if "://" in place else os.path.abspath(place)
 
 
 def print_table(title: str, rows: list[dict[str, Any]], most: int = 30) -> None:
-    """Rows as a table on stdout; a long one is cut, and says so."""
+    """Prints rows as a table on stdout. A long table is cut, which a message says."""
     from rich import box
     from rich.table import Table
 
@@ -137,7 +141,7 @@ def print_table(title: str, rows: list[dict[str, Any]], most: int = 30) -> None:
 
 
 def plain(tables: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
-    """Rows fit for JSON: times as ISO 8601."""
+    """Rows in a form for JSON: times as ISO 8601."""
     return {
         name: [
             {key: v.isoformat() if hasattr(v, "isoformat") else v for key, v in row.items()}

@@ -1,4 +1,4 @@
-"""`silo spark ...`: bulk jobs over stores of any number and size, here or on a cluster."""
+"""`silo spark ...`: bulk jobs over any number of stores, on this machine or on a cluster."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def audit(
     return Exit.OK if found.sound else Exit.FAILED
 
 
-@spark.command(short_help="Build consume queues and index anew from the log.")
+@spark.command(short_help="Rebuild consume queues and index from the log.")
 @store_argument
 @click.option("--into", type=click.Path(), metavar="DIR", help="Build here, not in place.")
 @job_options
@@ -149,8 +149,8 @@ def rebuild(
     master: str,
     as_json: bool,
 ) -> None:
-    """Build the consume queues and the index of STORE, which must be stopped, anew from its commit
-    log. What was there goes to STORE/recovery.
+    """Rebuild the consume queues and the index of STORE, which must be stopped, from its commit
+    log. The old files are moved to STORE/recovery.
     """
     settings = settings_of(config_file, overrides)
     path = os.path.abspath(store)
@@ -160,7 +160,7 @@ def rebuild(
         from ...pipeline.jobs.rebuild import rebuild as task
         from ...tools.raw.files import StoreFiles
 
-        StoreFiles(path, settings)  # a wrong folder gets no lock file
+        StoreFiles(path, settings)  # so that a wrong folder gets no lock file
         lock = lock_store(Path(path)) if into is None else None
         try:
             done = asdict(task(active, path, settings, os.path.abspath(into) if into else None))
@@ -180,9 +180,9 @@ def rebuild(
 @stores_argument
 @click.argument("target", type=click.Path())
 @click.option(
-    "--topic", "topics", multiple=True, metavar="TOPIC", help="Only this one; repeatable."
+    "--topic", "topics", multiple=True, metavar="TOPIC", help="Only this topic; may be repeated."
 )
-@click.option("--compact", is_flag=True, help="Of messages with the same keys only the last one.")
+@click.option("--compact", is_flag=True, help="Only the last of messages with the same keys.")
 @click.option("--append", is_flag=True, help="Add to what TARGET holds.")
 @click.option("--overwrite", is_flag=True, help="Replace what TARGET holds.")
 @job_options
@@ -219,7 +219,7 @@ def export_messages(
 @click.argument("source", type=click.Path())
 @store_argument
 @click.option(
-    "--topic", "topics", multiple=True, metavar="TOPIC", help="Only this one; repeatable."
+    "--topic", "topics", multiple=True, metavar="TOPIC", help="Only this topic; may be repeated."
 )
 @click.option("--again", is_flag=True, help="Also send messages whose ids the store has already.")
 @job_options
@@ -237,8 +237,8 @@ def import_messages(
 ) -> None:
     """Send the messages exported to SOURCE to STORE, which must run on this machine.
 
-    Queue, body, time of birth and properties stay; offsets and the time of storing are new. What
-    the store has already is left out, so an import that was cut short can be done again.
+    Queue, body, time of birth and properties stay; offsets and the time of storing are new.
+    Messages that the store has already are left out, so an interrupted import can be repeated.
     """
     settings_of(config_file, overrides)
     with job("import", master, conf) as active:
@@ -272,8 +272,9 @@ def archive(
     master: str,
     as_json: bool,
 ) -> int:
-    """Copy the full commit-log files of STORE, which may run, to the archive at URL: a folder, or
-    what pyarrow or fsspec know (s3://, gs://, hdfs://...). Files that are there already stay.
+    """Copy the full commit-log files of STORE, which may run, to the archive at URL: a folder, or a
+    URL that pyarrow or fsspec know (s3://, gs://, hdfs://...). Files that are there already are
+    left alone.
     """
     settings = settings_of(config_file, overrides)
     wrong: list[tuple[str, str]] = []
@@ -327,7 +328,7 @@ def _tell(
     rows: list[dict[str, Any]],
     more: dict[str, Any] | None = None,
 ) -> None:
-    """The outcome, as JSON or as a table."""
+    """Prints the outcome, as JSON or as a table."""
     if as_json:
         put_json({**plain({title: rows}), **(more or {})}, indent=2)
     else:

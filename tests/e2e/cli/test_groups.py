@@ -110,7 +110,7 @@ def test_a_group_is_set_to_another_offset(store: Path, topic: str) -> None:
     read = (topic, "--group", group, "--body-only")
     assert len(bodies(silo("tail", *read, store=store).stdout)) == 20
     said = silo("reset-offset", group, topic, "7", "--queue", "1", store=store)
-    assert said.stderr == f"{group} goes on at offset 7 of queue 1 of {topic}\n".encode()
+    assert said.stderr == f"{group} continues at offset 7 of queue 1 of {topic}\n".encode()
     assert bodies(silo("tail", *read, store=store).stdout) == [15, 17, 19]
     done = silo("reset-offset", group, topic, "earliest", "--json", store=store)
     assert json.loads(done.stdout) == {
@@ -155,7 +155,7 @@ def test_a_group_is_forgotten(store: Path, topic: str) -> None:
     with Admin(store) as admin:
         eventually(lambda: not admin.group(group).members, "it left")
     gone = silo("delete-group", group, store=store)
-    assert gone.stderr == f"group {group} is forgotten\n".encode()
+    assert gone.stderr == f"group {group} is deleted\n".encode()
     sentence(silo("groups", group, store=store, status=2))
     again = silo("delete-group", group, "--json", store=store)
     assert json.loads(again.stdout) == {"group": group, "deleted": False}
