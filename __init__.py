@@ -1,8 +1,8 @@
-"""SiloMQ: Apache RocketMQ's message store as a family of processes over shared memory.
+"""SiloMQ: Apache RocketMQ's message store as a group of processes over shared memory.
 
-A store runs by `silo serve`. A process on the same machine sends with `Producer`, reads with
-`Consumer`, looks things up with `StoreReader`, and looks around with `Admin`; all take the store's
-folder.
+`silo serve` runs a store. A process on the same machine sends with `Producer`, reads with
+`Consumer` or `GroupConsumer`, looks messages up with `StoreReader`, and manages topics and groups
+with `Admin`. All of them take the store's folder.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ __all__ = [
 ]
 __version__ = "0.1.0"
 
-# What is loaded when it is first asked for: the store's own processes start without the clients.
+# Public names are loaded when they are first used: the store's own processes start without clients.
 _PLACES = {
     ".client.producing._future": "SendFuture",
     ".client.producing._message": "Message",
@@ -92,10 +92,10 @@ _PLACES = {
 _PLACE_OF = {name: place for place, names in _PLACES.items() for name in names.split()}
 
 
-if not TYPE_CHECKING:  # it would have every name for a type checker
+if not TYPE_CHECKING:  # a type checker would accept any name
 
     def __getattr__(name: str) -> object:
-        """A public name, from the module that has it. Raises AttributeError."""
+        """Loads a public name from its module. Raises AttributeError for an unknown name."""
         if name not in _PLACE_OF:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         found: object = getattr(importlib.import_module(_PLACE_OF[name], __name__), name)

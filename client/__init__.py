@@ -1,5 +1,6 @@
-"""What a user's process imports. `session.py` is the connection to a store that all of it shares.
+"""Everything that a user's process imports. `session.py` is the connection to a store, which all
+rooms share.
 
-Importing `silomq` imports none of this: public names are loaded when they are first asked for,
-because the store's own processes start without clients, and a user's process pays for every import.
+Importing `silomq` imports none of this. Public names are loaded when they are first used, because
+the store's own processes start without clients, and every import slows down a user's process.
 """

@@ -227,7 +227,7 @@ class Connection:
         except OSError as error:
             raise HungUp(f"the store at {self.path} is gone ({error})") from error
         if answer is None:
-            raise HungUp(f"the store at {self.path} hung up")
+            raise HungUp(f"the store at {self.path} closed the connection")
         return answer, fds
 
     def is_alive(self) -> bool:

@@ -1,5 +1,5 @@
-"""PySpark looks for top-level modules named pyspark_* and registers their `DefaultSource`: with
-this one installed `spark.read.format("silomq")` needs no further word.
+"""Registers the data source `silomq` with PySpark, which imports top-level modules named pyspark_*
+and registers their `DefaultSource`. So `spark.read.format("silomq")` works without further setup.
 """
 
 from silomq.pipeline.source.source import SiloSource

@@ -96,7 +96,7 @@ def dump_record(files: StoreFiles, offset: int) -> Piece:
     except Corrupt as error:
         raise BadInput(
             f"{path}: no record begins at offset {offset} ({error.why}); "
-            "`silo dump commitlog --offset` goes on at the next one"
+            "`silo dump commitlog --offset` begins at the next one"
         ) from error
     piece: Piece = {"kind": "record", "offset": offset, "size": record.total_size}
     try:

@@ -1,1 +1,1 @@
-"""`make bench-spark`: Spark over a store beside Spark over Parquet."""
+"""`make bench-spark`: Spark over a store, compared with Spark over Parquet."""

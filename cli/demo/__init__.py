@@ -1,1 +1,1 @@
-"""`make demo`: a tour on real data."""
+"""`make demo`: real flights sent through a store, with one process killed half-way."""

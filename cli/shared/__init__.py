@@ -1,1 +1,1 @@
-"""What several commands share: options, how values look, exit statuses."""
+"""What several commands share: options, the form of values, exit statuses."""

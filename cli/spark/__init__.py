@@ -1,1 +1,1 @@
-"""`silo spark`: bulk jobs."""
+"""`silo spark`: bulk jobs over one store or many."""

@@ -1,1 +1,1 @@
-"""`Admin`: topics, consumer groups, and the state of a running store, all asked of the registry."""
+"""`Admin`: topics, consumer groups, and the state of a running store. It asks the registry."""

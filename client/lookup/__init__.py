@@ -1,5 +1,5 @@
 """Look-ups in a running store: `StoreReader`, with RocketMQ's statuses and limits.
 
-`open_store.py` is what it has open: the mapped files, the published index, leases, and the checks
-of questions. `store_reader.py` answers.
+`open_store.py` holds the mapped files, the published index and the lease, and checks arguments.
+`store_reader.py` has the look-ups.
 """

@@ -6,7 +6,12 @@ copies it once into the log and fills in offsets and time. Calls run one way: `P
 whether the store is alive and whether to connect again; `_ring.pyx` knows nothing but the ring.
 `resend.py` decides what becomes of messages that were refused, or not answered.
 
-When a put is refused (each bound that the client checks, append checks again):
+- `producer.py` is the public class, and `send_session.py` the session below it. The session decides
+  whether the store is alive, whether to connect again, and which messages to send again.
+- `_sender.pyx` encodes and publishes.
+- `_ring.pyx` knows only the ring.
+
+The refusals of a put. Append repeats each check that the client makes:
 
 | cause | status | who answers |
 |---|---|---|
@@ -19,12 +24,13 @@ When a put is refused (each bound that the client checks, append checks again):
 | properties above 32,767 bytes | PROPERTIES_SIZE_EXCEEDED | client, append |
 | a time more than three days ahead, `TIMER_*` as a property | WHEEL_TIMER_MSG_ILLEGAL | client |
 
-Statuses cross the ring as numbers; `refusals.py` makes the sentence of what the control block says.
+Statuses cross the ring as numbers; `refusals.py` makes a sentence of them and the control block.
 
-**Page cache busy** cannot be append's own answer: while append is stuck it answers nothing.
-RocketMQ notes when the put lock was taken, which would cost a clock reading and two stores for each
-batch here. Append beats before each slice of 50 ms and says when it sleeps: a beat older than the
-time-out while `append_asleep` is 0 is the same fact, for nothing. A producer looks when it has
-waited 50 ms in vain. From then on, until append moves, each put is refused *before* it is
-published: nothing of it is stored. What was published before stays unknown (SendTimeout).
+**Page cache busy** cannot be append's own answer, because append answers nothing while it is stuck.
+RocketMQ notes when the put lock was taken. Here that would cost a clock reading and two stores for
+each batch. Instead, a producer reads append's heartbeat, which append writes before each slice of
+50 ms. Append is stuck if the heartbeat is older than the time-out while `append_asleep` is 0. A
+producer looks after it has waited 50 ms without progress. From then on, until append moves, each
+put is refused *before* it is published, so nothing of it is stored. Messages that were published
+before may still be stored (SendTimeout).
 """

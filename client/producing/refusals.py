@@ -46,12 +46,12 @@ def _reason(status: PutMessageStatus, control: Control) -> str:
     if status == PutMessageStatus.MESSAGE_ILLEGAL:
         return (
             ": the right to write to the topic was taken back (it was deleted, or its permission "
-            "changed), or the record makes no sense; the next send asks for the topic again"
+            "changed), or the record is invalid; the next send asks for the topic again"
         )
     if status == PutMessageStatus.CREATE_MAPPED_FILE_FAILED:
         error = control.load("allocate_error")
         why = f" ({os.strerror(error)})" if error else ""
-        return f": it has no commit-log file to go on in{why}; it tries again every second"
+        return f": it has no next commit-log file{why}; it tries again every second"
     return ""
 
 

@@ -44,8 +44,8 @@ def session_lost(store: str, why: int) -> StoreError:
     """
     if why == RingClosed.BAD_FRAME:
         return SessionLost(
-            "the store closed this session because its ring made no sense: is another program "
-            "writing to this process's memory?"
+            "the store closed this session because of an invalid frame in its ring: is another "
+            "program writing to this process's memory?"
         )
     return StoreClosed(f"the store at {store} stopped with messages of this producer unanswered")
 

@@ -59,5 +59,5 @@ def check_progress(
             )
             if offset > (end or 0):
                 has = f"ends at {end}" if end is not None else "is not there"
-                note(f"group {group} goes on at {offset} of {topic}/{queue_id}, which {has}")
+                note(f"group {group} has offset {offset} in {topic}/{queue_id}, which {has}")
     return rows, wrong

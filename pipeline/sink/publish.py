@@ -194,7 +194,7 @@ class Publisher:
                 raise StoreError(
                     f"the batch is in the log of {self.target.store}, which is durable only up to "
                     f"{control.load('flushed')}, not {end}, after {self.target.timeout_s:g} s: "
-                    "check the disk; the next attempt goes on from here"
+                    "check the disk; the next attempt continues from here"
                 )
             time.sleep(_POLL_S)
 

@@ -1,7 +1,7 @@
 """The data source `silomq`: reading stores in batches and streams (docs/spark.md).
 
-Free of Spark are the options, what a store holds (`snapshot.py`), which parts of it a query reads
-(`plan.py`), reading them (`part_reader.py`) and where a stream is (`stream_offsets.py`). Of a
-running store the bounds come from its shared memory, of a stopped one from its files. A stream's
-offsets live in Spark's checkpoint alone.
+These modules do not import Spark: the options, `snapshot.py` (what a store holds), `plan.py` (which
+parts of it a query reads), `part_reader.py` (reading them) and `stream_offsets.py` (the offsets of
+a stream). The bounds of a running store come from its shared memory, those of a stopped store from
+its files. A stream's offsets are kept in Spark's checkpoint alone.
 """

@@ -116,7 +116,7 @@ class Options:
         """Reports that selected data is gone: raises DataLoss, unless failOnDataLoss is false."""
         if self.fail_on_data_loss:
             raise DataLoss(
-                f"{why}; set failOnDataLoss to false to go on with what is there, or keep messages "
+                f"{why}; set failOnDataLoss to false to read what is left, or keep messages "
                 "for longer (file_reserved_time_h)"
             )
 

@@ -69,4 +69,4 @@ class Shape:
                 elif with_row:
                     yield corrupt_row(self.arrow, part.store, found.start, found.why)
                 else:
-                    _log.warning("passed over damage: %s", found.why)
+                    _log.warning("skipped damage: %s", found.why)

@@ -118,7 +118,7 @@ def test_everything_that_is_broken_is_found(spark: SparkSession, tmp_path: Path)
     assert (str(queue), rows[40].queueOffset * 20) in {(f, o) for f, o, _ in of("queue")}
     ((file, _, what),) = of("progress")
     assert file.endswith("config/consumerOffset.json")
-    assert "group readers goes on at 99999 of topic-1/0" in what
+    assert "group readers has offset 99999 in topic-1/0" in what
 
 
 def test_an_id_in_two_stores_is_found(spark: SparkSession, tmp_path: Path) -> None:

@@ -98,7 +98,7 @@ def _describe(view: memoryview, at: int, base: int) -> str:
         decode_record(view, at, base=base)
     except Corrupt as error:
         return error.why
-    return "nothing that makes sense"
+    return "neither a record nor an end-of-file record"
 
 
 def _begins(view: memoryview, at: int, base: int) -> bool:

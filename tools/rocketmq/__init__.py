@@ -1,1 +1,1 @@
-"""A store as RocketMQ would find it after its own recovery, worked out without writing."""
+"""A store as RocketMQ would find it after its own recovery, computed without writing."""

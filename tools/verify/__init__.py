@@ -1,1 +1,1 @@
-"""The checks of a whole store, one file of the store at a time."""
+"""The checks of a whole store, one index file, queue or log file at a time."""

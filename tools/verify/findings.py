@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 MOST_OF_A_FILE: Final = 100
 
 PENDING: Final = "records that the next start will dispatch"
-BEFORE_QUEUES: Final = "records older than everything in the queues: nobody is served them"
+BEFORE_QUEUES: Final = "records older than all queue entries, which no consumer gets"
 RECORDS: Final = "records"
 ENTRIES: Final = "queue entries"
 INDEXED: Final = "index entries"

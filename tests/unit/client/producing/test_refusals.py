@@ -25,7 +25,7 @@ NO_FILE = PutMessageStatus.CREATE_MAPPED_FILE_FAILED
         (NOT_NOW, {"disk_flags": 64, "log_disk_used": 40, "queue_disk_used": 95}, "95 % used"),
         (NOT_NOW, {"flush_error": errno.EIO, "disk_flags": 16}, "Input/output error"),
         (NO_FILE, {"allocate_error": errno.ENOSPC}, "No space left on device"),
-        (NO_FILE, {}, "no commit-log file to go on in; it tries again"),
+        (NO_FILE, {}, "no next commit-log file; it tries again"),
         (PutMessageStatus.MESSAGE_ILLEGAL, {"disk_flags": 16}, "the store refused the message"),
     ],
 )
