@@ -36,9 +36,10 @@ _ANSWERS: Final[msgspec.json.Decoder[AnyAnswer]] = msgspec.json.Decoder(AnyAnswe
 
 @dataclass(frozen=True)
 class StoreConfig:
-    """What a client must know of the store, in the form that the compiled modules take. Hosts are 8
-    or 20 bytes; `level` is an AckLevel; sizes are in bytes. `key_epoch_ms` is the start of the
-    month, from which unique keys count their time.
+    """The store's configuration that a client needs, in the form that the compiled modules take.
+
+    Hosts are 8 or 20 bytes; `level` is an AckLevel; sizes are in bytes. `key_epoch_ms` is the start
+    of the month, from which unique keys count their time.
     """
 
     store: str
@@ -166,7 +167,7 @@ class Connection:
 
     def request(self, request: Request[Answered]) -> Answered:
         """Asks the registry and returns its answer. Raises IllegalMessage when the registry
-        refuses, StoreClosed when the store is gone.
+        refuses, StoreClosed when the store has died or stopped.
         """
         answer, fds = self.ask(request)
         mail.close_all(fds)

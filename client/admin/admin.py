@@ -1,4 +1,4 @@
-"""`Admin`: looks at a running store; makes, changes and deletes topics."""
+"""`Admin`: shows the state of a running store; makes, changes and deletes topics."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ class Admin(GroupAdmin):
         - `flush_error`: errno of a failed sync, after which the store takes no messages; else 0.
           `allocate_error`: errno of the last failure to make a file, 0 after a success.
           `locked_bytes`: memory that is locked for files.
-        - `disk`: `log_used_percent` and `queue_used_percent`, None when the store cannot tell, and
+        - `disk`: `log_used_percent` and `queue_used_percent`, None when they are unknown, and
           `flags`: DISK_FULL, LOGIC_DISK_FULL, or none.
         - `processes`: for each actor `pid`, `starts` (how often), `started_ms`, `state`.
         - `start_up`: what the last start found and did, by name.
@@ -179,11 +179,11 @@ class Admin(GroupAdmin):
         perm: int | None = None,
         order: bool | None = None,
     ) -> None:
-        """Makes a topic with `queues` queues (0: as many as `default_topic_queue_nums` says). The
-        topic is durable when this returns. Nothing happens if it is there already.
+        """Makes a topic with `queues` queues (0: the store's `default_topic_queue_nums`). The
+        topic is durable when this returns. Nothing happens if it exists already.
 
-        With any other argument this is `update_topic`, and `queues` stands for whichever of
-        `read_queues` and `write_queues` is not given.
+        With any other argument this is `update_topic`. If `read_queues` or `write_queues` is not
+        given, `queues` is used for it.
 
         Raises IllegalMessage for a name or number that is not allowed, for a topic of the store's
         own, and when the topic exists with another number of queues.
@@ -209,8 +209,10 @@ class Admin(GroupAdmin):
         perm: int | None = None,
         order: bool | None = None,
     ) -> None:
-        """Changes a topic, or makes it if there is none: RocketMQ's updateTopic. An argument that
-        is None stays as it is, or is the store's default. The change is durable when this returns.
+        """Changes a topic, or makes it if it does not exist (RocketMQ's updateTopic).
+
+        An argument of None leaves its attribute unchanged, or at the store's default in a new
+        topic. The change is durable when this returns.
 
         `perm` is 2 (write), 4 (read) or 6 (both). When the permission to write is taken back, no
         producer's message is written to the topic after this returns. When a topic gets fewer

@@ -1,4 +1,4 @@
-"""What `Admin` can ask and do about consumer groups."""
+"""The methods of `Admin` for consumer groups."""
 
 from __future__ import annotations
 

@@ -47,17 +47,17 @@ class MessageView:
         """
     @property
     def record(self) -> bytes:
-        """bytes: the whole record as it lies in the commit log (`store/record/format.py`).
+        """bytes: the whole record as it is in the commit log (`store/record/format.py`).
         A copy.
         """
     @property
     def body(self) -> bytes:
-        """bytes: the body as it lies in the log; a compressed one (`sys_flag` & 1) stays
+        """bytes: the body as it is in the log; a compressed one (`sys_flag` & 1) stays
         compressed. A copy.
         """
     @property
     def topic(self) -> str:
-        """str: the topic that the message lies in. Of a message that was sent back this is
+        """str: the topic whose queue holds the message. Of a message that was sent back this is
         `%RETRY%group` or `%DLQ%group`; see `origin_topic`.
         """
     @property

@@ -1,8 +1,8 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 """`MessageView`, a message as a consumer gets it; `take`, which makes many from queue entries.
 
-A view knows where its record lies in a mapped file, and parses it when a value is first asked for.
-It never reads outside of the record, whatever the record's bytes say.
+A view holds the place of its record in a mapped file. It parses the record when a value is first
+asked for. It never reads outside of the record, whatever the record's bytes say.
 """
 
 cimport cython
@@ -59,7 +59,7 @@ ALL, FULL, ELSEWHERE, BAD_ENTRY = ENTRY_ALL, ENTRY_FULL, ENTRY_ELSEWHERE, ENTRY_
 @cython.final
 @cython.no_gc  # refers to a mapping or bytes, which refer to nothing
 cdef class Memory:
-    """Bytes of the log from offset `base` on, in which messages lie: a mapped file, or a copy of
+    """Bytes of the log from offset `base` on, which hold messages: a mapped file, or a copy of
     one record. Errors name `path`.
     """
 
@@ -166,14 +166,14 @@ cdef class MessageView:
 
     @property
     def record(self):
-        """bytes: the whole record as it lies in the commit log (`store/record/format.py`).
+        """bytes: the whole record as it is in the commit log (`store/record/format.py`).
         A copy.
         """
         return PyBytes_FromStringAndSize(<char *>self.at, self.length)
 
     @property
     def body(self):
-        """bytes: the body as it lies in the log; a compressed one (`sys_flag` & 1) stays
+        """bytes: the body as it is in the log; a compressed one (`sys_flag` & 1) stays
         compressed. A copy.
         """
         self.parse()
@@ -181,7 +181,7 @@ cdef class MessageView:
 
     @property
     def topic(self):
-        """str: the topic that the message lies in. Of a message that was sent back this is
+        """str: the topic whose queue holds the message. Of a message that was sent back this is
         `%RETRY%group` or `%DLQ%group`; see `origin_topic`.
         """
         self.parse()

@@ -44,7 +44,7 @@ class StoreView:
     time. `close` leaves `link` open, because the caller owns it.
 
     With `check_crc` a cursor checks every message before it returns it (`MessageView.check`).
-    Raises FileNotFoundError when the store's folders are gone.
+    Raises FileNotFoundError when the store's folders do not exist.
     """
 
     def __init__(self, link: Connection, *, check_crc: bool = False) -> None:
@@ -135,7 +135,7 @@ class StoreView:
     def _lease(self, offset: int) -> None:
         """Tells the store the offset of the oldest commit-log file that is read here; -1: none."""
         self._leased = offset
-        with contextlib.suppress(StoreClosed):  # a store that is gone removes no file
+        with contextlib.suppress(StoreClosed):  # a store that has stopped removes no file
             self.link.request(Lease(None if offset < 0 else offset))
 
 
@@ -333,7 +333,7 @@ class Cursor:
         if self._reader is None:
             with self._view.queues.folder(self.topic) as parent:
                 self._folder = parent.folder(str(self.queue_id))
-            self.check_topic()  # else this may be the folder of a new topic of that name
+            self.check_topic()  # otherwise this may be the folder of a new topic of that name
             self._reader = QueueReader(self._folder, self._view.link.config.file_size_consume_queue)
         return self._reader.view(first, count)
 

@@ -31,7 +31,7 @@ class _Part:
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """One row as an SQL filter looks at it (`Filterable`)."""
+    """One row in the form that an SQL filter takes (`Filterable`)."""
 
     tags: str | None
     properties: Mapping[str, str]
@@ -89,7 +89,7 @@ def _gather(
 
 
 def _needed(order: Sequence[AssignedQueue], selections: Mapping[str, Selection]) -> tuple[str, ...]:
-    """The columns that the filters look at."""
+    """The columns that the filters need."""
     found: dict[str, None] = {}
     for assigned in order:
         selection = selections[assigned.queue[0]]

@@ -1,4 +1,4 @@
-"""`AssignedQueue`: one queue of a group's member, with what was read and what was acknowledged."""
+"""`AssignedQueue`: one queue of a group's member, with the offsets read and acknowledged."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ class Membership:
         """Takes the newest assignment, if the store has changed it.
 
         It takes two steps, so that no two members read a queue at once: this member gives the
-        revoked queues back, and the store then assigns them anew. `release` is called with the
+        revoked queues back, and the store then assigns them again. `release` is called with the
         queues that are revoked and says whether they can be given back now. False if they cannot;
         the next call asks again. Raises HungUp.
         """

@@ -75,7 +75,7 @@ class OpenStore:
         return self._link.config.transfer
 
     def check_open(self) -> None:
-        """Raises StoreClosed when the store is gone or has stopped."""
+        """Raises StoreClosed when the store has died or stopped."""
         stopped = self._link.control.load("state") == StoreState.STOPPED
         if stopped or not self._link.is_alive():
             raise StoreClosed(f"the store at {self._link.path} stopped")

@@ -53,7 +53,7 @@ _T = TypeVar("_T")
 def _in_turn(
     method: Callable[Concatenate[StoreReader, _P], _T],
 ) -> Callable[Concatenate[StoreReader, _P], _T]:
-    """Lets one thread in at a time, because the open queues and mapped files are shared."""
+    """Makes threads take turns, because the open queues and mapped files are shared."""
 
     @functools.wraps(method)
     def locked(self: StoreReader, /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
@@ -300,7 +300,7 @@ class StoreReader:
         message stored then or later, or the queue's end if there is none. With "upper" it is that
         of the last message stored then or earlier; MessageNotFound if there is none.
 
-        With `rocketmq` the answer is that of RocketMQ 4's `getOffsetInQueueByTime`, which knows no
+        With `rocketmq` the answer is that of RocketMQ 4's `getOffsetInQueueByTime`, which has no
         boundary. It is the nearest message in the first queue file modified at that time or later,
         and 0 for an unknown queue.
         """

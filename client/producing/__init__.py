@@ -9,13 +9,13 @@ whether the store is alive and whether to connect again; `_ring.pyx` knows nothi
 - `producer.py` is the public class, and `send_session.py` the session below it. The session decides
   whether the store is alive, whether to connect again, and which messages to send again.
 - `_sender.pyx` encodes and publishes.
-- `_ring.pyx` knows only the ring.
+- `_ring.pyx` handles only the ring.
 
 The refusals of a put. Append repeats each check that the client makes:
 
-| cause | status | who answers |
+| cause | status | answered by |
 |---|---|---|
-| the store stops, or is gone | StoreClosed | client, from ring and connection |
+| the store stops, or has died | StoreClosed | client, from ring and connection |
 | a sync failed (`flush_error`) | SERVICE_NOT_AVAILABLE | append |
 | a disk above `disk_space_warning_level_ratio` (`disk_flags`) | SERVICE_NOT_AVAILABLE | append |
 | no next commit-log file (`allocate_error`) | CREATE_MAPPED_FILE_FAILED | append |

@@ -1,4 +1,4 @@
-# What a send's future keeps beside the frame that it waits for.
+# The fields of a send's future, besides those of the frame that it waits for.
 
 from libc.stdint cimport uint16_t, uint32_t
 

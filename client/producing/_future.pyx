@@ -138,7 +138,7 @@ def settle(Ring ring):
 
 
 def fail(pendings, error):
-    """Fails the futures that their session gives up with `error`. `settle` runs their callbacks."""
+    """Fails the open futures of a session with `error`. `settle` runs their callbacks."""
     cdef SendFuture future
     for future in pendings:
         if future is not None and future.state < P_DONE:

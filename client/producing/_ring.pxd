@@ -34,7 +34,7 @@ cdef extern from *:
     uint64_t __atomic_fetch_add(uint64_t *p, uint64_t v, int order) nogil
     int __ATOMIC_SEQ_CST
 
-# PutMessageStatus, as far as the ring looks at it.
+# The values of PutMessageStatus that the ring uses.
 cdef enum:
     PUT_OK = 0
     FLUSH_DISK_TIMEOUT = 1
@@ -44,7 +44,7 @@ cdef enum:
     P_PUBLISHED = 0
     P_APPENDED = 1      # answered by append, waits for the sync
     P_DONE = 2
-    P_FAILED = 3        # refused by the store, or given up by its session
+    P_FAILED = 3        # refused by the store, or failed by its session
 
 # How a wait for a Pending ended.
 cdef enum:

@@ -24,7 +24,7 @@ cdef class Pending:
 
 
 cdef class Ring:
-    """One producer's ring. `bind` starts it, and starts it anew for each further session.
+    """One producer's ring. `bind` starts it, and restarts it for each further session.
 
     `head` and `tail` are the ring's counters: bytes that were published, and bytes that were
     answered when this process last looked. `generation` counts the sessions. `holds` is a set of
@@ -334,7 +334,7 @@ cdef class Ring:
         """
         cdef int64_t start, waited = 0
         cdef uint64_t *asleep = <uint64_t *>(self.ring + RING_PRODUCER_ASLEEP)
-        # Another thread may bind the ring anew: these references keep the memory mapped.
+        # Another thread may bind the ring again: these references keep the memory mapped.
         cdef object ring = self.ring_view, control = self.control_view
         cdef bint changed = False
         with nogil:
@@ -351,7 +351,7 @@ cdef class Ring:
                 __atomic_fetch_add(asleep, <uint64_t>-1, __ATOMIC_SEQ_CST)
         return changed
 
-    # -- what there is to see
+    # -- state
 
     @property
     def synced(self):

@@ -352,8 +352,8 @@ def send_encoded(Sender sender not None, topic, uint32_t queue_id, bytes record,
                  unique_key=None, timeout=None):
     """Sends a record that is encoded already, and waits for the store's answer, a SendResult.
 
-    This is for messages that must keep fields which `Producer.send` sets anew: birth, flags,
-    reconsumeTimes, UNIQ_KEY. `topic` is the record's topic, or the Delayed that stands for it.
+    This is for messages that must keep fields which `Producer.send` would set: birth, flags,
+    reconsumeTimes, UNIQ_KEY. `topic` is the record's topic, or the Delayed in its place.
     `unique_key`, if it has RocketMQ's form, is the result's `message_id`. Raises as
     `Producer.send`.
     """

@@ -62,7 +62,7 @@ class Rebuilt:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """What every task needs. The log's records end at `end`."""
+    """The plan that every task gets. The log's records end at `end`."""
 
     store: str
     target: str

@@ -87,7 +87,7 @@ def watched(spark: SparkSession, on_progress: Callable[[int, int], None] | None)
 
 
 def explained(error: Exception) -> str:
-    """What went wrong in a task, in one sentence: if a Spark error carries a Python traceback, the
+    """The error of a task, in one sentence: if a Spark error carries a Python traceback, the
     traceback's last line.
     """
     text = str(error)

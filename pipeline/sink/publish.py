@@ -10,7 +10,7 @@ itself says what was published. The order of steps:
 4. the ledger says *done*; the staged files are removed.
 
 A publisher that finds a batch begun finishes it. Frames that a dead publisher left in its ring may
-still be appended, so first its session must be gone. The store ends a session when all that it
+still be appended, so first its session must have ended. The store ends a session when all that it
 published is appended. Then the log is read from where it ended at step 2, and rows that are found
 are not sent again.
 """

@@ -4,7 +4,7 @@
 column          type                     meaning
 ==============  =======================  =========================================================
 body            binary or string         required, and never null
-topic           string                   the option `topic` stands in for a null or no column
+topic           string                   the option `topic` is used for a null or no column
 tags            string                   one tag; null or empty: none
 keys            string or array<string>  in a string, keys have spaces between them
 properties      map<string,string>       the user's; the store's own names are refused

@@ -11,13 +11,13 @@ that is repeated after a crash is published once. `rows.py` has the columns.
 option       default    meaning
 ===========  =========  =======================================================================
 path                    the store's folder; the store must run
-topic                   for rows that name none
+topic                   the topic of rows that name none
 acknowledge  store      `store`: as the store answers (flush_disk_type); `durable`: a batch is
                         done when it is on the disk
-batchSize    4096       messages under way before answers are awaited
-sinkId       the query  who writes: batches of one sink are numbered. A batch write with a sinkId
-                        is done once: again, it goes on or does nothing
-staging      its store  folder for staged rows and the ledger, which driver and tasks see
+batchSize    4096       greatest number of messages without an answer
+sinkId       the query  name of the sink, whose batches are numbered. A batch write with a sinkId
+                        may be repeated: it is finished if it was begun, and never done twice
+staging      its store  folder for staged rows and the ledger; driver and tasks must see it
 timeout      60         seconds to wait for the store, or for another publisher of this sink
 ===========  =========  =======================================================================
 

@@ -113,7 +113,7 @@ class Options:
         return list(found)
 
     def lose(self, why: str) -> None:
-        """Reports that selected data is gone: raises DataLoss, unless failOnDataLoss is false."""
+        """Reports that selected data is missing: raises DataLoss unless failOnDataLoss is false."""
         if self.fail_on_data_loss:
             raise DataLoss(
                 f"{why}; set failOnDataLoss to false to read what is left, or keep messages "

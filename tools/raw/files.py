@@ -151,7 +151,7 @@ class StoreFiles:
         return self._kept(path, _map_whole)
 
     def _kept(self, path: str, make: Callable[[Folder, str], Mapping]) -> memoryview:
-        """A file's mapping, made anew if it is not among the last used."""
+        """A file's mapping, made again if it is not among the last used."""
         view = self._views.pop(path, None)
         if view is None:
             place, _, name = path.rpartition("/")
