@@ -1,4 +1,4 @@
-# What the append kernel takes from the shared headers, and its state.
+# The declarations of the append kernel: from the shared headers, and its state.
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
@@ -82,7 +82,7 @@ cdef enum:
 cdef struct Ring:
     uint8_t *base
     uint64_t capacity
-    uint64_t tail       # behind the last frame answered, published or not
+    uint64_t tail       # behind the last answered frame, which may not be published
     uint64_t at         # tail modulo capacity
     uint64_t published
     uint64_t rejected
@@ -97,7 +97,7 @@ cdef class Appender:
     cdef silo_table table
     cdef Ring *rings
     cdef int highest                # rings in use are below it
-    cdef int first                  # the ring that the next batch looks at first
+    cdef int first                  # the ring that the present batch visits first
     cdef uint8_t *file
     cdef uint64_t file_base, file_size
     cdef uint64_t wrote             # published
@@ -111,8 +111,8 @@ cdef class Appender:
     cdef bint append_crc
     cdef size_t sleeper
     cdef uint64_t seen_mail
-    cdef readonly int bad_ring      # after BAD_RING
-    cdef public int refuse_status   # not PUT_OK: every frame is answered with it
+    cdef readonly int bad_ring      # set when `run` returns BAD_RING
+    cdef public int refuse_status   # unless PUT_OK, the answer to every frame
 
     cdef bint has_work(self, Ring *ring) noexcept nogil
     cdef int work(self, int64_t spin_ns, int64_t slice_ns) noexcept nogil

@@ -1,16 +1,16 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 """The append kernel: from the producers' rings into the mapped commit log.
 
-One batch is one look at every ring. The docstring of this room (`__init__.py`) numbers its steps
-and says why a kill between two of them is harmless. The kernel knows no files and no sessions. A
-ring is hostile memory: a frame's header is read once, its records are checked in the copy.
+A batch visits every ring once. The package's docstring (`__init__.py`) numbers its steps and says
+why a kill between two of them is harmless. The kernel opens no files and serves no sockets. Rings
+are hostile memory: it reads a frame's header once, and checks the records in its own copy.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp, memcpy, memset
 
-# What a producer may set.
+# The bits of sysFlag that a producer may set.
 cdef uint32_t ALLOWED_FLAGS = (FLAG_COMPRESSED | FLAG_MULTI_TAGS | FLAG_COMPRESSION_TYPE
                                | FLAG_TRANSACTION | FLAG_BORN_V6 | FLAG_STORE_V6)
 cdef uint64_t NO_MARK = 0xFFFFFFFFFFFFFFFFu
@@ -20,12 +20,12 @@ IDLE, SLICE, MAIL, ROLL, BAD_RING = range(5)
 
 
 cdef class Appender:
-    """Appends what `max_sessions` rings hold. `control` and `table` are shared and writable.
+    """Appends the frames of up to `max_sessions` rings. `control` and `table` are writable memory.
 
-    `store_host` is the 8 or 20 bytes that every record gets. A batch ends with the frame that takes
-    it to `batch_bytes`, and starts at another ring each time, so that none starves. `max_body` is
-    max_message_size. With `append_crc` records must end in `__CRC32#` (20 bytes), which is filled.
-    `sleeper` is where the asleep word of who sleeps on `wrote` (beside flush) is, 0: nobody.
+    Every record gets the `store_host` (8 or 20 bytes). A batch ends with the frame that takes it to
+    `batch_bytes`; the next begins at another ring, so that none starves. `max_body` is the limit of
+    bodies, bytes. With `append_crc` records must end in `__CRC32#`, and append writes its digits.
+    `sleeper` is the position of the control word of another process that sleeps on `wrote`, or 0.
     """
 
     def __cinit__(self, unsigned char[::1] control, unsigned char[::1] table, int max_sessions, *,
@@ -58,7 +58,7 @@ cdef class Appender:
     def position(self): return self.wrote
 
     def set_file(self, unsigned char[::1] memory not None, uint64_t base):
-        """Goes on in the commit-log file mapped at `memory`, which starts at offset `base`."""
+        """Sets the commit-log file to write: mapped at `memory`, from log offset `base` on."""
         assert base <= self.wrote < base + memory.shape[0]
         self.file_view = memory
         self.file = &memory[0]
@@ -66,14 +66,14 @@ cdef class Appender:
         self.file_size = memory.shape[0]
 
     def no_file(self):
-        """Forgets the file: frames wait for the next one, or are refused with `refuse_status`."""
+        """Unsets the file: frames wait for the next one, or are refused with `refuse_status`."""
         self.file_view = None
         self.file = NULL
         self.file_size = 0
 
     def attach(self, int index, unsigned char[::1] memory not None, uint64_t capacity,
                uint32_t session):
-        """Reads the ring in `memory` from its tail on; `index` is its name from now on."""
+        """Adds the ring in `memory` under the number `index`, to be read from its tail on."""
         cdef Ring *ring = &self.rings[index]
         assert <uint64_t>memory.shape[0] == RING_DATA + capacity
         self.ring_views[index] = memory
@@ -88,7 +88,7 @@ cdef class Appender:
             self.highest = index + 1
 
     def detach(self, int index, uint64_t why=0):
-        """Reads the ring no more; `why` (a RingClosed) tells its producer."""
+        """Stops reading a ring. With `why` (a RingClosed), first tells its producer."""
         cdef Ring *ring = &self.rings[index]
         if not ring.attached:
             return
@@ -106,7 +106,8 @@ cdef class Appender:
         return not ring.attached or silo_load(ring.base + RING_HEAD) == ring.published
 
     def roll_back(self):
-        """Takes back the queue offsets of a dead append's unpublished batch: of how many queues."""
+        """Rolls back the queue offsets that a dead append's unpublished batch has moved. Returns
+        the number of queues."""
         cdef uint64_t slot, touched = 0
         cdef uint8_t *q
         for slot in range(silo_queue_count(&self.table)):
@@ -118,11 +119,10 @@ cdef class Appender:
         return touched
 
     def settle(self, int index):
-        """Acknowledges what a dead append had appended (bytes), erases the results of the rest.
+        """Acknowledges the frames that a dead append answered, and erases the results of the rest.
 
-        Frames are appended in order, so everything up to the last frame whose result lies below
-        `wrote` was answered. Must be done for every ring before anything is appended.
-        """
+        Frames are answered in order: all up to the last one whose result lies below `wrote` were.
+        All rings must be settled before the first append. Returns the acknowledged bytes."""
         cdef Ring *ring = &self.rings[index]
         cdef uint64_t head = silo_load(ring.base + RING_HEAD)
         cdef uint64_t p = ring.tail, at = ring.at, settled = ring.tail
@@ -150,7 +150,7 @@ cdef class Appender:
         return acknowledged
 
     def announce_sleep(self):
-        """Announces sleep; False (and awake again) if a ring or the mail turns out to have work."""
+        """Announces sleep. False, and awake again, if a ring or the mail has work after all."""
         cdef int i
         silo_store(self.control + CONTROL_APPEND_ASLEEP, 1)  # SYNC: append-asleep publish
         silo_fence()
@@ -170,7 +170,7 @@ cdef class Appender:
         return silo_load(ring.base + RING_HEAD) != ring.tail
 
     def run(self, int64_t spin_ns, int64_t slice_ns):
-        """Appends until `spin_ns` without work, `slice_ns` in all, or a decision is needed."""
+        """Appends for `slice_ns`, or until `spin_ns` pass without work, or the caller must act."""
         cdef int reason
         with nogil:
             reason = self.work(spin_ns, slice_ns)
@@ -198,7 +198,7 @@ cdef class Appender:
                 return R_SLICE
 
     cdef int batch(self) noexcept nogil:
-        """One look at every ring: R_IDLE without, R_SLICE with work done, else what to decide."""
+        """Visits every ring once: R_IDLE without work, R_SLICE after work, else the reason."""
         cdef int i, k, reason = R_IDLE, trouble
         cdef Ring *ring
         self.first = self.first + 1 if self.first + 1 < self.highest else 0
@@ -223,7 +223,7 @@ cdef class Appender:
     cdef int drain(self, Ring *ring) noexcept nogil:
         """Steps 1 to 3 for one ring: R_IDLE, R_ROLL (a frame needs a new file) or R_BAD_RING."""
         cdef uint64_t head = silo_load(ring.base + RING_HEAD)  # SYNC: ring-head observe
-        cdef int64_t now = silo_realtime_ms()  # read behind it: nothing is stored before it is born
+        cdef int64_t now = silo_realtime_ms()  # after head: no record is stored before its birth
         cdef uint8_t *p
         cdef silo_frame frame
         cdef int status
@@ -256,7 +256,7 @@ cdef class Appender:
         silo_store(self.control + CONTROL_REJECTED, silo_load(self.control + CONTROL_REJECTED) + 1)
 
     cdef int append_frame(self, Ring *ring, uint8_t *p, silo_frame *frame) noexcept nogil:
-        """Appends one frame behind the cursor: a put status, or -1 when it needs a new file."""
+        """Appends one frame at the cursor. Returns a put status, or -1 if it needs a new file."""
         cdef uint8_t *to
         cdef uint8_t *q
         cdef uint64_t room = <uint64_t>frame.record_bytes + END_OF_FILE_SIZE
@@ -288,7 +288,7 @@ cdef class Appender:
 
     cdef int check(self, const uint8_t *r, const silo_frame *frame,
                    const uint8_t *q) noexcept nogil:
-        """Whether the copy is `count` whole records of the queue `q` that recovery will accept."""
+        """PUT_OK if the copy is `count` records of queue `q` that recovery will accept."""
         cdef silo_record m
         cdef uint32_t left = frame.record_bytes, body_crc, body_end
         cdef int i, parsed
@@ -322,7 +322,7 @@ cdef class Appender:
 
     cdef void finish(self, uint8_t *r, const silo_frame *frame, uint8_t *q,
                      uint8_t *p) noexcept nogil:
-        """Steps 2 and 3: offsets, times, next queue offset, result; moves the cursor behind it."""
+        """Steps 2 and 3: offsets, times, next queue offset, result. Moves the cursor."""
         cdef uint64_t next = silo_load(q + QUEUE_NEXT), first = 0, i
         cdef silo_record m
         cdef silo_result result
@@ -350,7 +350,7 @@ cdef class Appender:
         self.records += frame.count
 
     cdef void stamp(self, uint8_t *r, const silo_record *m) noexcept nogil:
-        """Store time and store host, then the record checksum over the bytes that are now final."""
+        """Writes store time and store host, then the record's checksum: all else is final now."""
         cdef uint32_t crc
         cdef int i
         silo_put64(r + m.time_at, self.now_ms)
@@ -362,7 +362,7 @@ cdef class Appender:
                 crc /= 10
 
     cdef void publish(self) noexcept nogil:
-        """Steps 4 and 5, then the doorbells."""
+        """Steps 4 and 5: publishes `wrote` and the tails, then wakes producers and followers."""
         cdef int i
         cdef Ring *ring
         SILO_FAULT("append:results")
@@ -389,7 +389,7 @@ cdef class Appender:
             silo_futex_wake(self.control + CONTROL_WROTE, INT_MAX)
 
     cdef int end_file(self) noexcept nogil:
-        """Closes the file with an end-of-file record and publishes its end."""
+        """Fills the file with an end-of-file record and publishes its end."""
         cdef uint64_t left
         if self.file != NULL and self.cursor < self.file_base + self.file_size:
             left = self.file_base + self.file_size - self.cursor

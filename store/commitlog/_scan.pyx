@@ -1,6 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""The scan kernel: walks a commit-log file record by record, as far as its bytes are good, and
-looks for what lies behind bad ones."""
+"""The scan kernel: reads a commit-log file record by record, up to the first bad one, and looks for
+good records behind it."""
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memchr, memcpy
@@ -26,14 +26,16 @@ END_OF_FILE, NOTHING, BAD_LENGTHS, BAD_CRC, BAD_OFFSET, FULL, TORN = range(7)
 
 def scan(const unsigned char[::1] memory not None, uint64_t position, uint64_t base,
          bint check_crc, bint refuse_torn=False):
-    """Walks the file in `memory`, whose first byte is at log offset `base`, from `position` (bytes
+    """Scans the file in `memory`, whose first byte is at log offset `base`, from `position` (bytes
     into it) on.
 
-    Returns (position behind the last good record, records, newest store timestamp, why it ended):
-    END_OF_FILE (an end-of-file record: the position is the file's length), FULL (the file ends
-    without one), NOTHING (no record follows), or what is wrong with the bytes that follow.
-    `refuse_torn` goes further than RocketMQ: zeros where topic or properties cannot have them,
-    which no checksum covers, are sectors that never reached the disk (TORN).
+    Returns (position behind the last good record, number of records, newest store timestamp, epoch
+    ms, why it ended). It ends with END_OF_FILE (an end-of-file record; the position is the file's
+    length), FULL (the file ends without one), NOTHING (no record follows), or the fault of the
+    bytes that follow.
+
+    `refuse_torn` checks more than RocketMQ does. No checksum covers topic and properties; zeros
+    where they cannot have any show that a sector never reached the disk (TORN).
     """
     cdef uint64_t size = memory.shape[0], records = 0
     cdef int64_t newest = 0, stored
@@ -72,7 +74,7 @@ def scan(const unsigned char[::1] memory not None, uint64_t position, uint64_t b
 
 def find_record(const unsigned char[::1] memory not None, uint64_t position, uint64_t base,
                 int64_t not_before):
-    """The first place from `position` on where a whole record with a good body lies, stored at
+    """Finds the first whole record with a good body from `position` on that was stored at
     `not_before` (epoch ms) or later: (position, store timestamp), or (-1, 0)."""
     cdef uint64_t size = memory.shape[0]
     cdef int64_t stored = 0
@@ -88,7 +90,7 @@ def find_record(const unsigned char[::1] memory not None, uint64_t position, uin
                 break
             r -= RECORD_MAGIC
             position = r - p
-            # Both magics begin so.
+            # Both magics have these two bytes.
             if r[RECORD_MAGIC + 1] == (RECORD_MAGIC_V1 >> 16 & 0xFF) and silo_parse_record(
                     r, size - position, &m) == RECORD_OK and (
                     silo_be64(r + RECORD_PHYSICAL_OFFSET) == base + position) and (
@@ -106,7 +108,7 @@ def find_record(const unsigned char[::1] memory not None, uint64_t position, uin
 
 
 def used_end(const unsigned char[::1] memory not None, uint64_t position):
-    """The place behind the last byte from `position` on that is not zero; `position` if all are."""
+    """The position behind the last byte that is not zero; `position` if all from there on are."""
     cdef uint64_t end = memory.shape[0]
     cdef const uint8_t *p = &memory[0]
     cdef uint64_t word
@@ -122,8 +124,9 @@ def used_end(const unsigned char[::1] memory not None, uint64_t position):
 
 
 def bounds(const unsigned char[::1] memory not None, uint64_t base):
-    """Of a file that is known to be good: (records, offset of the last record, first store
-    timestamp, last store timestamp), offsets -1 and times 0 without records."""
+    """The number of records in a good file, the log offset of the last one, and the store
+    timestamps (epoch ms) of the first and the last. Without records the offset is -1, times are 0.
+    """
     cdef uint64_t size = memory.shape[0], position = 0, records = 0
     cdef int64_t last = -1, first_time = 0, last_time = 0
     cdef const uint8_t *r

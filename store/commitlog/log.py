@@ -1,5 +1,5 @@
-"""The commit log's files for the store's own processes, which make, write and remove them. Who only
-reads records has a `LogReader`.
+"""The commit log's files, for the store's own processes that make, write and remove them. Other
+readers use `LogReader`.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class CommitLog:
         self.file_size = file_size
 
     def bases(self) -> list[int]:
-        """Offsets of the files, ascending. A last file of no bytes, which a crash of RocketMQ can
-        leave, holds nothing and is left out.
+        """The offsets of the files, ascending. A last file of zero bytes, which a crash of RocketMQ
+        can leave, is left out. Raises OSError.
         """
         found = file_bases(self.folders.commit_log)
         return found[:-1] if found and self._is_empty(found[-1]) else found
@@ -51,7 +51,7 @@ class CommitLog:
             return False
 
     def base_of(self, offset: int) -> int:
-        """The offset of the file that holds `offset`."""
+        """The offset at which the file begins that holds log offset `offset`."""
         return offset - offset % self.file_size
 
     def open(self, base: int, *, writable: bool = False) -> LogFile:
@@ -67,10 +67,8 @@ class CommitLog:
         return LogFile(base, map_log_file(folder, base, size, writable=writable))
 
     def create(self, base: int) -> None:
-        """Makes a file with its space really allocated; it gets its name last, so a half-made one
-        never counts.
-
-        Raises OSError (ENOSPC: the disk is full).
+        """Makes a file whose blocks are allocated, durably. It is renamed into the log once it is
+        whole, so an unfinished file never counts. Raises OSError (ENOSPC: the disk is full).
         """
         ours = self.folders.ours
         temporary = _NEW + file_name(base)
@@ -87,28 +85,28 @@ class CommitLog:
         self.folders.commit_log.sync()
 
     def half_made(self) -> list[str]:
-        """Names of the files that a killed allocation left in the store's own folder."""
+        """Names of the unfinished files that a killed allocate process left, in `silomq/`."""
         return [name for name in self.folders.ours.names() if name.startswith(_NEW)]
 
     def remove_half_made(self) -> None:
-        """Removes what a killed allocation left."""
+        """Removes the unfinished files of a killed allocate process."""
         for name in self.half_made():
             self.folders.ours.unlink(name)
 
     def empty_last(self) -> str:
-        """The name of a last file of no bytes, "" without one."""
+        """The name of the last file if it has zero bytes, otherwise ""."""
         last = file_bases(self.folders.commit_log)[-1:]
         return file_name(last[0]) if last and self._is_empty(last[0]) else ""
 
     def remove_empty_last(self) -> None:
-        """Removes a last file of no bytes."""
+        """Removes the last file if it has zero bytes."""
         name = self.empty_last()
         if name:
             self.folders.commit_log.unlink(name)
 
     def remove_from(self, base: int) -> list[int]:
-        """Unlinks the files from offset `base` on, which hold nothing: the unused ones of a
-        stopping store.
+        """Unlinks the files from offset `base` on, and returns their offsets. They must be unused:
+        a store that stops removes the files that were made ahead.
         """
         gone = [found for found in self.bases() if found >= base]
         for found in reversed(gone):
@@ -116,18 +114,18 @@ class CommitLog:
         return gone
 
     def data_span(self, base: int, position: int) -> tuple[int, int]:
-        """Where in a file, from `position` (bytes into it) on, anything was ever written: (first,
-        behind the last), the file's size twice for nowhere.
+        """The span (begin, end) of the data in a file from `position` (bytes into it) on; the
+        file's size twice if there is none.
         """
         with self.folders.commit_log.file(file_name(base)) as fd:
             return data_span(fd, position)
 
     def sync(self, base: int) -> None:
-        """Fdatasync of one file."""
+        """Makes one file durable (fdatasync). Raises OSError."""
         with self.folders.commit_log.file(file_name(base), write=True) as fd:
             disk.sync_data(fd)
 
 
 def disk_full(error: OSError) -> bool:
-    """Whether the error says that there is no space, on the disk or in the user's quota."""
+    """Whether an error means that the disk is full or the user's quota is used up."""
     return error.errno in (errno.ENOSPC, errno.EDQUOT)

@@ -1,10 +1,11 @@
-"""Where the commit log ends, and what is done with what lies behind.
+"""Finds the end of the commit log, and handles the bytes behind it.
 
-A bad end of the log is either torn or damaged. Torn is what a power cut leaves: nothing behind it
-was durable, so it is cut off; a copy is kept in `recovery/`. Damaged is everything else: good
+A bad end of the log is either torn or damaged. A power cut leaves a torn end: nothing behind it was
+durable, so it is cut off, and a copy is kept in `recovery/`. Everything else is damage: good
 records behind the bad bytes that had been durable, or that no power cut can explain because the
-machine has not been started since. The store does not cut those: it refuses to start and says what
-is where. (RocketMQ cuts at the first bad byte in either case.)
+machine was not booted since. The store does not cut these. It refuses to start, and reports the
+offsets of the bad bytes and of the good records. (RocketMQ cuts at the first bad byte in either
+case.)
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ _COPY = 16 << 20
 
 @dataclass(frozen=True, slots=True)
 class LogEnd:
-    """What a scan found: offsets in bytes, `newest` an epoch time in ms, `why` a key of ENDS."""
+    """The result of a scan: `end` is a log offset, `newest` the newest store timestamp in epoch ms,
+    `why` a key of ENDS.
+    """
 
     end: int
     records: int
@@ -45,14 +48,16 @@ class LogEnd:
 
 @dataclass(frozen=True, slots=True)
 class TornBytes:
-    """Bytes behind the log's end within one file: `size` bytes from commit-log `offset` on."""
+    """Bytes behind the log's end within one file: `size` bytes from log offset `offset` on."""
 
     offset: int
     size: int
 
 
 def find_end(log: CommitLog, start: int, *, check_crc: bool) -> LogEnd:
-    """Scans from offset `start`, a record's or a file's first, as far as records follow."""
+    """Scans from log offset `start`, where a record or a file begins, up to the first bad record or
+    the end of the files.
+    """
     records = newest = 0
     end, why = start, kernel.NOTHING
     bases = set(log.bases())
@@ -71,10 +76,10 @@ def find_end(log: CommitLog, start: int, *, check_crc: bool) -> LogEnd:
 
 
 def good_behind(log: CommitLog, found: LogEnd) -> tuple[int, int] | None:
-    """The next good record behind the end, not older than what lies before: (offset, store
-    timestamp). None: there is none.
+    """The next good record behind the end that is not older than the newest before it: (log offset,
+    store timestamp). None if there is none.
 
-    What RocketMQ cut off it did not erase: older records may lie behind its end.
+    Older records do not count: RocketMQ does not erase the records that it cuts off.
     """
     for base in log.bases():
         if base + log.file_size <= found.end:
@@ -90,10 +95,10 @@ def good_behind(log: CommitLog, found: LogEnd) -> tuple[int, int] | None:
 
 
 def refuse_damage(log: CommitLog, found: LogEnd, durable_until: int, *, power_cut: bool) -> None:
-    """Raises Corrupt if good records behind the end show that it is damage and not a torn tail.
+    """Raises Corrupt if good records behind the end show that it is damaged, not torn.
 
-    `durable_until` is the store timestamp (epoch ms) up to which records were durable; `power_cut`
-    says that the machine may have lost what was written later.
+    `durable_until` is the store timestamp (epoch ms) up to which records were durable. `power_cut`
+    says that the machine may have lost records that were written later.
     """
     behind = good_behind(log, found)
     if behind is None:
@@ -112,7 +117,7 @@ def refuse_damage(log: CommitLog, found: LogEnd, durable_until: int, *, power_cu
 
 
 def torn_behind(log: CommitLog, end: int) -> tuple[TornBytes, ...]:
-    """What lies behind `end` and is not zero, file by file."""
+    """For each file, the bytes behind log offset `end` up to the last one that is not zero."""
     found = []
     for base in log.bases():
         if base + log.file_size <= end:
@@ -128,10 +133,10 @@ def torn_behind(log: CommitLog, end: int) -> tuple[TornBytes, ...]:
 
 
 def cut(log: CommitLog, torn: Iterable[TornBytes]) -> list[str]:
-    """Makes the torn bytes zeros, after keeping them in a new folder below `recovery/`: the paths
-    of the kept files below the store's folder.
+    """Overwrites the torn bytes with zeros, after it has copied them to a new folder below
+    `recovery/`. Returns the paths of the copies, relative to the store's folder.
 
-    Later files stay, ready for use. Raises OSError; what had not been kept by then was not cut.
+    The files stay, for the log to use. Raises OSError; then no bytes without a copy were cut.
     """
     kept: list[str] = []
     into = ""
@@ -150,8 +155,8 @@ def cut(log: CommitLog, torn: Iterable[TornBytes]) -> list[str]:
 
 
 def _new_folder(root: Folder) -> str:
-    """The name of a folder below `recovery/` that is not there yet: two starts may fall into one
-    second.
+    """A new name for a folder below `recovery/`, made of the time. Two starts in the same second
+    get different names.
     """
     stamp = time.strftime("%Y%m%d%H%M%S")
     with root.folder(RECOVERY, create=True) as recovery:
@@ -161,8 +166,8 @@ def _new_folder(root: Folder) -> str:
 
 
 def _keep(root: Folder, into: str, offset: int, data: memoryview) -> str:
-    """Copies what lay at commit-log offset `offset` to `recovery/<into>`, durably: the path below
-    the store's folder.
+    """Copies the bytes at log offset `offset` to `recovery/<into>`, durably. Returns the copy's
+    path, relative to the store's folder.
     """
     name = f"commitlog-{file_name(offset)}"
     with root.folder(RECOVERY, create=True) as recovery:

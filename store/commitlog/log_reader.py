@@ -1,6 +1,6 @@
-"""A read-only view of the commit log, by mapping the files that hold its records.
+"""Reads the commit log through read-only mappings of its files.
 
-A mapping outlives the file's name: what a reader holds stays readable when clean unlinks it.
+A mapping stays readable after clean has unlinked the file.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ _LOG_FILES = 8
 
 
 def map_log_file(folder: Folder, base: int, file_size: int, *, writable: bool = False) -> Mapping:
-    """Maps the whole log file that begins at offset `base`. Raises FileNotFoundError when it is
-    gone, Corrupt when it is not `file_size` bytes long: what lies behind a file's end is no memory.
+    """Maps the whole log file that begins at offset `base`. Raises FileNotFoundError, and Corrupt
+    if the file is not `file_size` bytes long: an access behind a file's end would be a SIGBUS.
     """
     name = file_name(base)
     with folder.file(name, write=writable) as fd:
@@ -30,8 +30,8 @@ def map_log_file(folder: Folder, base: int, file_size: int, *, writable: bool = 
 
 
 class LogReader:
-    """The commit log below `folder`, files of `file_size` bytes, the last few kept mapped. The
-    folder is the caller's, and must be open when a file is mapped.
+    """The commit log in `folder`, with files of `file_size` bytes. The last 8 files stay mapped.
+    The caller closes the folder, which must be open when a file is mapped.
     """
 
     def __init__(self, folder: Folder, file_size: int) -> None:
@@ -40,11 +40,11 @@ class LogReader:
         self._files: OrderedDict[int, Mapping] = OrderedDict()
 
     def path(self, base: int) -> str:
-        """The file that begins at offset `base`, for errors."""
+        """The path of the file that begins at offset `base`, for messages of errors."""
         return f"{self._folder.path}/{file_name(max(0, base))}"
 
     def file(self, base: int) -> Mapping:
-        """The file that begins at offset `base`. Raises as `map_log_file`."""
+        """The mapping of the file that begins at offset `base`. Raises as `map_log_file`."""
         mapping = self._files.get(base)
         if mapping is None:
             mapping = map_log_file(self._folder, base, self.file_size)
@@ -54,13 +54,13 @@ class LogReader:
         return mapping
 
     def forget(self, below: int) -> None:
-        """Lets go of the files that begin below an offset: mapped files keep their disk space."""
+        """Unmaps the files that begin below an offset. A mapped file keeps its disk space."""
         for base in [base for base in self._files if base < below]:
             del self._files[base]
 
     def record(self, offset: int, size: int) -> bytes:
-        """The `size` bytes at commit-log offset `offset`, copied. Raises FileNotFoundError when the
-        file is gone, Corrupt when no record can be there.
+        """A copy of the `size` bytes at log offset `offset`. Raises FileNotFoundError if clean has
+        removed the file, Corrupt if no record of this size can lie there.
         """
         base = offset - offset % self.file_size
         if offset < 0 or not 0 < size <= base + self.file_size - offset:
@@ -69,7 +69,7 @@ class LogReader:
         return bytes(memoryview(self.file(base))[at : at + size])
 
     def bad_entry(self, offset: int, size: int) -> Corrupt:
-        """What to raise for a queue entry that leads to where no record can be."""
+        """The exception for a queue entry whose record cannot lie where the entry says."""
         return Corrupt(
             self.path(offset - offset % self.file_size),
             offset,

@@ -1,9 +1,9 @@
-"""Seals: a sidecar for each full commit-log file, in `silomq/seals`, which RocketMQ ignores.
+"""Seals: a JSON file for each full commit-log file, in `silomq/seals`, which RocketMQ ignores.
 
-A seal holds the CRC-32C of the whole file, for finding decay, and its first and last offset and
-store timestamp, for skipping the file without opening it. It is JSON, replaced atomically:
-`size` (bytes), `crc32c` (8 hex digits), `records`, `first_offset`, `last_offset` (of the last
-record), `first_store_time`, `last_store_time` (epoch ms).
+A seal holds the CRC-32C of the whole file, to detect decay. Its offsets and store timestamps tell a
+reader what a file holds without opening it. The fields are `size` (bytes), `crc32c` (8 hex digits),
+`records`, `first_offset`, `last_offset` (of the last record), `first_store_time` and
+`last_store_time` (epoch ms).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _SUFFIX = ".json"
 
 @dataclass(frozen=True, slots=True)
 class Seal:
-    """What a full file holds; offsets are of the commit log, times epoch ms."""
+    """The contents of a full file. Offsets are of the commit log, times epoch ms."""
 
     size: int
     crc32c: str
@@ -42,7 +42,9 @@ class Seal:
 
 
 def seal_of(log: CommitLog, base: int) -> Seal:
-    """Computes the seal of a full file: reads all of it once."""
+    """Computes the seal of a full file, which reads all of it. Raises FileNotFoundError,
+    StoreError.
+    """
     view = memoryview(log.open(base).mapping)
     crc = 0
     for at in range(0, len(view), _STEP):
@@ -52,8 +54,8 @@ def seal_of(log: CommitLog, base: int) -> Seal:
 
 
 class Seals:
-    """The seals of one store; one process writes them. A context manager that closes their
-    folder.
+    """The seals of one store. It is a context manager that closes their folder; only one process
+    may write.
     """
 
     def __init__(self, folders: StoreFolders) -> None:
@@ -66,12 +68,12 @@ class Seals:
         self.folder.close()
 
     def bases(self) -> list[int]:
-        """Offsets of the files that have a seal, ascending."""
+        """The offsets of the files that have a seal, ascending."""
         names = (name.removesuffix(_SUFFIX) for name in self.folder.names())
         return sorted(int(name) for name in names if len(name) == 20 and name.isdigit())
 
     def read(self, base: int) -> Seal | None:
-        """The seal of a file, None without one. Raises Corrupt for one that is not whole."""
+        """The seal of a file, or None. Raises Corrupt if the seal is not valid."""
         name = file_name(base) + _SUFFIX
         try:
             with self.folder.file(name) as fd:
@@ -84,7 +86,7 @@ class Seals:
             raise Corrupt(f"{self.folder.path}/{name}", 0, f"not a seal: {error}") from error
 
     def write(self, base: int, seal: Seal) -> None:
-        """Stores a seal, whole or not at all. Raises OSError."""
+        """Replaces a file's seal, durably. Raises OSError."""
         text = json.dumps(asdict(seal)) + "\n"
         replace_file(self.folder, file_name(base) + _SUFFIX, text.encode())
 
@@ -93,7 +95,7 @@ class Seals:
             self.folder.unlink(file_name(base) + _SUFFIX)
 
     def remove_outside(self, first: int, end: int) -> None:
-        """Removes the seals of files that are gone, or not full any more: all but [first, end)."""
+        """Removes the seals of all files but those whose offsets lie in [first, end)."""
         for base in self.bases():
             if not first <= base < end:
                 self.remove(base)

@@ -1,20 +1,21 @@
-"""Dispatch: from the commit log into consume queues and index.
+"""Dispatch: makes queue entries and index entries from the records of the commit log.
 
-Reput runs it all the time; a start runs it once for what a crash left undone. Dispatch reads from
-`dispatched` to a limit: `wrote`, or `flushed` under SYNC_FLUSH (no reader sees what a power cut
-could take), or `committed` with a pool. For each batch it writes queue entries and index entries,
-then each touched queue's `max_offset`, then its progress (position and the index file's header)
-into the older of two slots, and then flips the generation.
+Reput runs it all the time. A start runs it once, for the records that a crash left undispatched.
+Dispatch reads from `dispatched` to a limit: `wrote`; or `flushed` under SYNC_FLUSH, so that no
+reader sees a message that a power cut could take back; or `committed` with a pool. It writes queue
+entries and index entries, and the `max_offset` of each queue behind a new entry. After a batch it
+writes its progress (the position and the index file's header) into the older of two slots, and then
+publishes it: it moves the generation on.
 
-**Exactly once.** The place of a queue entry is its queue offset x 20, so writing it again changes
-nothing. An index entry is added at the end. A new reput therefore first undoes: entries whose
-number is at or above the published count are taken out of their chains and zeroed, and newer index
-files are removed. What it then writes is byte for byte what the killed one would have written.
+**Exactly once.** The place of a queue entry is its queue offset x 20, so writing it is idempotent.
+An index entry is added behind the last one, which is not. So a new reput first undoes index entries
+whose number is at or above the published count: it takes them out of their chains, clears them, and
+removes newer index files. Then it writes the same bytes as the killed reput.
 
 **Cache misses.** With many queues dispatch is a chain of cache misses: bucket, queue entry, window,
-index slot. The kernel takes records in groups of 32 and goes through the group step by step; each
-step prefetches what the next one needs. A queue's entry holds the start of its topic's name, which
-saves one more miss.
+index slot. The kernel takes records in groups of 32 and processes each group step by step; each
+step prefetches the memory that the next one needs. A queue's entry holds the start of its topic's
+name, which saves one more miss.
 
 A record below its queue's `since` belongs to a deleted topic and gets no entry (`store/topics`).
 """

@@ -1,4 +1,4 @@
-# What the dispatch kernel takes from the shared headers, and its state.
+# The declarations of the dispatch kernel: from the shared headers, and its state.
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
@@ -84,7 +84,7 @@ cdef enum:
     R_BAD_RECORD = 6
 
 cdef enum:
-    GROUP = 32          # records looked at together, so that their cache misses overlap
+    GROUP = 32          # records that are processed together, so that their cache misses overlap
     RECORD_KEYS = 16400     # more keys than 32,767 bytes of properties can hold
     DELAY_LEVELS = 64
 
@@ -94,11 +94,11 @@ cdef struct Window:
     uint64_t first
     uint64_t end
 
-# One record between the first look and the writing.
+# A parsed record that waits to be dispatched.
 cdef struct Pending:
     uint64_t offset
     uint32_t size
-    bint queued         # takes part in its queue
+    bint queued         # gets a queue entry
     const uint8_t *topic
     uint32_t topic_length, queue_id
     uint64_t hash       # of topic and queue id
@@ -123,15 +123,15 @@ cdef class Dispatcher:
     cdef silo_progress state
     cdef uint64_t arrivals[16]
     cdef Pending group[GROUP]
-    cdef uint32_t *hashes           # of the group's keys, one record's behind the other's
+    cdef uint32_t *hashes           # of the group's keys, record by record
     cdef int grouped
     cdef uint64_t unqueued          # offset of a record that gets no queue entry
-    cdef uint32_t keys_done         # of the record in whose middle the index filled up
+    cdef uint32_t keys_done         # keys of the next record that are in a full index file
     cdef int64_t delays[DELAY_LEVELS]
     cdef int delay_levels
     cdef readonly long need_slot
     cdef readonly uint64_t need_offset
-    cdef readonly uint64_t woken    # arrival words at which somebody slept
+    cdef readonly uint64_t woken    # wake-ups of arrival words on which readers slept
 
     cdef int work(self, size_t limit_word, int64_t slice_ns) noexcept nogil
     cdef int gather(self, uint64_t limit) noexcept nogil

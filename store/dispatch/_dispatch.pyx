@@ -1,14 +1,14 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 """The dispatch kernel: from the commit log into consume queues and index.
 
-Records are taken in groups of 32. A first look at each takes its key hashes. Then the queues of all
-are resolved step by step, and each step starts the loads that would miss the cache in the next one.
-Then the group is written in order: per record the queue entry, the index entries, and the queue's
-greatest offset. `publish` publishes the progress. The docstring of this room (`__init__.py`) says
-why a kill between any two of these steps loses and doubles nothing.
+It takes records in groups of 32. First it parses each record and hashes its keys. Then it finds the
+queues of all records, in steps that prefetch the memory of the next step. Last it writes the group
+in order: for each record the queue entry, the index entries, and the queue's `max_offset`.
+`publish` publishes the progress. The package's docstring (`__init__.py`) says why a kill between
+any two of these steps loses and doubles no message.
 
-The kernel knows no files. `run` returns a reason (CAUGHT_UP, SLICE, NEXT_FILE, NEED_WINDOW,
-INDEX_FULL, UNKNOWN_QUEUE, BAD_RECORD) and the caller decides.
+The kernel opens no files. `run` returns a reason (CAUGHT_UP, SLICE, NEXT_FILE, NEED_WINDOW,
+INDEX_FULL, UNKNOWN_QUEUE, BAD_RECORD), and the caller acts on it.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
@@ -23,10 +23,10 @@ cdef uint32_t SCHEDULE_TOPIC_LENGTH = 19
 
 
 cdef class Dispatcher:
-    """Dispatches into the store whose `control` and `table` are given (both writable).
+    """The kernel's state for one store. `control` and `table` are its writable shared memory.
 
-    `delays` are the delay levels' times in ms, level 1 first. `state` is the progress to go on from
-    (the fields of the layout `progress`).
+    `delays` are the delay levels' times in ms, level 1 first. `state` is the progress from which
+    dispatch continues (the fields of the layout `progress`). Raises MemoryError.
     """
 
     def __cinit__(self, unsigned char[::1] control, unsigned char[::1] table, int max_queues,
@@ -54,19 +54,19 @@ cdef class Dispatcher:
 
     @property
     def state(self):
-        """The progress so far, published or not."""
+        """The present progress, which may not be published yet."""
         return self.state
 
     def set_log(self, const unsigned char[::1] memory not None, uint64_t base):
-        """Reads on in the commit-log file mapped at `memory`, which starts at offset `base`."""
+        """Sets the commit-log file to read: mapped at `memory`, from log offset `base` on."""
         self.log_view = memory
         self.log = <uint8_t *>&memory[0]
         self.log_base = base
         self.log_size = memory.shape[0]
 
     def set_window(self, long slot, unsigned char[::1] memory not None, uint64_t first):
-        """Queue entries from queue offset `first` on of the queue in `slot` lie in `memory` (whole
-        entries count)."""
+        """Sets the window of the queue in `slot`: `memory` holds its entries from queue offset
+        `first` on. A last part of an entry is ignored."""
         if not 0 <= slot < self.max_queues:
             raise IndexError(slot)
         self.window_views[slot] = memory
@@ -81,10 +81,10 @@ cdef class Dispatcher:
 
     def set_index(self, unsigned char[::1] memory, uint64_t name, uint64_t slots, uint64_t entries,
                   bint fresh):
-        """Puts keys into the index file mapped at `memory` (None: no index).
+        """Sets the index file to which keys are added, mapped at `memory` (None: no index).
 
-        A fresh file begins where the last one ended, as RocketMQ's does: its first entry's time is
-        counted from there.
+        A fresh file begins at the end time and offset of the file before, as in RocketMQ: the
+        seconds of its first entry count from there.
         """
         if memory is None:
             self.index_view = None
@@ -103,20 +103,20 @@ cdef class Dispatcher:
         self.write_index_header()
 
     cdef void write_index_header(self) noexcept nogil:
-        """The index file's header as the progress has it."""
+        """Writes the counts in the progress to the index file's header."""
         silo_index_header(self.index, &self.state)
 
     def undo_index(self):
-        """Takes back the entries that were never published, those from the published count on: how
-        many."""
+        """Undoes the index entries at or above the published count, and returns how many there
+        were."""
         cdef uint64_t undone = silo_index_undo(self.index, self.hash_slots, self.index_entries,
                                                self.state.index_count)
         self.write_index_header()
         return undone
 
     def relink_index(self):
-        """Rebuilds the chains from the published entries, which a power cut has left as they were:
-        how many slots were wrong. Raises MemoryError."""
+        """Computes all slots anew from the published entries, which were durable before the power
+        cut. Returns how many slots were wrong. Raises MemoryError."""
         cdef uint64_t changed
         cdef uint32_t *heads = <uint32_t *>calloc(self.hash_slots, sizeof(uint32_t))
         if heads == NULL:
@@ -127,12 +127,12 @@ cdef class Dispatcher:
         return changed
 
     def pass_queue(self):
-        """The record at the present position gets no queue entry, only its keys are indexed."""
+        """Makes the record at the present position get no queue entry; its keys are indexed."""
         self.unqueued = self.state.dispatched
 
     def run(self, size_t limit_word, int64_t slice_ns):
-        """Dispatches up to the value of the control block's word at `limit_word`, for at most about
-        `slice_ns`."""
+        """Dispatches up to the value of the control word at position `limit_word`, for about
+        `slice_ns` at most. Returns the reason why it ended."""
         cdef int reason
         with nogil:
             reason = self.work(limit_word, slice_ns)
@@ -154,12 +154,12 @@ cdef class Dispatcher:
             wrote = self.write()
             if wrote != R_CAUGHT_UP:
                 if wrote == R_INDEX_FULL:
-                    # The next file takes over `state`: the full one's header is final now.
+                    # The header of the full file is final. `state` goes over to the next file.
                     self.write_index_header()
                 self.publish()
                 return wrote
             if found != R_CAUGHT_UP:
-                # What the first look stumbled over is now the next record, unless it ends the file.
+                # The group before it is written, so the obstacle is now at `dispatched`.
                 if found == R_NEXT_FILE:
                     self.state.dispatched = self.log_base + self.log_size
                 self.publish()
@@ -171,7 +171,7 @@ cdef class Dispatcher:
                     return R_SLICE
 
     cdef int gather(self, uint64_t limit) noexcept nogil:
-        """Looks at up to GROUP records from the present position on."""
+        """Parses up to GROUP records from the present position on."""
         cdef uint64_t offset = self.state.dispatched, end = self.log_base + self.log_size
         cdef uint32_t keys = 0
         cdef silo_record m
@@ -189,8 +189,8 @@ cdef class Dispatcher:
             self.look(&m, offset, &self.group[self.grouped], &keys)
             self.grouped += 1
             offset += m.total
-            # Records come in runs of one size: start loading the head and the tail of the one four
-            # further on.
+            # Neighbouring records mostly have the same size: prefetch the head and the tail of the
+            # record four further on.
             if offset + 5 * m.total < end:
                 next = self.log + (offset - self.log_base) + 3 * <uint64_t>m.total
                 __builtin_prefetch(next, 0, 3)
@@ -201,7 +201,7 @@ cdef class Dispatcher:
 
     cdef void look(self, const silo_record *m, uint64_t offset, Pending *one,
                    uint32_t *keys) noexcept nogil:
-        """What dispatch must know of one record; starts the loads that resolving it will need."""
+        """Collects what dispatch needs of one record, and prefetches its queue's bucket."""
         cdef silo_properties found
         cdef uint32_t topic_hash
         silo_find_properties(m.bytes + m.properties_at, m.properties_length, &found)
@@ -225,8 +225,8 @@ cdef class Dispatcher:
         one.key_to = keys[0]
 
     cdef int resolve(self, int found) noexcept nogil:
-        """Finds the queues of the group. A record of an unknown one ends the group, and its reason
-        comes before `found`, which lies behind."""
+        """Finds the queues of the group's records. A record of an unknown queue ends the group, and
+        is returned instead of `found`, whose record lies behind."""
         cdef int i
         cdef Pending *one
         cdef Window *window
@@ -248,7 +248,7 @@ cdef class Dispatcher:
             one = &self.group[i]
             if one.slot >= 0 and one.offset < silo_load(
                     silo_queue(&self.table, <uint32_t>one.slot) + QUEUE_SINCE):
-                one.slot = -1  # the topic that it belonged to is deleted
+                one.slot = -1  # the record belongs to a deleted topic
             if one.slot >= 0:
                 window = &self.windows[one.slot]
                 if window.first <= one.queue_offset < window.end:
@@ -258,7 +258,7 @@ cdef class Dispatcher:
 
     cdef void add_keys(self, const silo_properties *found, uint32_t topic_hash,
                        uint32_t *count) noexcept nogil:
-        """UNIQ_KEY first, then the pieces of KEYS between single spaces."""
+        """Adds the hash of UNIQ_KEY first, then those of the pieces of KEYS between spaces."""
         cdef const uint8_t *p = found.keys.at
         cdef const uint8_t *end
         cdef const uint8_t *stop
@@ -283,8 +283,8 @@ cdef class Dispatcher:
 
     cdef int64_t tags_code(self, const silo_record *m, const silo_properties *found,
                            uint64_t store_time) noexcept nogil:
-        """The third field of a queue entry: the hash of the tags, or when a delayed message is
-        due."""
+        """The third field of a queue entry: the hash of the tags, or for a delay level the due
+        time, epoch ms."""
         cdef int level
         if m.topic_length == SCHEDULE_TOPIC_LENGTH and memcmp(
                 m.bytes + m.topic_at, SCHEDULE_TOPIC, SCHEDULE_TOPIC_LENGTH) == 0:
@@ -296,8 +296,8 @@ cdef class Dispatcher:
         return <int32_t>silo_java_hash(0, found.tags.at, found.tags.length)
 
     cdef int write(self) noexcept nogil:
-        """Writes the group in order; what stops it leaves `dispatched` before the record that could
-        not be written."""
+        """Writes the group in order. If a record cannot be written, `dispatched` stays at that
+        record."""
         cdef int i
         cdef Pending *one
         cdef Window *window
@@ -327,8 +327,8 @@ cdef class Dispatcher:
         return R_CAUGHT_UP
 
     cdef int put_keys(self, const Pending *one) noexcept nogil:
-        """Puts the record's keys, from `keys_done` on: a file that fills up in between is followed
-        by the next."""
+        """Adds the record's keys to the index, from `keys_done` on. If the file fills up in
+        between, the rest go into the next one."""
         cdef uint32_t k
         for k in range(one.key_from + self.keys_done, one.key_to):
             if self.state.index_count >= self.index_entries:
@@ -340,7 +340,7 @@ cdef class Dispatcher:
         return R_CAUGHT_UP
 
     cdef void publish(self) noexcept nogil:
-        """Makes the progress official, then wakes the readers of every queue that grew."""
+        """Publishes the progress, then wakes the readers of every queue that grew."""
         cdef uint64_t generation = silo_load(self.control + CONTROL_PROGRESS_GENERATION) + 1
         cdef uint8_t *slot = self.control + (
             CONTROL_PROGRESS_1 if generation % 2 else CONTROL_PROGRESS_0)
@@ -350,9 +350,9 @@ cdef class Dispatcher:
         cdef int i
         if self.state.dispatched == silo_load(self.control + CONTROL_DISPATCHED):
             return
-        # A record that is half in a full index file and half in the next: `run` goes on in the
-        # middle of it, but a replacement could not. It starts before it, and finds the full file's
-        # entries unpublished.
+        # With `keys_done` a full index file has some keys of a record, and the next file gets the
+        # rest. `run` can continue between them, a successor cannot. So nothing is published, and
+        # a successor undoes the unpublished entries and starts before the record.
         if self.keys_done == 0:
             for i in range(<int>(sizeof(silo_progress) / 8)):
                 silo_store(slot + 8 * i, words[i])
@@ -372,8 +372,8 @@ cdef class Dispatcher:
                 word = self.control + CONTROL_ARRIVAL + 8 * (64 * i + __builtin_ctzll(moved))
                 moved &= moved - 1
                 silo_store(word, silo_load(word) + 1)  # SYNC: arrival publish
-        # A wake-up is a system call: only words that somebody may sleep on get one. Who is about to
-        # is marked before it looks at its word.
+        # A wake-up is a system call, so only watched words get one. A reader marks its word as
+        # watched before it loads it and sleeps.
         silo_fence()
         for i in range(16):
             # SYNC: watched observe

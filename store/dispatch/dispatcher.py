@@ -1,8 +1,7 @@
-"""Dispatch with its files: what reput does all the time, and start-up once for what a crash left
-undone.
+"""The dispatcher with its files: reput runs it all the time, a start once after a crash.
 
-The kernel stops when it needs a decision; this module makes it: the next log file, a queue's
-window, a new index file.
+The kernel (`_dispatch.pyx`) stops when it needs a file; this module gives it the next log file, a
+queue's window, or a new index file.
 """
 
 from __future__ import annotations
@@ -25,12 +24,15 @@ from . import _dispatch as kernel
 class Dispatching:
     """Dispatches the commit log from the published progress on.
 
-    `limit` names the control word to follow: `wrote`, or `flushed` under SYNC_FLUSH. `index` is
-    None where keys are not indexed. `unknown_queue`, if given, is told (topic, queue id, log
-    offset) of a record whose queue is not in the table: it adds it (True), or the record gets no
-    queue entry (False); without it such a record is an error.
-    `power_lost` says that slots of the index may be there without their entries, and entries
-    without those before them.
+    `limit` names the control word to follow: `wrote`, `flushed` under SYNC_FLUSH, `committed` with
+    a pool. `index` is None if keys are not indexed.
+
+    `unknown_queue` is called with (topic, queue id, log offset) for a record whose queue is not in
+    the table. It adds the queue and returns True, or returns False, and the record gets no queue
+    entry. Without it such a record raises StoreError.
+
+    After a power cut (`power_lost`) slots of the index may be on the disk without their entries,
+    and entries without earlier ones. Then the slots are computed anew.
     """
 
     def __init__(
@@ -73,12 +75,13 @@ class Dispatching:
 
     @property
     def woken(self) -> int:
-        """How often an entry came to a word at which a reader slept."""
+        """How often dispatch woke readers that slept on an arrival word."""
         return self.kernel.woken
 
     def _resume_index(self, published: IndexProgress, *, power_lost: bool) -> int:
-        """Goes back to the published index entry: how many entries a dead predecessor had put
-        behind it.
+        """Opens the published index file, and undoes the entries that a dead predecessor added
+        behind the published count. Returns how many it undid, or after a power cut, how many slots
+        were wrong.
         """
         assert self.index is not None
         name = published.name
@@ -96,10 +99,10 @@ class Dispatching:
         self.kernel.set_index(mapping, name, self.index.slots, self.index.entries, fresh)
 
     def step(self, slice_ns: int) -> bool:
-        """Dispatches for about `slice_ns`; True when nothing is left to do.
+        """Dispatches for about `slice_ns`. True if it came to the limit.
 
-        Raises OSError (ENOSPC: no space for a queue or the index), Corrupt for a record that is
-        none.
+        Raises OSError (ENOSPC: no space for a queue or the index), Corrupt if bytes below the limit
+        are no record.
         """
         if self._deletions != self.table.deletions:
             self._drop_deleted()
@@ -131,8 +134,7 @@ class Dispatching:
         try:
             self._file = self.log.open(base)
         except FileNotFoundError:
-            # Append closed the last file and waits for the next: there is nothing to dispatch in it
-            # yet.
+            # Append has filled the last file and the next one is not made yet: nothing to dispatch.
             if self.position < written:
                 raise
             return
@@ -155,18 +157,19 @@ class Dispatching:
             self._date_full_file(topic, queue_id, first - 1)
 
     def _drop_deleted(self) -> None:
-        """Lets go of deleted topics' files: as long as one is mapped, its space stays taken."""
+        """Unmaps windows of deleted topics: a mapped file keeps its disk space."""
         self._deletions = self.table.deletions
         for slot in [slot for slot in self._windows if self.table.is_deleted(slot)]:
             del self._windows[slot]
             self.kernel.drop_window(slot)
 
     def _date_full_file(self, topic: str, queue_id: int, last: int) -> None:
-        """Dates the full queue file that ends with entry `last` by the message it leads to.
+        """Sets the modification time of the full queue file that ends with entry `last` to the
+        store time of that entry's message.
 
-        RocketMQ 4 looks for a time in the first file modified then or later
-        (`getMappedFileByTime`), and what is written through a mapping leaves a file the time at
-        which its last page was *first* written: before that of the page's other messages.
+        RocketMQ 4 searches for a time in the first file that was modified then or later
+        (`getMappedFileByTime`). Writes through a mapping leave a file the time at which its last
+        page was *first* written, which is before the page's other messages.
         """
         from ..record.fields import HEAD_BYTES, store_time_of
 
@@ -174,10 +177,10 @@ class Dispatching:
             offset, _, _ = self.queues.entry(topic, queue_id, last)
             file = self.log.open(self.log.base_of(offset))
         except FileNotFoundError:
-            return  # the queue, or the log, begins behind it
+            return  # clean has removed the queue file or the log file
         at = offset - file.base
         stored_ms = store_time_of(bytes(memoryview(file.mapping)[at : at + HEAD_BYTES]))
-        # Whatever a damaged record says, a file was not modified in the future.
+        # The store time of a damaged record may lie in the future.
         self.queues.set_modified(topic, queue_id, last, min(stored_ms, time.time_ns() // 10**6))
 
     def _add_queue(self) -> None:

@@ -2,15 +2,17 @@
 
     price > 10 AND region IN ('north', 'it''s') OR NOT (TAGS STARTSWITH 'test' OR a IS NULL)
 
-Grammar and values are those of RocketMQ (`SelectorParser.jj`, `ComparisonExpression`): properties
-are strings; compared with a number they are read as a Java long or double, with TRUE or FALSE as a
-boolean; two properties are compared by `<` and the like as doubles, by `=` as strings. A missing
-property is unknown (NULL), with three-valued logic from there on, but for IS NULL, and for CONTAINS
-and the like, which are false. An expression whose value cannot be found, since a property is no
-number, say, is false as a whole, whatever the rest of it says.
+Grammar and values are those of RocketMQ (`SelectorParser.jj`, `ComparisonExpression`):
 
-Wider than RocketMQ's: `!=` beside `<>`, and NOT reaches over the comparison behind it, as in SQL
-(there `NOT a = 1` is `(NOT a) = 1`, which nothing fulfils).
+- A property is a string. Compared with a number it is parsed as a Java long or double, compared
+  with TRUE or FALSE as a boolean. `<`, `<=`, `>` and `>=` compare two properties as doubles, `=` as
+  strings.
+- A missing property is unknown (NULL), and operators follow three-valued logic. But IS NULL is then
+  true, and CONTAINS, STARTSWITH and ENDSWITH are false.
+- If a property cannot be parsed as its comparison needs, the whole expression is false.
+
+Two things go beyond RocketMQ: `!=` means `<>`, and NOT applies to the comparison behind it, as in
+SQL. RocketMQ reads `NOT a = 1` as `(NOT a) = 1`, which no message fulfils.
 """
 
 from __future__ import annotations
@@ -42,8 +44,8 @@ _ORDERS: Final[dict[str, Callable[[int], bool]]] = {
 
 @dataclass(frozen=True, slots=True)
 class _Node:
-    """A part of the expression. `kind` is "boolean", "property", "constant" or "number" (an
-    expression with a sign); `value` is a constant's.
+    """A part of the expression. `kind` is "boolean", "property", "constant" or "number" (a property
+    or expression with a minus). `value` is that of a constant.
     """
 
     kind: str
@@ -53,7 +55,9 @@ class _Node:
 
 
 def compile_sql(expression: str) -> Callable[[Properties], bool]:
-    """Whether a message's properties fulfil `expression`, as a function. Raises FilterError."""
+    """Compiles `expression` to a function that says whether a message's properties fulfil it, and
+    never raises. Raises FilterError for an expression that is not valid.
+    """
     evaluate = _Parser(expression).parse()
 
     def matches(properties: Properties) -> bool:
@@ -66,7 +70,7 @@ def compile_sql(expression: str) -> Callable[[Properties], bool]:
 
 
 class _Parser:
-    """Recursive descent; each level of brackets, NOT and signs counts towards MAX_DEPTH."""
+    """A recursive-descent parser. Levels of brackets, NOT and signs count towards MAX_DEPTH."""
 
     def __init__(self, expression: str) -> None:
         self.expression = expression
@@ -84,7 +88,9 @@ class _Parser:
         return self.tokens[self.next]
 
     def take(self, *signs: str) -> str | None:
-        """Passes over the signs or keywords, if just these come: the last of them."""
+        """Consumes the given signs or keywords if they come next, and returns the last of them.
+        Otherwise consumes none and returns None.
+        """
         for i, sign in enumerate(signs):
             found = self.tokens[min(self.next + i, len(self.tokens) - 1)]
             if found.kind != "sign" or found.text != sign:
@@ -134,7 +140,9 @@ class _Parser:
         return _Node(kind, evaluate, depth)
 
     def truth(self, node: _Node, at: int) -> _Node:
-        """The node as a boolean: a property alone is never true, as none is of a boolean type."""
+        """The node as a boolean. A property alone is a string and never true: it is false, or
+        unknown if it is missing.
+        """
         if node.kind == "boolean":
             return node
         if node.kind == "constant" and (node.value is None or isinstance(node.value, bool)):
@@ -151,8 +159,8 @@ class _Parser:
         return self._joined(self.negation, "AND", ends=False)
 
     def _joined(self, parse: Callable[[], _Node], word: str, *, ends: bool) -> _Node:
-        """Parts between OR (or AND); the first that is `ends` decides, an unknown one leaves it
-        unknown.
+        """Parses parts that `word` (OR or AND) joins. The result is `ends` if a part is, else
+        unknown if a part is unknown, else the opposite of `ends`.
         """
         at = self.token.at
         node = parse()
@@ -224,7 +232,7 @@ class _Parser:
         def evaluate(properties: Properties) -> Value:
             a, b = one(properties), other(properties)
             if a is None or b is None:
-                # Unknown only on the left, and nothing equals nothing: so it is in RocketMQ.
+                # As in RocketMQ: unknown if only the left is missing, true if both are, else false.
                 return (b is None) or None if a is None else False
             return order(a, b) == 0
 
@@ -337,7 +345,7 @@ class _Parser:
                 self.fail(at, "- needs a number")
             negative = -value
             return _Node("constant", lambda _: negative, 1, negative)
-        # A property is a string, which has no negative.
+        # As in RocketMQ, the negative of a property, which is a string, is unknown.
         return self.node(lambda _: None, node, kind="number")
 
     def primary(self) -> _Node:
@@ -369,7 +377,7 @@ class _Parser:
                 self.fail(token.at, "the number does not fit a Java double")
             return number
         digits = token.text.rstrip("lL")
-        # The length is looked at first: int() of a long digit string takes quadratic time.
+        # The length is checked first: int() of a long digit string takes quadratic time.
         negative = self.next > 1 and self.tokens[self.next - 2].text == "-"
         if len(digits) > 25 or int(digits) > LONG_MAX + negative:
             self.fail(token.at, f"the number {digits[:30]} does not fit a Java long")

@@ -1,4 +1,4 @@
-"""The words of an SQL92 filter, and what is said when they make no sense."""
+"""The tokens of an SQL92 filter, and the error for expressions that are not valid."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ _TOKEN: Final = re.compile(
 
 
 class FilterError(StoreError):
-    """A filter expression that is none; `position` counts characters from 0."""
+    """A filter expression that is not valid. `position` counts characters from 0, `why` says what is
+    wrong there.
+    """
 
     def __init__(self, expression: str, position: int, why: str) -> None:
         super().__init__(expression, position, why)
@@ -43,8 +45,8 @@ class FilterError(StoreError):
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """`kind` is "float", "long", "string", "word" (a property), "sign" (keywords, too) or "end";
-    `at` is its position.
+    """A token at position `at` of the expression. `kind` is "float", "long", "string", "word" (a
+    property), "sign" (also for keywords) or "end".
     """
 
     kind: str
@@ -53,7 +55,9 @@ class Token:
 
 
 def split(expression: str) -> list[Token]:
-    """The tokens, "end" the last. Raises FilterError."""
+    """The tokens of an expression without blanks and comments; the last is "end". Raises
+    FilterError.
+    """
     if len(expression) > MAX_LENGTH:
         why = f"{len(expression)} characters; at most {MAX_LENGTH} are allowed"
         raise FilterError(expression, MAX_LENGTH, why)

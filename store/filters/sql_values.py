@@ -1,5 +1,5 @@
-"""Values in SQL92 filters: Java's numbers, and how RocketMQ compares what is of different types
-(`ComparisonExpression`).
+"""Values in SQL92 filters: how Java parses numbers, and how RocketMQ compares values of different
+types (`ComparisonExpression`).
 """
 
 from __future__ import annotations
@@ -20,11 +20,13 @@ _BLANKS: Final = "".join(map(chr, range(33)))
 
 
 class Unusable(Exception):
-    """A value that cannot be compared: the expression is false."""
+    """A text that cannot be parsed as its comparison needs: the whole expression is false."""
 
 
 def order(a: Value, b: Value) -> int:
-    """-1, 0 or 1 as Java's compareTo after RocketMQ's conversions; -1 for what has no order."""
+    """-1, 0 or 1 as Java's compareTo after RocketMQ's conversions; -1 for a boolean and a number.
+    Neither value may be None. Raises Unusable.
+    """
     if isinstance(a, str) and not isinstance(b, str):
         a = _read_as(b, a)
     elif isinstance(b, str) and not isinstance(a, str):
@@ -39,7 +41,7 @@ def order(a: Value, b: Value) -> int:
 
 
 def _order_doubles(a: float, b: float) -> int:
-    """Double.compareTo: NaN is greater than all and equals itself, -0.0 is less than 0.0."""
+    """Double.compareTo: NaN equals itself and is greater than all others, -0.0 is below 0.0."""
     one, other = ((math.isnan(x), 0.0 if math.isnan(x) else x) for x in (a, b))
     found = (one > other) - (one < other)
     if found == 0 and not one[0]:
@@ -49,7 +51,7 @@ def _order_doubles(a: float, b: float) -> int:
 
 
 def _read_as(other: Value, text: str) -> Value:
-    """The string as what it is compared with."""
+    """The text, parsed as the type of the value with which it is compared. Raises Unusable."""
     if isinstance(other, bool):
         return text.lower() == "true"
     if isinstance(other, float):
@@ -62,7 +64,9 @@ def _read_as(other: Value, text: str) -> Value:
 
 
 def double(text: str) -> float:
-    """Double.valueOf, but for hexadecimal numbers."""
+    """Double.valueOf, without hexadecimal numbers. Raises Unusable for any other text, and for one
+    of more than 400 characters.
+    """
     text = text.strip(_BLANKS)
     if len(text) > 400 or not _JAVA_DOUBLE.fullmatch(text):
         raise Unusable

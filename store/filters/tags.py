@@ -1,9 +1,9 @@
-"""Which messages of a topic a subscription wants: tag expressions and SQL92 (RocketMQ's
-`FilterAPI`, `MessageSelector`).
+"""The filters of subscriptions: tag expressions and SQL92 (RocketMQ's `FilterAPI`,
+`MessageSelector`).
 
-A tag filter is decided twice: by the hash in the consume queue (`codes`), which costs no look at
-the record, and exactly (`matches`), because tags may share a hash. An SQL92 filter has properties
-to look at, hence no codes.
+A tag filter is tested twice: by the hash in the consume queue (`codes`), without the record, and
+then exactly (`matches`), because tags may share a hash. An SQL92 filter needs the properties, so it
+has no codes.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ __all__ = [
 FilterKind = Literal["TAG", "SQL92"]
 ALL: Final = "*"
 _SEPARATOR: Final = "||"
-# What Java's String.trim takes away.
+# The characters that Java's String.trim removes.
 _BLANKS: Final = "".join(map(chr, range(33)))
 MAX_TAG_EXPRESSION: Final = 65_536
 
 
 class Filterable(Protocol):
-    """What a filter looks at: a message as a consumer has it."""
+    """The fields of a message that a filter reads."""
 
     @property
     def tags(self) -> str | None:
@@ -48,23 +48,25 @@ class Filterable(Protocol):
 
 
 class MessageFilter(Protocol):
-    """Filters are equal, and have one hash, if they say the same; `describe` tells them apart."""
+    """A filter of one subscription. Filters with the same description are equal and have the same
+    hash.
+    """
 
     @property
     def codes(self) -> frozenset[int] | None:
-        """What the tags code of a queue entry must be (int32); None: any."""
+        """The tags codes (int32) of which a queue entry must have one; None: any."""
 
     def matches(self, message: Filterable) -> bool:
-        """Whether the message itself is wanted. Never raises."""
+        """Whether the filter accepts the message, by its tags or properties. Never raises."""
 
     def describe(self) -> tuple[FilterKind, str]:
-        """(kind, expression) in one form for all filters that say the same; `parse_filter` takes
-        them back.
+        """(kind, expression) in a canonical form, which `parse_filter` turns back into the
+        filter.
         """
 
 
 class _Described:
-    """Equality by description."""
+    """Filters that are equal if their descriptions are."""
 
     def describe(self) -> tuple[FilterKind, str]:
         raise NotImplementedError
@@ -80,7 +82,7 @@ class _Described:
 
 
 class TagFilter(_Described):
-    """Messages with one of `tags`; with none given, all messages."""
+    """Accepts messages with one of `tags`, or all messages if `tags` is empty."""
 
     def __init__(self, tags: frozenset[str] = frozenset()) -> None:
         self.tags = tags
@@ -94,7 +96,7 @@ class TagFilter(_Described):
 
 
 class SqlFilter(_Described):
-    """Messages whose properties fulfil `expression`. Raises FilterError."""
+    """Accepts messages whose properties fulfil `expression`. Raises FilterError."""
 
     codes: None = None
 
@@ -110,9 +112,11 @@ class SqlFilter(_Described):
 
 
 def tag_filter(expression: str | None) -> TagFilter:
-    """The filter of "a || b": split and trimmed as RocketMQ does; "*", "" and None mean all.
+    """The filter of a tag expression such as "a || b", split and trimmed as RocketMQ does. "*", ""
+    and None mean all messages.
 
-    Raises FilterError where nothing is between the bars: RocketMQ would deliver nothing, silently.
+    Raises FilterError if the expression is too long or has no tag. RocketMQ would accept the latter
+    and deliver no message.
     """
     if not expression or expression.strip(_BLANKS) == ALL:
         return TagFilter()
@@ -131,7 +135,9 @@ def sql_filter(expression: str) -> SqlFilter:
 
 
 def parse_filter(kind: FilterKind, expression: str | None) -> TagFilter | SqlFilter:
-    """The filter of a subscription, of RocketMQ's expression types. Raises FilterError."""
+    """The filter of a subscription. `kind` is RocketMQ's expression type, "TAG" or "SQL92". Raises
+    FilterError.
+    """
     if kind == "TAG":
         return tag_filter(expression)
     if kind == "SQL92":
