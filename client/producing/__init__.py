@@ -1,13 +1,11 @@
 """Sending: `Producer`, the record encoder, and the producer's side of a ring.
 
 One Python call encodes a message, in its final form, straight into the session's ring. Append
-copies it once into the log and fills in offsets and time. Calls run one way: `Producer`
-(`producer.py`, `_sender.pyx`) encodes and publishes; `send_session.py` owns the session and decides
-whether the store is alive and whether to connect again; `_ring.pyx` knows nothing but the ring.
-`resend.py` decides what becomes of messages that were refused, or not answered.
+copies it once into the log and fills in offsets and time. Calls run one way:
 
 - `producer.py` is the public class, and `send_session.py` the session below it. The session decides
-  whether the store is alive, whether to connect again, and which messages to send again.
+  whether the store is alive and whether to connect again.
+- `resend.py` decides what becomes of messages that were refused, or not answered.
 - `_sender.pyx` encodes and publishes.
 - `_ring.pyx` handles only the ring.
 
