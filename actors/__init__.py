@@ -20,27 +20,27 @@ wait has a bound:
 - Reput has the policy SCHED_BATCH, so waking it does not preempt a running process. Allocate has
   nice 10.
 
-**Flush.** An answer to a producer means *appended*: the bytes are in the page cache and survive
-the death of every process. *Durable* is one word, `flushed`. Under SYNC_FLUSH a client waits for
-that word as well, so one sync serves all waiting clients.
+**Flush.** An answer to a producer means *appended*: the bytes are in the page cache and survive the
+death of every process. *Durable* is one word, `flushed`. Under SYNC_FLUSH a client waits for that
+word as well, so one sync serves all waiting clients.
 
-A failed sync sets `flush_error`. From then on append answers SERVICE_NOT_AVAILABLE, and flush
-tries no further sync, because the kernel may have dropped the pages that it could not write.
+A failed sync sets `flush_error`. From then on append answers SERVICE_NOT_AVAILABLE, and flush tries
+no further sync, because the kernel may have dropped the pages that it could not write.
 
 A second thread of flush syncs queues and index. Once a second it syncs the queues that have
 `flush_consume_queue_least_pages` of new entries. A full round syncs all queues and the index (more
 than 64 queues by one `syncfs`), then writes the progress record. A full round is due at the
 thorough interval, after half a million entries or 256 MiB of log, or after two seconds without a
-message. It is not due each second, because keys hit the index's slots at random: at 10,000
-messages a second a round would write nearly all of the 20 MB of slots for 200 KB of entries.
+message. It is not due each second, because keys hit the index's slots at random. At 10,000 messages
+a second a round would write nearly all of the 20 MB of slots for 200 KB of entries.
 
 **Allocate** keeps `allocate_ahead_files` commit-log files ahead of append. Their disk space is
 allocated, their pages are in the page cache, and they are locked in memory as far as the limit of
 locked memory allows.
 
 **Commit and the pool.** With `transient_store_pool_enable` append writes into buffers in shared
-memory. The file with number n lies in buffer n modulo the number of buffers. A buffer is free for
-a file when `committed` has passed the end of the file that used the buffer before. So no list of
-free buffers is needed. With a pool, reput and flush follow `committed`. When commit is behind,
-append waits and refuses nothing.
+memory. The file with number n lies in buffer n modulo the number of buffers. A buffer is free for a
+file when `committed` has passed the end of the file that used the buffer before. So no list of free
+buffers is needed. With a pool, reput and flush follow `committed`. When commit is behind, append
+waits and refuses nothing.
 """

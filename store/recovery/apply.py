@@ -1,5 +1,7 @@
-"""Doing what the plan of a start says, step by step: the table first, which may turn out to be too
-small, then the log, deleted topics, queues and index, and last what a later start must know.
+"""Does what the plan of a start says, step by step.
+
+The table comes first, because it may turn out to be too small. Then come the log, deleted topics,
+queues and index, and last what a later start must know.
 
 A start that is killed anywhere in between is done again by the next one, from a plan of its own.
 Runs before any actor exists, so it may write every word of shared memory.

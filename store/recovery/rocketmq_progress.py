@@ -1,8 +1,8 @@
 """Progress of a store that another program wrote last: what RocketMQ's own files say of it.
 
-After a clean stop the queues and the index are complete. After a crash RocketMQ trusts what its
-checkpoint says was durable: dispatch goes on from the newest commit-log file that begins before
-that time, and index files that were not full and durable are made anew.
+After a clean stop the queues and the index are complete. After a crash RocketMQ trusts the time up
+to which its checkpoint calls everything durable. Dispatch goes on from the newest commit-log file
+that begins before that time. Index files that were not full and durable are made anew.
 """
 
 from __future__ import annotations
