@@ -1,7 +1,7 @@
-"""Kinds of settings: how the text of a file, a variable or an option becomes a checked value.
+"""Kinds of settings: they turn the text of a file, a variable or an option into a checked value.
 
-A kind is the annotation of a field of `Settings`. It carries what is written about the setting
-(unit, range, reason, RocketMQ's names for it) and turns what was given into a value.
+A kind is the annotation of a field of `Settings`. It holds the setting's unit, range, reason and
+RocketMQ's names for it, and parses values.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _FALSE: Final = frozenset(("false", "no", "off", "0"))
 
 
 class SettingError(ValueError):
-    """A setting that cannot be used: `key` and `value` as given, `allowed` in words.
+    """A setting that is refused: `key` and `value` as they were given, and `allowed` in words.
 
-    `origin` says where the value came from, when that is known.
+    `origin` names the source of the value (a file, a variable, --set), "" when it is not known.
     """
 
     def __init__(self, key: str, value: object, allowed: str, origin: str = "") -> None:
@@ -49,7 +49,7 @@ class SettingError(ValueError):
 
 
 def shown(value: object) -> str:
-    """`value` as it would stand in the TOML file; escapes keep a hostile text out of terminals."""
+    """`value` as the TOML file writes it. Escapes characters that could control a terminal."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, enum.Enum):
@@ -63,7 +63,7 @@ def shown(value: object) -> str:
 
 
 class Kind:
-    """What all kinds carry. `rocketmq` lists RocketMQ's names, the usual one first."""
+    """The base class of all kinds. `rocketmq` lists RocketMQ's names, the usual one first."""
 
     def __init__(self, unit: str, reason: str, *rocketmq: str) -> None:
         self.unit = unit
@@ -72,11 +72,11 @@ class Kind:
 
     @property
     def range(self) -> str:
-        """What is allowed, in words: for the file and for error messages."""
+        """The allowed values in words, for the annotated file and for error messages."""
         raise NotImplementedError
 
     def parse(self, raw: object) -> Any:
-        """The value that `raw` (from TOML, or text) stands for. ValueError when it is none."""
+        """The value that `raw`, text or a value of TOML, stands for. Raises ValueError."""
         raise NotImplementedError
 
     def show(self, value: Any) -> str:
@@ -107,7 +107,7 @@ class Number(Kind):
         return value
 
     def number(self, raw: object) -> int:
-        """`raw` as a number, before its range is looked at."""
+        """`raw` as a number in the setting's unit. Does not check the range. Raises ValueError."""
         if isinstance(raw, int) and not isinstance(raw, bool):
             return raw
         match = _NUMBER.fullmatch(raw.strip()) if isinstance(raw, str) else None
@@ -117,11 +117,13 @@ class Number(Kind):
         return self.scaled(amount, suffix) if suffix else amount
 
     def scaled(self, amount: int, suffix: str) -> int:
-        """`amount` of what `suffix` says, in the setting's unit. Plain numbers have no suffix."""
+        """`amount` of the unit `suffix`, in the setting's unit. Raises ValueError for an unknown
+        suffix; a plain number knows none.
+        """
         raise ValueError
 
     def forms(self) -> str:
-        """How the number may be written besides."""
+        """Other ways to write the number, in words."""
         return ""
 
 
@@ -181,7 +183,7 @@ class Switch(Kind):
 
 
 class Choice(Kind):
-    """One value of an enumeration, by its text."""
+    """One value of an enumeration, written as the text of the value."""
 
     def __init__(self, values: type[enum.StrEnum], reason: str, *rocketmq: str) -> None:
         super().__init__("choice", reason, *rocketmq)
@@ -198,7 +200,7 @@ class Choice(Kind):
 
 
 class Text(Kind):
-    """Text of a given form; `allowed` says the form in words."""
+    """Text that matches the regular expression `pattern`; `allowed` describes it in words."""
 
     def __init__(self, pattern: str, allowed: str, reason: str, *rocketmq: str) -> None:
         super().__init__("text", reason, *rocketmq)
@@ -216,7 +218,7 @@ class Text(Kind):
 
 
 class Address(Kind):
-    """A numeric IPv4 or IPv6 address: records hold addresses, so names are of no use."""
+    """A numeric IPv4 or IPv6 address. Host names are refused, because records hold addresses."""
 
     @property
     def range(self) -> str:

@@ -1,7 +1,7 @@
-"""Log lines of a store's processes: JSON, or readable on a terminal.
+"""Log lines of a store's processes, as JSON or as text for a terminal.
 
-Each line bears the store, the actor and the pid, and an ISO-8601 time in UTC. All processes of a
-store inherit the supervisor's stderr, so a line is one `write`: the kernel keeps those apart.
+Each line has the store, the actor, the pid, and an ISO-8601 time in UTC. All processes of a store
+write to the supervisor's stderr. Each line is one `write`, so lines of two processes do not mix.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
-# structlog imports rich where it is installed, only to draw tracebacks: 4 MiB and 0.1 s for each
-# start of a store. While its name is None, importing it fails, and structlog does without.
+# structlog imports rich if it is installed, only to format tracebacks. That costs each start of a
+# store 4 MiB and 0.1 s. While its entry is None, the import fails, and structlog works without it.
 _WITHOUT_RICH: Final = "rich" not in sys.modules
 if _WITHOUT_RICH:
     sys.modules["rich"] = None  # type: ignore[assignment]  # what `import` documents for this
@@ -35,7 +35,7 @@ class _Lines:
     """Writes each line to stderr with one system call."""
 
     def msg(self, line: str) -> None:
-        """Writes one line. A log that nobody takes must not stop a store, so errors are let go."""
+        """Writes one line. Ignores errors: a store must not stop because its log is closed."""
         with contextlib.suppress(OSError):
             os.write(STDERR, f"{line}\n".encode("utf-8", "backslashreplace"))
 
@@ -43,7 +43,7 @@ class _Lines:
 
 
 def configure(store: str, actor: str, level: str = "info", fmt: str = "auto") -> None:
-    """Sets the log of this process up; a forked process calls it again with its own `actor`.
+    """Sets up the log of this process. A forked process calls it again with its own `actor`.
 
     `level` is debug, info, warning or error; `fmt` is json, console, or auto (console on a
     terminal, json elsewhere).
@@ -67,13 +67,13 @@ def configure(store: str, actor: str, level: str = "info", fmt: str = "auto") ->
         processors=processors,
         wrapper_class=structlog.make_filtering_bound_logger(_LEVELS[level]),
         logger_factory=lambda *_args: _Lines(),
-        # A logger that was made before the fork would go on writing the supervisor's name.
+        # A cached logger that was made before the fork would still write the supervisor's name.
         cache_logger_on_first_use=False,
     )
 
 
 def get_logger() -> FilteringBoundLogger:
-    """A logger: `get_logger().info("store recovered", files=3)`."""
+    """A logger for events with named values: `get_logger().info("store recovered", files=3)`."""
     logger: FilteringBoundLogger = structlog.get_logger()
     return logger
 
@@ -88,12 +88,12 @@ def _console() -> Processor:
 
 def _json(_logger: WrappedLogger, _method: str, event: EventDict) -> str:
     ordered = {key: event[key] for key in _FIRST if key in event}
-    # A lone surrogate (from a file name that is not UTF-8) is written as \udcff: JSON's escape too.
+    # A lone surrogate (from a file name that is not UTF-8) becomes \udcff, which is valid JSON.
     return json.dumps({**ordered, **event}, default=repr, ensure_ascii=False, skipkeys=True)
 
 
 def _printable(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
-    """Escapes what could drive a terminal: names in a log line may come from a hostile client."""
+    """Escapes characters that could control a terminal: names may come from a hostile client."""
     for key, value in event.items():
         if key not in {"exc_info", "exception"}:
             event[key] = _escape(value)

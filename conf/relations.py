@@ -1,4 +1,4 @@
-"""What settings must be to each other. Checked for every `Settings` that is made."""
+"""Conditions between settings. They are checked for every `Settings` that is made."""
 
 from __future__ import annotations
 
@@ -10,20 +10,22 @@ from .schema import JAVA_INT_MAX
 if TYPE_CHECKING:
     from .schema import Fields
 
-#: Most that a record adds to its body: 91 fixed bytes, 1 more of version 2, two IPv6 addresses, a
-#: topic of 255 bytes and properties of 32,767 (RocketMQ's `CommitLog.calMsgLength`).
+#: The most bytes that a record takes beside its body: 91 fixed bytes, 1 more in version 2, two IPv6
+#: addresses, a topic of 255 bytes and properties of 32,767 (RocketMQ's `CommitLog.calMsgLength`).
 RECORD_OVERHEAD: Final = 91 + 1 + 2 * 12 + 255 + 32_767
-#: What a file keeps free for its end-of-file record (`END_FILE_MIN_BLANK_LENGTH`).
+#: Bytes that a file keeps free for its end-of-file record (`END_FILE_MIN_BLANK_LENGTH`).
 END_OF_FILE: Final = 8
 
 
 def largest_body(s: Fields) -> int:
-    """Bytes of a body whose record fits in a commit-log file, whatever its topic and properties."""
+    """The largest body, in bytes, whose record fits in a commit-log file with any topic and any
+    properties.
+    """
     return s.mapped_file_size_commit_log - END_OF_FILE - RECORD_OVERHEAD
 
 
 def check_relations(s: Fields) -> None:
-    """Raises SettingError for values that are legal alone and not together."""
+    """Raises SettingError for values that are valid alone but not together."""
     room = largest_body(s)
     if s.max_message_size > room:
         _refuse(

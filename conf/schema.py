@@ -1,6 +1,6 @@
-"""The settings themselves: a field, its kind, its default and the reason for it, and nothing else.
+"""The table of settings: for each a field, its kind, its default, and the reason for the default.
 
-Names are RocketMQ's in Python spelling, with the unit at the end where RocketMQ leaves it out. The
+Names are RocketMQ's in Python spelling, with the unit at the end if RocketMQ leaves it out. The
 annotated file `silomq.toml` is generated from this module.
 """
 
@@ -33,20 +33,20 @@ DAY_MS: Final = 86_400_000
 
 DEFAULT_MAX_MESSAGE_SIZE: Final = 4 * MIB
 
-#: RocketMQ holds file sizes in Java ints.
+#: RocketMQ's file sizes are Java ints.
 JAVA_INT_MAX: Final = 2**31 - 1
 QUEUE_ENTRY: Final = 20
 
 
 class FlushDiskType(enum.StrEnum):
-    """What a put waits for: the page cache, or the disk."""
+    """Whether a put waits until the page cache has the message, or until the disk has it."""
 
     ASYNC_FLUSH = "ASYNC_FLUSH"
     SYNC_FLUSH = "SYNC_FLUSH"
 
 
 class LogLevel(enum.StrEnum):
-    """The least weight of a line that is written."""
+    """The lowest level of the lines that are written."""
 
     DEBUG = "debug"
     INFO = "info"
@@ -55,7 +55,7 @@ class LogLevel(enum.StrEnum):
 
 
 class LogFormat(enum.StrEnum):
-    """What a log line looks like."""
+    """The format of log lines. AUTO is CONSOLE on a terminal and JSON elsewhere."""
 
     AUTO = "auto"
     JSON = "json"
@@ -63,18 +63,23 @@ class LogFormat(enum.StrEnum):
 
 
 class Fields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The settings of one store, each with its kind and its default; `Settings` checks them."""
+    """The settings of one store, each with its kind and its default, not checked. `Settings` checks
+    them.
+    """
 
     store_path: Annotated[
         Path,
         Folder(
-            "The store is made where it is started; the systemd unit names a real place.",
+            "The default is a folder in the working directory. The systemd unit sets a fixed path.",
             "storePathRootDir",
         ),
     ] = Path("store")
     store_host: Annotated[
         str,
-        Address("Part of every record and message id. Producers are on this machine.", "brokerIP1"),
+        Address(
+            "The store host in every record and message id. Nothing listens at this address.",
+            "brokerIP1",
+        ),
     ] = "127.0.0.1"
     store_port: Annotated[
         int,
@@ -82,7 +87,7 @@ class Fields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             "port",
             0,
             65535,
-            "Part of every record and message id, as RocketMQ's. Nothing listens there.",
+            "RocketMQ's default. The port in every record and message id. Nothing listens at it.",
             "listenPort",
         ),
     ] = 10911
@@ -91,7 +96,8 @@ class Fields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         Text(
             r"|[a-z_][a-z0-9_.-]{0,31}",
             "a group of this machine, or empty",
-            "Who may connect beside the store's own user and root: nobody, until named.",
+            "Members of this group may connect, beside the store's own user and root. Empty: no "
+            "group.",
         ),
     ] = ""
 
@@ -100,7 +106,8 @@ class Fields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         Size(
             64 * KIB,
             2 * GIB - PAGE,
-            "RocketMQ's. Files are mapped, so whole pages; RocketMQ holds sizes in 31 bits.",
+            "RocketMQ's default. Files are mapped, so sizes are whole pages. RocketMQ uses 31-bit "
+            "sizes.",
             "mappedFileSizeCommitLog",
             "mapedFileSizeCommitLog",
             multiple=PAGE,
@@ -112,7 +119,8 @@ class Fields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             "bytes",
             1,
             JAVA_INT_MAX // QUEUE_ENTRY * QUEUE_ENTRY,
-            "RocketMQ's 300,000 entries of 20 bytes. Rounded up to whole entries, as there.",
+            "RocketMQ's default: 300,000 entries of 20 bytes. Rounded up to whole entries, as in "
+            "RocketMQ.",
             "mappedFileSizeConsumeQueue",
             "mapedFileSizeConsumeQueue",
         ),
@@ -123,7 +131,7 @@ class Fields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             "slots",
             1,
             JAVA_INT_MAX // 4,
-            "RocketMQ's. Hash slots of an index file; a quarter of its entries.",
+            "RocketMQ's default. The hash slots of an index file: a quarter of its entries.",
             "maxHashSlotNum",
         ),
     ] = 5_000_000
@@ -133,7 +141,7 @@ class Fields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             "entries",
             2,
             JAVA_INT_MAX // 20,
-            "RocketMQ's. Entries of an index file; entry 0 is never used.",
+            "RocketMQ's default. The entries of an index file. Entry 0 is never used.",
             "maxIndexNum",
         ),
     ] = 20_000_000
@@ -143,13 +151,14 @@ class Fields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             "files",
             1,
             8,
-            "Two, as RocketMQ asks for the next and the one after it; each takes its whole size.",
+            "RocketMQ also makes two files ahead. Each takes its whole size on the disk at once.",
         ),
     ] = 2
     warm_mapped_file_enable: Annotated[
         bool,
         Switch(
-            "RocketMQ's is false: it warms where appends wait. Here another process does it ahead.",
+            "RocketMQ's default is false, because appends wait for it. Here another process does "
+            "it ahead.",
             "warmMapedFileEnable",
             "warmMappedFileEnable",
         ),
@@ -157,7 +166,8 @@ class Fields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     lock_mapped_file_enable: Annotated[
         bool,
         Switch(
-            "RocketMQ locks what it has warmed. Where the limit forbids it: one warning, no error."
+            "RocketMQ also locks warmed files. If the limit of locked memory forbids it, one "
+            "warning follows."
         ),
     ] = True
 
@@ -166,26 +176,39 @@ class Fields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         Size(
             10,
             GIB,
-            "RocketMQ's. The largest record must fit in a commit-log file; the default gives way.",
+            "RocketMQ's default. The largest record must fit in a commit-log file. With small "
+            "files the default is lowered.",
             "maxMessageSize",
         ),
     ] = DEFAULT_MAX_MESSAGE_SIZE
     message_index_enable: Annotated[
-        bool, Switch("RocketMQ's. Without an index nothing is found by key.", "messageIndexEnable")
+        bool,
+        Switch(
+            "RocketMQ's default. Without an index no message is found by key.", "messageIndexEnable"
+        ),
     ] = True
     enabled_append_prop_crc: Annotated[
         bool,
         Switch(
-            "RocketMQ's. The property __CRC32# guards the whole record; it costs 20 bytes.",
+            "RocketMQ's default. The property __CRC32# is a checksum of the whole record. It "
+            "takes 20 bytes.",
             "enabledAppendPropCRC",
         ),
     ] = False
     check_crc_on_recover: Annotated[
-        bool, Switch("RocketMQ's. Without it a damaged body passes for whole.", "checkCRCOnRecover")
+        bool,
+        Switch(
+            "RocketMQ's default. Without it a start does not notice damaged bodies.",
+            "checkCRCOnRecover",
+        ),
     ] = True
 
     auto_create_topic_enable: Annotated[
-        bool, Switch("RocketMQ's. The first message of a topic makes it.", "autoCreateTopicEnable")
+        bool,
+        Switch(
+            "RocketMQ's default. A producer that opens a missing topic makes it.",
+            "autoCreateTopicEnable",
+        ),
     ] = True
     default_topic_queue_nums: Annotated[
         int,
@@ -193,7 +216,8 @@ class Fields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             "queues",
             1,
             1024,
-            "RocketMQ's broker has 8, its producers ask for 4 of them: 4 is what users see there.",
+            "RocketMQ's broker allows 8, but its producers ask for 4, so a new topic has 4 queues "
+            "there.",
             "defaultTopicQueueNums",
         ),
     ] = 4
@@ -203,7 +227,7 @@ class Fields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             "topics",
             1,
             1_000_000,
-            "Bounds the shared topic table. Room for the 10,000 topics of the tests, twice.",
+            "Sets the size of the shared topic table. Twice the 10,000 topics of the largest test.",
         ),
     ] = 20_000
     max_queues: Annotated[
@@ -212,7 +236,8 @@ class Fields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             "queues",
             1,
             4_194_304,
-            "Bounds the shared topic table. 40,000 queues are a goal of the design, times three.",
+            "Sets the size of the shared topic table. Three times the design goal of 40,000 "
+            "queues.",
         ),
     ] = 131_072
     max_sessions: Annotated[
@@ -221,7 +246,8 @@ class Fields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             "sessions",
             1,
             65_536,
-            "Each holds three descriptors in the supervisor, and a bitmap of its topics.",
+            "Each session takes three descriptors in the supervisor, and a bitmap in the topic "
+            "table.",
         ),
     ] = 1024
     ring_size: Annotated[
@@ -229,7 +255,8 @@ class Fields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         Size(
             64 * KIB,
             2 * GIB - PAGE,
-            "Of a producer that asks for none: half of it bounds a message or batch.",
+            "The ring of a producer that names no size. A message or batch takes at most half of "
+            "it.",
             multiple=PAGE,
         ),
     ] = 16 * MIB
@@ -238,7 +265,7 @@ class Fields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         Size(
             64 * KIB,
             2 * GIB - PAGE,
-            "A producer may ask for this much shared memory, and no session gets more.",
+            "The most shared memory that a producer may ask for.",
             multiple=PAGE,
         ),
     ] = 256 * MIB
@@ -248,7 +275,8 @@ class Fields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         Size(
             4 * KIB,
             64 * MIB,
-            "Published at once: less costs speed, with more producers wait and the cache is left.",
+            "How much append publishes at once. Smaller batches cost throughput. With larger ones "
+            "producers wait longer, and a batch no longer fits in the CPU's cache.",
         ),
     ] = 256 * KIB
     append_spin_us: Annotated[
@@ -257,7 +285,8 @@ class Fields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             "us",
             0,
             10_000,
-            "Longer than a process takes to wake up (30-60 us): else two sleepers wake in turn.",
+            "Longer than a process takes to wake up (30-60 us). Otherwise append and a producer "
+            "would both sleep, and wake each other for each message.",
         ),
     ] = 200
     reput_spin_us: Annotated[
@@ -266,7 +295,8 @@ class Fields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             "us",
             0,
             10_000,
-            "For the next message, if a reader was asleep for the last: a wake-up less on its way.",
+            "After it has woken a reader, reput spins for the next message, which then needs no "
+            "wake-up of reput.",
         ),
     ] = 200
     producer_spin_us: Annotated[
@@ -275,7 +305,8 @@ class Fields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             "us",
             0,
             10_000,
-            "A result mostly comes within it; with two cores longer spinning starves append.",
+            "Most results arrive within this time. On two cores, longer spinning takes CPU time "
+            "from append.",
         ),
     ] = 20
 
@@ -283,7 +314,8 @@ class Fields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         FlushDiskType,
         Choice(
             FlushDiskType,
-            "RocketMQ's. ASYNC_FLUSH survives a dead process, SYNC_FLUSH a dead machine.",
+            "RocketMQ's default. An acknowledged message survives the death of all processes "
+            "under ASYNC_FLUSH, and a power cut under SYNC_FLUSH.",
             "flushDiskType",
         ),
     ] = FlushDiskType.ASYNC_FLUSH
@@ -293,7 +325,8 @@ class Fields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             "ms",
             1,
             10 * 60_000,
-            "RocketMQ's. Then a put answers FLUSH_DISK_TIMEOUT, and the message stays in the log.",
+            "RocketMQ's default. After this time a put returns FLUSH_DISK_TIMEOUT, and the "
+            "message stays in the log.",
             "syncFlushTimeout",
         ),
     ] = 5000
@@ -303,7 +336,7 @@ class Fields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             "ms",
             1,
             60_000,
-            "RocketMQ's. Bounds what a power cut takes under ASYNC_FLUSH.",
+            "RocketMQ's default. How often the log is synced under ASYNC_FLUSH, if enough is new.",
             "flushIntervalCommitLog",
         ),
     ] = 500
@@ -313,7 +346,8 @@ class Fields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             "pages",
             0,
             262_144,
-            "RocketMQ's, of 4 KiB. A sync for less waits for the thorough interval.",
+            "RocketMQ's default, in pages of 4 KiB. Less than this is synced at the thorough "
+            "interval.",
             "flushCommitLogLeastPages",
         ),
     ] = 4
@@ -323,7 +357,7 @@ class Fields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             "ms",
             1,
             DAY_MS,
-            "RocketMQ's. After it even one byte is synced.",
+            "RocketMQ's default. After this time even one byte is synced.",
             "flushCommitLogThoroughInterval",
         ),
     ] = 10_000
@@ -333,7 +367,8 @@ class Fields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             "ms",
             100,
             600_000,
-            "RocketMQ's. The file is only a copy here: acknowledgements are kept at once.",
+            "RocketMQ's default. How often config/consumerOffset.json is replaced. The ack file of "
+            "a member has each acknowledgement at once.",
             "flushConsumerOffsetInterval",
         ),
     ] = 5000
@@ -344,7 +379,7 @@ class Fields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             100,
             3_600_000,
             "As long as RocketMQ's lock on a queue (rebalanceLockMaxLiveTime). A consumer that "
-            "does not give back a queue within it is put out of its group.",
+            "does not give back a queue within this time is expelled from its group.",
         ),
     ] = 60_000
     flush_interval_consume_queue_ms: Annotated[
@@ -353,12 +388,20 @@ class Fields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             "ms",
             1,
             60_000,
-            "RocketMQ's. Queues can be rebuilt from the log, so they are less urgent.",
+            "RocketMQ's default. How often queues are synced. They can be rebuilt from the log, so "
+            "they are less urgent.",
             "flushIntervalConsumeQueue",
         ),
     ] = 1000
     flush_consume_queue_least_pages: Annotated[
-        int, Number("pages", 0, 262_144, "RocketMQ's, of 4 KiB.", "flushConsumeQueueLeastPages")
+        int,
+        Number(
+            "pages",
+            0,
+            262_144,
+            "RocketMQ's default, in pages of 4 KiB. Less waits for the thorough interval.",
+            "flushConsumeQueueLeastPages",
+        ),
     ] = 2
     flush_consume_queue_thorough_interval_ms: Annotated[
         int,
@@ -366,14 +409,16 @@ class Fields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             "ms",
             1,
             DAY_MS,
-            "RocketMQ's. Bounds the log that a start after a crash reads again.",
+            "RocketMQ's default. Bounds how much of the log a start after a power cut dispatches "
+            "again.",
             "flushConsumeQueueThoroughInterval",
         ),
     ] = 60_000
     transient_store_pool_enable: Annotated[
         bool,
         Switch(
-            "RocketMQ's. A pool separates puts from the page cache, at the price of a second copy.",
+            "RocketMQ's default. With a pool, puts do not wait for the page cache, but each "
+            "message is copied once more.",
             "transientStorePoolEnable",
         ),
     ] = False
@@ -383,7 +428,8 @@ class Fields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             "buffers",
             1,
             64,
-            "RocketMQ's. Each has the size of a commit-log file, in locked memory.",
+            "RocketMQ's default. Each buffer is as large as a commit-log file, and is locked in "
+            "memory.",
             "transientStorePoolSize",
         ),
     ] = 5
@@ -393,12 +439,19 @@ class Fields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             "ms",
             1,
             60_000,
-            "RocketMQ's. How often the pool is written out.",
+            "RocketMQ's default. How often the pool is written to the commit log.",
             "commitIntervalCommitLog",
         ),
     ] = 200
     commit_commit_log_least_pages: Annotated[
-        int, Number("pages", 0, 262_144, "RocketMQ's, of 4 KiB.", "commitCommitLogLeastPages")
+        int,
+        Number(
+            "pages",
+            0,
+            262_144,
+            "RocketMQ's default, in pages of 4 KiB. Less waits for the thorough interval.",
+            "commitCommitLogLeastPages",
+        ),
     ] = 4
     commit_commit_log_thorough_interval_ms: Annotated[
         int,
@@ -406,7 +459,7 @@ class Fields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             "ms",
             1,
             DAY_MS,
-            "RocketMQ's. After it even one byte is written out.",
+            "RocketMQ's default. After this time even one byte is written to the commit log.",
             "commitCommitLogThoroughInterval",
         ),
     ] = 200
@@ -416,7 +469,8 @@ class Fields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         Size(
             1,
             JAVA_INT_MAX,
-            "RocketMQ's. What one get_message gives, beyond its first message.",
+            "RocketMQ's default. The most bytes that one get_message returns; the first message "
+            "may exceed it.",
             "maxTransferBytesOnMessageInMemory",
         ),
     ] = 256 * KIB
@@ -426,7 +480,7 @@ class Fields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             "messages",
             1,
             JAVA_INT_MAX,
-            "RocketMQ's. Whatever number the caller asks for.",
+            "RocketMQ's default. The most messages that one get_message returns.",
             "maxTransferCountOnMessageInMemory",
         ),
     ] = 32
@@ -435,7 +489,8 @@ class Fields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         Size(
             1,
             JAVA_INT_MAX,
-            "RocketMQ's. Less for old messages: a reader behind makes the disk busy for all.",
+            "RocketMQ's default. The same for messages that are read from the disk. It is "
+            "smaller, because such reads slow the disk down for all.",
             "maxTransferBytesOnMessageInDisk",
         ),
     ] = 64 * KIB
@@ -445,7 +500,7 @@ class Fields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             "messages",
             1,
             JAVA_INT_MAX,
-            "RocketMQ's. The same for their number.",
+            "RocketMQ's default. The most messages, if they are read from the disk.",
             "maxTransferCountOnMessageInDisk",
         ),
     ] = 8
@@ -455,7 +510,8 @@ class Fields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             "%",
             0,
             100,
-            "RocketMQ's. Of the machine's memory: so much of the log's end counts as in memory.",
+            "RocketMQ's default. As much of the log's end as this part of the machine's memory "
+            "counts as being in memory.",
             "accessMessageInMemoryMaxRatio",
         ),
     ] = 40
@@ -465,7 +521,8 @@ class Fields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             "messages",
             1,
             JAVA_INT_MAX,
-            "RocketMQ's. The most that a query by key by its rules gives.",
+            "RocketMQ's default. The most messages that a query by key returns under RocketMQ's "
+            "rules.",
             "maxMsgsNumBatch",
         ),
     ] = 64
@@ -473,7 +530,11 @@ class Fields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     clean_resource_interval_ms: Annotated[
         int,
         Duration(
-            "ms", 1, DAY_MS, "RocketMQ's. How often the disk is looked at.", "cleanResourceInterval"
+            "ms",
+            1,
+            DAY_MS,
+            "RocketMQ's default. How often clean looks at the disks and for expired files.",
+            "cleanResourceInterval",
         ),
     ] = 10_000
     delete_when: Annotated[
@@ -481,7 +542,7 @@ class Fields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         Text(
             r"([01][0-9]|2[0-3])(;([01][0-9]|2[0-3]))*",
             'hours of local time, two digits each, with `;` between them: "04", "04;16"',
-            "RocketMQ's. Unlinking large files costs the disk time; at four few are awake.",
+            "RocketMQ's default. Removing large files keeps the disk busy, so it is done at night.",
             "deleteWhen",
         ),
     ] = "04"
@@ -491,7 +552,7 @@ class Fields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             "h",
             0,
             876_000,
-            "RocketMQ's store keeps three days: a weekend and the day after.",
+            "The default of RocketMQ's store: three days, that is a weekend and the day after it.",
             "fileReservedTime",
         ),
     ] = 72
@@ -501,7 +562,7 @@ class Fields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             "%",
             10,
             95,
-            "RocketMQ's. Above it expired files go at any hour.",
+            "RocketMQ's default. Above it expired files are removed at any hour.",
             "diskMaxUsedSpaceRatio",
         ),
     ] = 75
@@ -511,7 +572,8 @@ class Fields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             "%",
             30,
             85,
-            "RocketMQ's. Above it the oldest files go whether expired or not.",
+            "RocketMQ's default. Above it the oldest files are removed even if they have not "
+            "expired.",
             "diskSpaceCleanForciblyRatio",
         ),
     ] = 85
@@ -521,14 +583,15 @@ class Fields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             "%",
             35,
             90,
-            "RocketMQ's. Above it puts are refused, so that the disk never fills.",
+            "RocketMQ's default. Above it puts are refused, so that the disk does not fill.",
             "diskSpaceWarningLevelRatio",
         ),
     ] = 90
     clean_file_forcibly_enable: Annotated[
         bool,
         Switch(
-            "RocketMQ's. Off, no file goes before its time: a full disk then refuses puts instead.",
+            "RocketMQ's default. If false, no file is removed before it expires, and a full disk "
+            "refuses puts.",
             "cleanFileForciblyEnable",
         ),
     ] = True
@@ -538,7 +601,7 @@ class Fields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             "files",
             1,
             10_000,
-            "RocketMQ's, for one run. The next run looks at the disk anew.",
+            "RocketMQ's default. The most commit-log files that one run removes.",
             "deleteFileBatchMax",
         ),
     ] = 10
@@ -548,7 +611,8 @@ class Fields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             "ms",
             0,
             60_000,
-            "RocketMQ's. Between two files: unlinking a large one keeps the disk busy.",
+            "RocketMQ's default. The pause between two files, because removing a large one keeps "
+            "the disk busy.",
             "deleteCommitLogFilesInterval",
         ),
     ] = 100
@@ -558,7 +622,7 @@ class Fields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             "ms",
             0,
             60_000,
-            "RocketMQ's. Between two queues that lose files.",
+            "RocketMQ's default. The pause between two queues whose files are removed.",
             "deleteConsumeQueueFilesInterval",
         ),
     ] = 100
@@ -568,7 +632,8 @@ class Fields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             "ms",
             0,
             DAY_MS,
-            "RocketMQ's. So long a file that is due waits for a slow reader in it, then it goes.",
+            "RocketMQ's default. An expired file with a reader in it is kept for this time at "
+            "most.",
             "destroyMapedFileIntervalForcibly",
             "destroyMappedFileIntervalForcibly",
         ),
@@ -579,7 +644,8 @@ class Fields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             "ms",
             200,
             10 * 60_000,
-            "RocketMQ's. Append stuck for longer: puts are refused. Else it beats every 50 ms.",
+            "RocketMQ's default. Puts are refused when append is busy for longer without a "
+            "heartbeat. It normally beats every 50 ms.",
             "osPageCacheBusyTimeOutMills",
         ),
     ] = 1000
@@ -590,7 +656,8 @@ class Fields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             "ms",
             1500,
             10 * 60_000,
-            "Idle processes beat once a second: three missed beats are a hang, not a busy disk.",
+            "Idle processes beat once a second. A process that misses three beats hangs, and is "
+            "replaced.",
         ),
     ] = 3000
     restart_backoff_max_ms: Annotated[
@@ -599,7 +666,8 @@ class Fields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             "ms",
             0,
             60_000,
-            "The first restart is at once; a process that keeps dying must not use up a core.",
+            "The longest wait before a restart. The first restart is at once. A process that "
+            "keeps dying must not use up a core.",
         ),
     ] = 1000
     boot_failures_max: Annotated[
@@ -608,7 +676,8 @@ class Fields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             "failures",
             1,
             1000,
-            "In a row, before an actor has run: the cause is no accident, so the store stops.",
+            "If a process fails to start so many times in a row, the cause is lasting, and the "
+            "store stops.",
         ),
     ] = 5
     stop_timeout_ms: Annotated[
@@ -617,25 +686,30 @@ class Fields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             "ms",
             100,
             60 * 60_000,
-            "Time for a last flush and dispatch. Below the TimeoutStopSec of the systemd unit.",
+            "The time for the last dispatch and flush. It must be less than TimeoutStopSec of the "
+            "systemd unit.",
         ),
     ] = 30_000
 
     log_level: Annotated[
-        LogLevel, Choice(LogLevel, "Starts, stops and faults, nothing per message.")
+        LogLevel,
+        Choice(
+            LogLevel,
+            "At this level the log has starts, stops and faults, and no line for each message.",
+        ),
     ] = LogLevel.INFO
-    log_format: Annotated[
-        LogFormat, Choice(LogFormat, "Readable on a terminal, JSON elsewhere: who reads decides.")
-    ] = LogFormat.AUTO
+    log_format: Annotated[LogFormat, Choice(LogFormat, "Text on a terminal, JSON elsewhere.")] = (
+        LogFormat.AUTO
+    )
 
     @property
     def sync_flush(self) -> bool:
-        """Whether a put waits for the disk."""
+        """Whether a put waits for the disk (SYNC_FLUSH)."""
         return self.flush_disk_type == FlushDiskType.SYNC_FLUSH
 
 
 @functools.cache
 def kinds() -> dict[str, Kind]:
-    """The kind of every setting, in the order of the file."""
+    """The kind of each setting by its name, in the order of the fields."""
     hints = get_type_hints(Fields, include_extras=True)
     return {name: hints[name].__metadata__[0] for name in Fields.__struct_fields__}

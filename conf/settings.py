@@ -1,8 +1,8 @@
-"""Settings of a store: where they come from, and the face of `conf` to everybody else.
+"""The settings of a store, read from their sources. Other packages import this module of `conf`.
 
 Sources in rising precedence: defaults, the TOML file, variables `SILOMQ_<NAME>`, overrides
 (`NAME=VALUE`, the CLI's `--set`). In files and overrides names may be RocketMQ's (`flushDiskType`).
-A name that does not exist and a value that is not allowed are errors which say what would be.
+An unknown name or a value that is not allowed raises SettingError, which says what is allowed.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ __all__ = (
 )
 
 PREFIX: Final = "SILOMQ_"
-#: Variables with our prefix that are no settings: the file to read, and those of the tests.
+#: Variables with the prefix that are not settings: the path of the file, and those of tests.
 NOT_SETTINGS: Final = frozenset(
     f"{PREFIX}{name}"
     for name in ("CONFIG", "DISK_RECORD", "FAULT", "FAULT_BUILD", "FAULT_TOKEN", "LONG")
@@ -50,7 +50,9 @@ NOT_SETTINGS: Final = frozenset(
 
 
 class Settings(Fields, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """All settings of one store. Every instance is legal: anything else raises SettingError."""
+    """All settings of one store. Raises SettingError for values that are not allowed, alone or
+    together.
+    """
 
     def __post_init__(self) -> None:
         for name, kind in kinds().items():
@@ -64,14 +66,14 @@ class Settings(Fields, frozen=True, kw_only=True, forbid_unknown_fields=True):
         entries = -(-self.mapped_file_size_consume_queue // QUEUE_ENTRY)
         msgspec.structs.force_setattr(self, "mapped_file_size_consume_queue", entries * QUEUE_ENTRY)
         if self.max_message_size == DEFAULT_MAX_MESSAGE_SIZE:
-            # Small files are asked for by themselves; what fits into them follows.
+            # A user who sets small files need not set this as well: the default is lowered.
             fits = min(self.max_message_size, largest_body(self))
             msgspec.structs.force_setattr(self, "max_message_size", fits)
         check_relations(self)
 
 
 class Description(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known about a setting. `default` is written as in the TOML file."""
+    """One setting in words. `default` is written as in the TOML file."""
 
     name: str
     unit: str
@@ -100,7 +102,9 @@ def load_with_origins(
     environ: Mapping[str, str] | None = None,
     overrides: Sequence[str] = (),
 ) -> tuple[Settings, dict[str, str]]:
-    """As `load`; also where each setting's value came from, by its name."""
+    """`load`, and the source of each setting's value by the setting's name: "default", the file's
+    path, "environment NAME" or "--set".
+    """
     values: dict[str, Any] = {}
     origins = dict.fromkeys(kinds(), "default")
     sources = (
@@ -150,7 +154,7 @@ def _from_file(path: Path | None) -> list[tuple[str, Any, str]]:
 
 def _from_environment(environ: Mapping[str, str]) -> list[tuple[str, Any, str]]:
     found = [key for key in environ if key.startswith(PREFIX) and key not in NOT_SETTINGS]
-    # RocketMQ's names are not tried: variables are upper case, which those names do not survive.
+    # RocketMQ's names are not tried: they are in camel case, and variables are in upper case.
     names = {PREFIX + name.upper(): name for name in kinds()}
     return _checked((names.get(key, key), environ[key], f"environment {key}") for key in found)
 
@@ -161,13 +165,15 @@ def _from_overrides(overrides: Sequence[str]) -> list[tuple[str, Any, str]]:
         key, equals, value = (part.strip() for part in text.partition("="))
         if not equals:
             raise SettingError(text, "", "write NAME=VALUE", "--set")
-        # The last one wins, as with any option that is given twice.
+        # The last value counts, as with other options that are given twice.
         pairs[_name(key, value, "--set")] = (key, value, "--set")
     return _checked(pairs.values())
 
 
 def _checked(source: Iterable[tuple[str, Any, str]]) -> list[tuple[str, Any, str]]:
-    """Names as ours, values parsed. One setting under two names in one source is an error."""
+    """The settings of one source with SiloMQ's names and parsed values. Raises SettingError, also
+    for one setting under two names.
+    """
     result: dict[str, tuple[str, Any, str]] = {}
     for key, raw, origin in source:
         name = _name(key, raw, origin)
@@ -191,7 +197,7 @@ def _name(key: str, raw: object, origin: str) -> str:
 
 
 def _hint(key: str) -> str:
-    import difflib  # here, because it is only needed for a message
+    import difflib  # not at the top: only this message needs it
 
     ours = {alias.lower(): alias for kind in kinds().values() for alias in kind.rocketmq}
     ours.update({name: name for name in kinds()})
