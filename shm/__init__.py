@@ -5,8 +5,8 @@ layout tables name it. Words with different writers lie on different cache lines
 needed, and a killed process leaves no lock behind.
 
 **Publish last.** A writer fills the body first and then stores the position with release order. A
-reader loads the position with acquire order and reads only what lies below it. Both ends carry the
-same tag in a comment (`SYNC: ring-head publish` and `SYNC: ring-head observe`), and
+reader loads the position with acquire order and reads only bytes below it. Both places in the code
+carry the same tag in a comment (`SYNC: ring-head publish` and `SYNC: ring-head observe`), and
 `tests/tidy/test_sync_tags.py` checks that tags come in pairs.
 
 **A position is its own doorbell.** A process that wants to sleep sets its `asleep` word, fences,
@@ -15,12 +15,13 @@ publishes, fences, and makes the system call for a wake-up only if `asleep` is s
 wake-up a process reads the words again. Every wait ends by itself within a second, because
 heartbeats need it: an idle store wakes each process once a second.
 
-**Clients wake append through an eventfd.** A client maps the control block read-only and could not
-join the protocol above without a race: append might go to sleep between the client's look and its
-wake-up. So each session has an eventfd beside its ring. Append sleeps in `epoll_wait` over all of
-them; a producer that sees `append_asleep` writes to its own. The kernel counts, so no wake-up is
-lost. `FUTEX_WAIT` needs no write access: producers wait for results on a word of their own ring,
-for durability on `flushed`, and consumers on arrival words.
+**Clients wake append through an eventfd.** Append cannot sleep on one word, because each ring has a
+`head` of its own. So each session has an eventfd beside its ring. Append sleeps in `epoll_wait`
+over all of them, and a producer that sees `append_asleep` writes to its own. The kernel counts the
+writes, so no wake-up is lost.
+
+`FUTEX_WAIT` needs no write access. So producers can wait for results on `tail` of their ring, for
+durability on `flushed`, and consumers for messages on arrival words.
 
 **Watched arrival words.** A wake-up is a system call, and among 40,000 queues nearly every message
 would cost one. A consumer asks the registry to watch its queues before it looks at their arrival
@@ -29,6 +30,7 @@ words. Reput changes every arrival word and wakes only the watched ones.
 **What a client may write.** The only memory that a client can write is its ring (`ring.py`), or the
 ack file of a group's member (`store/groups/ack_file.py`). Append trusts nothing in a ring: it takes
 the capacity from the registry, reads each frame's header once, checks bounds before it follows
-them, and checks each record in its own copy. A frame that makes no sense is answered with a status.
-A ring that makes no sense is closed, and its session with it. All other sessions go on.
+them, and checks each record in its own copy. An invalid record is answered with a status. A ring
+whose head or frames are invalid is closed, and its session with it. Other sessions are not
+affected.
 """

@@ -1,10 +1,9 @@
 # cython: language_level=3, boundscheck=False, wraparound=False
-"""Shared mappings without a file descriptor behind them.
+"""Shared mappings that keep no file descriptor open.
 
-`mmap.mmap` keeps a duplicate of its descriptor open and cannot populate, lock or sync a range; a
-store with
-40,000 mapped queue windows needs all of that. A `Mapping` is one `mmap(MAP_SHARED)` range that
-supports the buffer protocol and is unmapped when it is closed or collected.
+A `Mapping` is one `mmap(MAP_SHARED)` range that supports the buffer protocol. It is unmapped when
+it is closed or collected. `mmap.mmap` would keep a duplicate of its descriptor open, which is too
+much for 40,000 mapped queue windows, and it cannot populate or lock a range.
 """
 
 from cpython.buffer cimport PyBuffer_FillInfo
@@ -89,11 +88,9 @@ cdef class Mapping:
             raise OSError(errno, f"{what}: {os.strerror(errno)}")
 
     def populate(self, size_t offset, size_t length):
-        """Faults the range in for writing (MADV_POPULATE_WRITE, Linux 5.14), blocking as the disk
-        does.
+        """Faults the range in for writing (MADV_POPULATE_WRITE, Linux 5.14). May wait for the disk.
 
-        An OSError with EINVAL says that the kernel does not know how; with EFAULT that the disk
-        could not give the space.
+        Raises OSError: EINVAL from a kernel before 5.14, EFAULT when the disk has no space.
         """
         cdef char *p = self._range(offset, &length)
         cdef int r
@@ -120,8 +117,8 @@ cdef class Mapping:
         self._check(r, "madvise(MADV_WILLNEED)")
 
     def lock(self, size_t offset, size_t length):
-        """mlock; OSError with ENOMEM or EPERM where the limit (RLIMIT_MEMLOCK) does not allow
-        it."""
+        """mlock: keeps the pages of the range in memory. Raises OSError with ENOMEM or EPERM if the
+        limit (RLIMIT_MEMLOCK) does not allow it."""
         cdef char *p = self._range(offset, &length)
         cdef int r
         with nogil:

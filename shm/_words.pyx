@@ -1,6 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False
 """Words of shared memory as Python objects. A reader's handle can load and wait; the handle of the
-word's writer can also store. Who is given which handle is decided in `ownership.py`."""
+word's writer can also store. `ownership.py` decides which process gets which handle."""
 
 from libc.stdint cimport int64_t, uint64_t
 
@@ -40,8 +40,8 @@ cdef class Word:
         return silo_load(self.p)
 
     def wait(self, uint64_t seen, double timeout_s):
-        """Sleeps until the word is no longer `seen` (its low 32 bits are compared), a process wakes
-        its sleepers, or time is up."""
+        """Sleeps until a process wakes the sleepers of the word, or time is up. Does not sleep if
+        the word is no longer `seen` (its low 32 bits are compared)."""
         cdef int64_t ns = <int64_t>(timeout_s * 1e9)
         if ns <= 0:
             return
@@ -49,8 +49,8 @@ cdef class Word:
             silo_futex_wait(self.p, seen, ns)
 
     def spin(self, uint64_t seen, double timeout_s):
-        """Whether the word is no longer `seen` before time is up. Does not sleep, but offers the
-        core to other processes each turn."""
+        """Spins until the word is no longer `seen`, or time is up. Returns whether it has changed.
+        Yields the core to other processes each turn."""
         cdef int64_t until
         cdef bint same
         with nogil:
@@ -62,7 +62,7 @@ cdef class Word:
         return not same
 
     def sleep(self, uint64_t seen, double timeout_s, OwnedWord asleep):
-        """`wait`, announced in `asleep`: only then the writer makes the system call that wakes."""
+        """`wait`, with `asleep` set: the writer makes the system call for a wake-up only then."""
         asleep.store(ASLEEP)
         silo_fence()
         if silo_load(self.p) == seen:
@@ -88,7 +88,7 @@ cdef class OwnedWord(Word):
         silo_store(self.p, self.p[0] + amount)
 
     def publish(self, uint64_t value, Word asleep):
-        """Stores, then wakes the sleepers if `asleep` announces one."""
+        """Stores, then wakes the word's sleepers if `asleep` is set."""
         silo_store(self.p, value)
         silo_fence()
         if silo_load(asleep.p) != AWAKE:
@@ -99,8 +99,8 @@ MOST_WORDS = FUTEX_MOST
 
 
 def wait_any(list words, list seen, double timeout_s):
-    """Sleeps until one of the words is no longer what was `seen` of it, or time is up. Takes at
-    most MOST_WORDS words; raises ValueError for more."""
+    """Sleeps until one of the words differs from its value in `seen`, or time is up. Takes at most
+    MOST_WORDS words; raises ValueError for more."""
     cdef const void *p[128]
     cdef uint64_t values[128]
     cdef int64_t ns = <int64_t>(timeout_s * 1e9)
@@ -116,7 +116,7 @@ def wait_any(list words, list seen, double timeout_s):
 
 
 def fault(str name):
-    """A place where a build with fault points can be told to die (see words.h). Does nothing in
-    any other build."""
+    """A fault point: a build with fault points kills the process here on demand (see words.h). Does
+    nothing in any other build."""
     cdef bytes b = name.encode()
     SILO_FAULT(<const char *>b)

@@ -1,4 +1,4 @@
-"""The control block: the positions, doorbells and heartbeats that a store's processes share.
+"""The control block: the positions, flags and heartbeats that a store's processes share.
 
 Each store has one such block: a posix_ipc segment that its actors write and its clients map
 read-only. Every word is an unsigned 64-bit integer with one writer, which the table names at the
@@ -28,9 +28,9 @@ offset  size   type  field                meaning
 264     8      u64   store_time_ms        append: newest store timestamp given out; S
 272     8      u64   records              append: records appended so far; S
 280     8      u64   rejected             append: frames answered with an error status; S
-288     8      u64   file_wanted          append: offset of the file it waits for. readers: allocate
+288     8      u64   file_wanted          append: offset of the file it waited for last
 384     8      u64   append_asleep        append: 1 while it sleeps in epoll. readers: producers
-512     8      u64   committed            commit: end of what left the pool; unused without one; S
+512     8      u64   committed            commit: all below is written to files; S
 640     8      u64   commit_asleep        commit: 1 while it sleeps
 768     8      u64   flushed              flush: all below is durable; S
 776     8      u64   flushes              flush: syncs of the commit log so far; S
@@ -54,10 +54,10 @@ offset  size   type  field                meaning
 1536    8      u64   topics               registry: topics in the table. readers: cli
 1544    8      u64   manual_asked         registry: requests to clean now. readers: clean; S
 1664    128    u64   watched              registry: bit per arrival word that has sleepers; S
-1792    8      u64   schedule_floor       schedule: log offset from which waiting ones lie; S
+1792    8      u64   schedule_floor       schedule: log offset of the first delayed message; S
 2048    1024   line  process              supervisor: 16 × 64 bytes: pid, starts, started_ms, state
 3072    1024   line  heartbeat            each: its own 64 bytes: beat_ns (CLOCK_MONOTONIC)
-4096    8      u64   progress_generation  reput: the progress slot to believe is generation % 2; S
+4096    8      u64   progress_generation  reput: the valid progress slot is generation % 2; S
 4224    128    line  progress_0           reput: a progress slot; S
 4352    128    line  progress_1           reput: a progress slot; S
 8192    8192   u64   arrival              reput: word (queue slot % 1,024) changes as queues grow
@@ -152,7 +152,7 @@ CONTROL: dict[str, tuple[int, int]] = {
     "progress_1": (4352, 128),
     "arrival": (8192, 8192),
 }
-#: Every process writes its own part of the field, the one with its number.
+#: The writers of a field of which each process writes one part, that with its number.
 _EACH = "each"
 _WRITTEN_BY = {
     "supervisor": ("state", "generation", "started_ms", "append_mail", "sessions", "process"),
@@ -200,7 +200,7 @@ assert len(ACTORS) < SUPERVISOR
 
 
 class StoreState(enum.IntEnum):
-    """Where the store is in its life; `RUNNING` is the only state in which puts are accepted."""
+    """The state of the whole store, from its start to its stop."""
 
     STARTING = 0
     RUNNING = 1
@@ -209,7 +209,7 @@ class StoreState(enum.IntEnum):
 
 
 class ActorState(enum.IntEnum):
-    """What the supervisor knows of one process."""
+    """The state of one process as the supervisor knows it."""
 
     ABSENT = 0
     BOOTING = 1
@@ -224,7 +224,7 @@ def process_number(role: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class IndexProgress:
-    """The part of the layout `progress` that tells of the index file in use; zeros without one.
+    """The fields of the layout `progress` about the index file in use; zeros without one.
 
     `name` is the file's name as a number, `count` the number of its next entry, `slots` how many
     of its slots are used. Times are epoch ms, offsets those of the commit log.
@@ -288,7 +288,7 @@ class Control:
         return Word(self.memory, _position(field, extra))
 
     def own(self, field: str, extra: int = 0) -> OwnedWord:
-        """A word to write. Raises NotTheWriter if it is not this process's."""
+        """A word to write. Raises NotTheWriter if another role writes it."""
         writer = WRITERS["control"].get(field, STARTUP)
         if writer == _EACH:
             number = extra // HEARTBEAT_SIZE
@@ -297,7 +297,7 @@ class Control:
         return OwnedWord(self.memory, _position(field, extra))
 
     def load(self, field: str) -> int:
-        """The present value of a word: for looking once, not for a loop."""
+        """The value of a word. In a loop a handle from `word` is faster."""
         return self.word(field).load()
 
     def arrival(self, queue_slot: int) -> Word:
@@ -305,19 +305,19 @@ class Control:
         return self.word("arrival", 8 * (queue_slot % ARRIVAL_WORDS))
 
     def watch(self, queue_slot: int) -> None:
-        """From now on reput wakes the sleepers on this queue's arrival word. The registry's."""
+        """Makes reput wake the sleepers on this queue's arrival word. For the registry."""
         index, bit = divmod(queue_slot % ARRIVAL_WORDS, 64)
         word = self.own("watched", 8 * index)
         word.store(word.load() | 1 << bit)  # SYNC: watched publish
 
     def watch_none(self) -> None:
-        """Reput wakes nobody until `watch` is called again. The registry's."""
+        """Makes reput wake no sleepers on arrival words until `watch`. For the registry."""
         for index in range(ARRIVAL_WORDS // 64):
             self.own("watched", 8 * index).store(0)
 
     def create(self, store_id: int) -> None:
-        """Writes the header of a fresh block, the magic last, so that a block with a magic is
-        whole. Start-up's.
+        """Writes the header of a new block. The magic comes last, so that a block with a magic has
+        a whole header. For start-up.
         """
         body = _HEADER.pack(LAYOUT_VERSION, store_id)
         self.own("layout_version").store(LAYOUT_VERSION)
@@ -364,7 +364,7 @@ class Control:
     def store_process(
         self, actor: int, pid: int, starts: int, started_ms: int, state: ActorState
     ) -> None:
-        """Writes an entry of the process table. The supervisor's."""
+        """Writes an entry of the process table. For the supervisor."""
         for i, value in enumerate((pid, starts, started_ms, int(state))):
             self.own("process", PROCESS_SIZE * actor + 8 * i).store(value)
 
@@ -385,7 +385,7 @@ class Control:
 
 
 def _position(field: str, extra: int) -> int:
-    """Where a word is in the block. Raises IndexError if it is not within its field."""
+    """The position of a word in the block. Raises IndexError if it is not within its field."""
     offset, size = CONTROL[field]
     if not 0 <= extra <= size - 8:
         raise IndexError(f"{field} has {size} bytes, and no word at {extra}")

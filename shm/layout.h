@@ -1,5 +1,5 @@
-/* Where the compiled modules find their words. shm/control.py and shm/ring.py own these layouts and
- * name the writer of each word. A test compares the numbers here with theirs. */
+/* Positions of words and fields for the compiled modules. shm/control.py and shm/ring.py own these
+ * layouts and name the writer of each word. A test compares these numbers with theirs. */
 #ifndef SILO_LAYOUT_H
 #define SILO_LAYOUT_H
 

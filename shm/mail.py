@@ -26,19 +26,19 @@ Message_co = TypeVar("Message_co", covariant=True)
 
 
 class Decoder(Protocol[Message_co]):
-    """What turns a packet into one of the messages that are expected: a msgspec.json.Decoder."""
+    """Decodes a packet into one of the expected messages, as msgspec.json.Decoder does."""
 
     def decode(self, packet: bytes, /) -> Message_co:
         """The message. Raises ValueError, RecursionError."""
 
 
 class NotAMessage(ValueError):
-    """A packet that is no JSON object, is too long, or lost descriptors on the way."""
+    """A packet that is no JSON object, is too long, or has lost descriptors in the kernel."""
 
 
 class Misfit(NotAMessage):
     """A packet of JSON that is none of the expected messages. `data` is the packet; `why` names
-    the field that does not fit.
+    the wrong field.
     """
 
     def __init__(self, data: bytes, why: str) -> None:
@@ -48,11 +48,11 @@ class Misfit(NotAMessage):
 
 
 class TooLong(ValueError):
-    """A message that fits no packet."""
+    """A message that is longer than a packet may be."""
 
 
 def pair() -> tuple[socket.socket, socket.socket]:
-    """Two connected ends, both non-blocking."""
+    """Two connected, non-blocking sockets."""
     ends = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK)
     return ends[0], ends[1]
 
@@ -74,9 +74,10 @@ def send(
 def post(
     end: socket.socket, message: msgspec.Struct, fds: list[int] | tuple[int, ...] = ()
 ) -> None:
-    """As `send`, but waits some seconds for room: the supervisor always reads in the end.
+    """`send` that waits up to 5 s for room in the socket. It is used towards the supervisor, which
+    reads its mail in each turn of its loop.
 
-    Raises OSError as sendmsg, BlockingIOError when no room came, TooLong.
+    Raises OSError as sendmsg, BlockingIOError when there is no room, TooLong.
     """
     deadline = time.monotonic() + _PATIENCE_S
     while True:
@@ -94,8 +95,8 @@ def receive(end: socket.socket, decoder: Decoder[Message]) -> tuple[Message | No
     """One of the messages that `decoder` knows, and its descriptors, which are now the caller's;
     (None, []) when the other end is closed.
 
-    Raises BlockingIOError when nothing is there (non-blocking ends), NotAMessage and Misfit for
-    another packet, whose descriptors are closed, and OSError as recvmsg.
+    Raises BlockingIOError when no packet has arrived (non-blocking sockets), and OSError as
+    recvmsg. Raises NotAMessage or Misfit for any other packet, and closes its descriptors.
     """
     space = socket.CMSG_SPACE(MAX_FDS * 4)
     data, ancillary, flags, _ = end.recvmsg(MAX_PACKET + 1, space, socket.MSG_CMSG_CLOEXEC)
@@ -135,7 +136,7 @@ def _decode(data: bytes, decoder: Decoder[Message]) -> Message:
 
 
 def close_all(fds: list[int]) -> None:
-    """Closes descriptors; what is closed already is left alone."""
+    """Closes descriptors. One that is closed already is no error."""
     for fd in fds:
         with contextlib.suppress(OSError):
             os.close(fd)

@@ -1,16 +1,16 @@
-"""Who may write which word of shared memory: every word has one writer.
+"""The right to write words of shared memory: every word has one writer.
 
 The layout tables name the writer of a field at the start of its meaning ("append: ..."). A field
 without a writer is written once, by the process that makes the memory. The module that owns a
 layout repeats the writers in code (`WRITERS`); a test compares both.
 
-A process says once who it is: `Control`, `TopicTable` and `Ring` take its *role*. A role is the
-name of an actor, "supervisor", "producer", or one of the two below. Handles that can store are
-given out by role; another's word is refused with NotTheWriter. The check costs something only when
-a handle is made, never per message.
+`Control`, `TopicTable` and `Ring` take the *role* of the process that uses them. A role is the name
+of an actor, "supervisor", "producer", or one of the two below. They return handles that can store
+only for words of the role, and raise NotTheWriter for other words. The check is made once for each
+handle, not for each message.
 
-The compiled kernels map whole segments, because they read words of many writers. What they store
-to is checked in their source: tests/tidy/test_writers.py reads each `silo_store`.
+The compiled kernels map whole segments, because they read words of many writers. Their stores are
+checked in the source: tests/tidy/test_writers.py reads each `silo_store`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ READER: Final = "reader"
 
 
 class NotTheWriter(Exception):
-    """A process asked to write a word that another process owns."""
+    """A process asked for a handle that can store to another process's word."""
 
     def __init__(self, word: str, writer: str, asker: str) -> None:
         super().__init__(f"{word} is written by {writer} alone, and {asker} asked to write it")

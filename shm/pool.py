@@ -1,10 +1,10 @@
 """The transient store pool: buffers in shared memory that append writes into instead of files.
 
-Commit writes a buffer's bytes into the commit-log file that the buffer stands for. File number n
-(its offset divided by the file size) lies in buffer n modulo the number of buffers. So a buffer is
-free for a file when all of the file that had it before is committed. Each buffer is a segment of
-its own, which outlives every process but not the machine. Append writes to it, commit and recovery
-read it.
+Commit writes a buffer's bytes to the commit-log file that the buffer stands for. The file with
+number n (its offset divided by the file size) lies in buffer n modulo the number of buffers. So a
+buffer is free for a file when the file that used it before is committed. Each buffer is a segment
+of its own. It outlives every process, but not a restart of the machine. Append writes to it, commit
+and recovery read it.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ def _kind(number: int) -> str:
 
 
 def create(store_id: int, buffers: int, size: int) -> None:
-    """Makes the buffers and takes their memory. Raises OSError (ENOSPC) when /dev/shm has too
-    little.
+    """Makes the buffers, each of `size` bytes, and allocates their memory. Raises OSError (ENOSPC)
+    when /dev/shm is too small.
     """
     for number in range(buffers):
         create_segment(store_id, _kind(number), size)
 
 
 def count(store_id: int) -> int:
-    """How many buffers exist."""
+    """The number of buffers that exist, counted from buffer 0 to the first that is missing."""
     number = 0
     while True:
         try:
@@ -51,8 +51,8 @@ class Pool:
         self._mapped: dict[int, Mapping] = {}
 
     def free_from(self, base: int) -> int:
-        """Up to which log offset all must be committed before the file at offset `base` may have
-        its buffer: the end of the file that had it before, 0 if none had.
+        """The log offset that `committed` must have reached before the file at `base` may use its
+        buffer: the end of the file that used the buffer before, or 0.
         """
         return max(0, base - (self.buffers - 1) * self.size)
 

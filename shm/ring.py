@@ -6,12 +6,12 @@ counters, `head` and `tail`, are bytes since the session began and only grow. A 
 counter modulo the capacity. Frames are multiples of 64 bytes and never wrap: a pad frame fills the
 end of the ring.
 
-A frame belongs to the producer until `head` passes it: before that the producer also presets the
-result to -1. From then on append writes the result, until `tail` passes the frame.
+The producer writes a frame, its result preset to -1, before `head` passes it. From then on append
+writes the result, until `tail` passes the frame.
 
 A client may write anything here at any time. So append takes the capacity from the registry, never
-from the ring, and reads a frame's header once. `flags` only feeds statistics: the client itself
-waits for a sync.
+from the ring, and reads a frame's header once. Append does not use `flags`: the client itself waits
+for a sync.
 
 Layout ring:
 
@@ -118,7 +118,7 @@ class RingClosed(enum.IntEnum):
 
 
 class Ring:
-    """The words of the ring in `memory`, as its `role` ("producer", "append") may use them."""
+    """The words of the ring in `memory`, for a process with `role` ("producer", "append")."""
 
     def __init__(self, memory: Mapping, role: str = READER) -> None:
         self.memory = memory
@@ -129,21 +129,21 @@ class Ring:
         return Word(self.memory, RING[field][0])
 
     def own(self, field: str) -> OwnedWord:
-        """A word to write. Raises NotTheWriter if it is the other side's."""
+        """A word to write. Raises NotTheWriter if another role writes it."""
         check_writer(f"the ring's {field}", WRITERS["ring"].get(field, STARTUP), self.role)
         return OwnedWord(self.memory, RING[field][0])
 
 
 def largest_frame(capacity: int) -> int:
-    """The longest frame that always fits into an empty ring: half the ring, because frames do not
-    wrap.
+    """Bytes of the longest frame that fits into an empty ring at any position: half the ring,
+    because frames do not wrap.
     """
     return capacity // 2 // ALIGNMENT * ALIGNMENT
 
 
 def create(capacity: int, session: int) -> int:
     """A sealed memfd with an empty ring of `capacity` bytes of frames. The caller owns the
-    descriptor. Raises ValueError for a capacity that no ring has, OSError.
+    descriptor. Raises ValueError for a capacity that is not allowed, OSError.
     """
     if capacity < MIN_CAPACITY or capacity % 4096:
         raise ValueError(f"ring capacity {capacity}: a multiple of 4096 from {MIN_CAPACITY} on")

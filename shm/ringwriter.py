@@ -1,8 +1,8 @@
 """The producer's side of a ring in plain Python: schedule sends delayed messages through it.
 
-Frames are those of `shm/ring.py`, and append treats this ring like a client's. Unlike a client's
-ring it outlives its producer: the supervisor holds the memory, and a replaced schedule goes on at
-`head`.
+Frames are those of `shm/ring.py`, and append serves this ring like a client's. Unlike a client's
+ring it outlives its producer: the supervisor holds the memory, and the next schedule process
+continues at `head`.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _NO_RESULT = _RESULT.pack(-1, -1, -1, -1)
 class RingWriter:
     """Writes frames of one record into the ring in `memory`, and reads their results.
 
-    `bell` is the session's eventfd, `control` the control block as the calling process may use it.
-    The only process of a store that sends is schedule: any other gets NotTheWriter.
+    `bell` is the session's eventfd, `control` the control block of the calling process. Raises
+    NotTheWriter in any process but schedule, the only one of a store that sends.
     """
 
     def __init__(self, memory: Mapping, capacity: int, bell: int, control: Control) -> None:
@@ -41,7 +41,7 @@ class RingWriter:
         self.tail = ring.word("tail")
         self.closed = ring.word("closed")
         self.head = self._head.load()
-        #: Frames below it may be overwritten. The caller moves it once it has read their results.
+        #: Frames below it may be overwritten. The caller moves it after it has read their results.
         self.reaped = self.tail.load()
         # Stays 1: append then wakes the sleepers on `tail` once for each batch of this ring.
         ring.own("producer_asleep").store(1)
@@ -52,10 +52,10 @@ class RingWriter:
         return largest_frame(self._capacity) - FRAME_HEADER
 
     def put(self, record: bytes, body: tuple[int, int], slot: int) -> tuple[int, int] | None:
-        """Publishes a record for the queue in `slot`; None while there is no room.
+        """Publishes a record for the queue in `slot`. None if the ring has no room.
 
         `body` is where the record's body begins and ends. Returns the frame's position in the ring
-        and its end as a counter: it is answered when `tail` has reached that.
+        and its end as a counter. The frame is answered when `tail` has reached its end.
         """
         length = -(-(FRAME_HEADER + len(record)) // ALIGNMENT) * ALIGNMENT
         at = self.head % self._capacity

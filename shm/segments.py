@@ -1,10 +1,9 @@
-"""The named objects of a store, shared segments and semaphores, and the removal of those that a
-dead store left.
+"""The named objects of a store, shared segments and semaphores, and their removal.
 
-Names are made of the store's identity, the device and inode of its folder. So two stores never
-share an object, a copied folder is another store, and a renamed one is the same. Segments belong to
-the store's user and are closed to everybody else, whatever the umask. Clients get read-only
-descriptors over the registry's socket.
+A name holds the store's identity, which is made from the device and inode of its folder. So two
+stores never share an object. A copied folder is another store, and a renamed one is the same. Only
+the store's user can open segments, whatever the umask. Clients get read-only descriptors over the
+registry's socket.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ _SHM = Path("/dev/shm")  # noqa: S108 - not for temporary files: Linux keeps POS
 
 
 def store_identity(folder: str | os.PathLike[str]) -> int:
-    """64 bits that name the store in `folder` on this machine."""
+    """64 bits that identify the store in `folder` on this machine. Raises OSError."""
     found = os.stat(folder)
     digest = hashlib.sha256(f"{found.st_dev}:{found.st_ino}".encode()).digest()
     return int.from_bytes(digest[:8], "big")
@@ -36,12 +35,12 @@ def object_name(store_id: int, kind: str) -> str:
 
 def create_segment(store_id: int, kind: str, size: int) -> Mapping:
     """A new zeroed segment, mapped for writing. Raises posix_ipc.ExistentialError if the name is
-    taken, OSError (ENOSPC) when /dev/shm has too little.
+    taken, OSError (ENOSPC) when /dev/shm is too small.
     """
     memory = posix_ipc.SharedMemory(object_name(store_id, kind), posix_ipc.O_CREX, mode=MODE)
     try:
         os.fchmod(memory.fd, MODE)
-        # Takes the memory now: a full /dev/shm is an error here, not a SIGBUS later.
+        # Allocates the memory now. Otherwise a full /dev/shm would cause a SIGBUS at a later write.
         os.posix_fallocate(memory.fd, 0, size)
         return Mapping(memory.fd, 0, size)
     finally:
@@ -49,8 +48,8 @@ def create_segment(store_id: int, kind: str, size: int) -> Mapping:
 
 
 def open_segment(store_id: int, kind: str) -> int:
-    """A read-only descriptor of a segment, to hand to clients. The caller closes it. Raises
-    posix_ipc.ExistentialError if there is none.
+    """A read-only descriptor of a segment, for clients. The caller closes it. Raises
+    posix_ipc.ExistentialError if there is no such segment.
     """
     memory = posix_ipc.SharedMemory(object_name(store_id, kind), flags=0, mode=0, read_only=True)
     return int(memory.fd)
@@ -72,7 +71,7 @@ def leftovers(store_id: int) -> list[str]:
 
 
 def remove_all(store_id: int) -> list[str]:
-    """Unlinks every object of the store; a process that maps one keeps it. Returns the names."""
+    """Unlinks every object of the store and returns their names. Existing mappings stay valid."""
     removed = []
     for name in leftovers(store_id):
         with contextlib.suppress(posix_ipc.ExistentialError):

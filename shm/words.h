@@ -32,13 +32,14 @@ static inline void silo_store(void *p, uint64_t v) {
     __atomic_store_n((uint64_t *)p, v, __ATOMIC_RELEASE);
 }
 
-/* Stands between a store and the load that decides on a wake-up. The writer stores its word, then
- * loads `asleep`; the sleeper stores `asleep`, then loads the word. Neither may be reordered. */
+/* A full fence between a store and the load that decides on a wake-up. The writer stores its word,
+ * then loads `asleep`; the sleeper stores `asleep`, then loads the word. The CPU must not swap
+ * either pair. */
 static inline void silo_fence(void) { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 
-/* Keeps the order of stores that a successor sees after a kill -9. On x86 the stores of a killed
- * process become visible in program order, so only the compiler must be held back. On other
- * machines the release fence also holds back the CPU. */
+/* Keeps stores in program order for the process that takes over after a kill -9. On x86 the stores
+ * of a killed process become visible in program order, and this only stops the compiler from
+ * reordering them. On other machines the release fence stops the CPU as well. */
 static inline void silo_order(void) { __atomic_thread_fence(__ATOMIC_RELEASE); }
 
 static inline void silo_pause(void) {
@@ -49,7 +50,7 @@ static inline void silo_pause(void) {
 #endif
 }
 
-/* One turn of a wait: cheap at first, later it offers the core to other processes. */
+/* One turn of a spin: a pause in the first 20 us, then a yield of the core to other processes. */
 static inline void silo_relax(int64_t waited_ns) {
     if (waited_ns > 20000)
         sched_yield();
@@ -69,8 +70,8 @@ static inline int64_t silo_realtime_ms(void) {
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-/* Sleeps while the low half of *p is `seen`. Returns 0 when woken, else -errno (EAGAIN: it had
- * changed before, ETIMEDOUT, EINTR). The page may be mapped read-only. */
+/* Sleeps until woken, if the low half of *p is `seen`. Returns 0 when woken, else -errno (EAGAIN:
+ * the word has changed already; ETIMEDOUT; EINTR). The page may be mapped read-only. */
 static inline int silo_futex_wait(const void *p, uint64_t seen, int64_t timeout_ns) {
     struct timespec t = {timeout_ns / 1000000000, timeout_ns % 1000000000};
     long r = syscall(SYS_futex, p, FUTEX_WAIT, (uint32_t)seen, &t, NULL, 0);
@@ -81,8 +82,8 @@ static inline int silo_futex_wake(const void *p, int count) {
     return (int)syscall(SYS_futex, p, FUTEX_WAKE, count, NULL, NULL, 0);
 }
 
-/* Sleeps until any of up to FUTEX_MOST words changes. Needs Linux 5.16; before that only the first
- * word is waited for, and no longer than 20 ms. */
+/* Sleeps until one of up to FUTEX_MOST words is woken, if all are still as `seen`. Needs Linux
+ * 5.16. On an older kernel it waits for the first word only, and at most 20 ms. */
 enum { FUTEX_MOST = 128 };
 struct silo_futex_waitv {
     uint64_t value, address;
@@ -107,7 +108,7 @@ static inline int silo_futex_wait_any(const void *const *words, const uint64_t *
     return r < 0 ? -errno : 0;
 }
 
-/* Big-endian fields of the files. */
+/* Big-endian fields, as RocketMQ's files have them. */
 static inline uint32_t silo_be32(const uint8_t *p) {
     uint32_t v;
     memcpy(&v, p, 4);
@@ -134,7 +135,7 @@ static inline void silo_put16(uint8_t *p, uint16_t v) {
 
 /* Fault points. A process of a build with -DSILO_FAULT_POINTS kills itself when it passes the point
  * named in SILOMQ_FAULT ("name:n") for the n-th time. Only one process does: it must first unlink
- * the file named in SILOMQ_FAULT_TOKEN. In any other build SILO_FAULT is nothing. */
+ * the file named in SILOMQ_FAULT_TOKEN. In any other build SILO_FAULT does nothing. */
 #ifdef SILO_FAULT_POINTS
 static inline void silo_fault(const char *name) {
     static __thread long left = -1;

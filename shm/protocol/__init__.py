@@ -1,1 +1,3 @@
-"""Every message that crosses a socket, as typed structs: of clients, and between the processes."""
+"""All messages on the store's sockets as typed structs: clients' requests, the registry's answers,
+and messages about sessions between the store's processes.
+"""

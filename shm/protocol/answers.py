@@ -1,6 +1,6 @@
-"""What the registry answers to clients: `shm/protocol/requests.py` says which answers what.
+"""The registry's answers to clients. `shm/protocol/requests.py` lists the answer to each request.
 
-These structs are the store's own words, so their fields are typed, and not bounded.
+Answers come from the store itself, so their fields have types but no bounds.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ from msgspec import Struct
 
 
 class Answer(Struct, frozen=True, kw_only=True, tag_field="kind"):
-    """What the registry sends to a client. `id` is the request's; 0 answers whatever is asked."""
+    """A message from the registry to a client. `id` is that of the request, or 0 if the message
+    answers no certain request.
+    """
 
     id: int = 0
 
@@ -24,11 +26,11 @@ class Error(Answer, frozen=True, tag="error"):
 
 
 class RegistryRestarted(Answer, frozen=True, tag="registry restarted"):
-    """A new registry serves this connection; it does not know what its predecessor was asked."""
+    """A new registry serves this connection. It does not know the client's pending request."""
 
 
 class Done(Answer, frozen=True, tag="done"):
-    """What was asked for is done, and there is nothing to say about it."""
+    """The request is done. The answer has no values."""
 
 
 class TransferLimits(Struct, frozen=True):
@@ -43,7 +45,7 @@ class TransferLimits(Struct, frozen=True):
 
 
 class Welcome(Answer, frozen=True, tag="welcome"):
-    """A session and what a client must know of the store.
+    """A new session, and the settings of the store that a client needs.
 
     `index` is the session's entry in the topic table, `capacity` the size of its ring in bytes, 0
     without one. `store_host` is in hexadecimal digits. `level` is an AckLevel. `index_entries` is 0
@@ -78,7 +80,7 @@ class Opened(Answer, frozen=True, tag="opened"):
 
 
 class OpenedDelayed(Answer, frozen=True, tag="opened delayed"):
-    """As `Opened`. `delayed` are the slots of the topic in which messages wait."""
+    """`Opened`, and in `delayed` the slots of the topic of delayed messages."""
 
     index: int
     slots: tuple[int, ...]
@@ -86,7 +88,7 @@ class OpenedDelayed(Answer, frozen=True, tag="opened delayed"):
 
 
 class Deleted(Answer, frozen=True, tag="deleted"):
-    """Whether there was such a topic."""
+    """Whether the topic existed."""
 
     deleted: bool
 
@@ -109,7 +111,7 @@ class TopicFound(Answer, frozen=True, tag="topic"):
 
 
 class TopicsPage(Answer, frozen=True, tag="topics"):
-    """Some topics. `next` is the `after` to ask for the next page with, -1 when there is none."""
+    """One page of topics. `next` is the `after` of the request for the next page, -1 at the end."""
 
     topics: list[TopicEntry]
     next: int
@@ -122,13 +124,13 @@ class Report(Answer, frozen=True, tag="report"):
 
 
 class SessionOpen(Answer, frozen=True, tag="is open"):
-    """Whether the session exists: its client lives, or messages of it are not appended yet."""
+    """Whether the session exists: its client is connected, or its messages are not all appended."""
 
     open: bool
 
 
 class Joined(Answer, frozen=True, tag="joined"):
-    """The session is a member. `retry_max_times` is how often a message comes back to the group."""
+    """The session is a member. `retry_max_times` bounds how often a message is consumed again."""
 
     retry_max_times: int
 
@@ -140,21 +142,21 @@ class Assigned(Answer, frozen=True, tag="assigned"):
 
 
 class Revoke(Answer, frozen=True, tag="revoke"):
-    """The member must give these queues back, and say so in its next `Sync`."""
+    """The member must give these queues back, and confirm it in its next `Sync`."""
 
     revoke: list[tuple[str, int]]
 
 
 class GroupsPage(Answer, frozen=True, tag="groups"):
-    """How many members each group has; `more` says whether there are groups behind these."""
+    """One page of groups with the number of their members. `more`: whether another page follows."""
 
     groups: dict[str, int]
     more: bool
 
 
 class GroupQueue(Struct, frozen=True, array_like=True):
-    """Where a group is in a queue: `offset` is its next message, `end` the offset that the next
-    message will get. `member` is the session that reads the queue, 0 when there is none.
+    """A group's progress in a queue: `offset` is the next message that it reads, `end` the queue's
+    `max_offset`. `member` is the number of the session that reads the queue, 0 if there is none.
     """
 
     topic: str
@@ -165,7 +167,9 @@ class GroupQueue(Struct, frozen=True, array_like=True):
 
 
 class GroupMember(Struct, frozen=True, array_like=True):
-    """A member of a group: its session, how it reads, and how many queues it has."""
+    """A member of a group: its session's number, its model (clustering or broadcasting), and how
+    many queues it has.
+    """
 
     session: int
     model: str
@@ -182,7 +186,9 @@ class GroupPage(Answer, frozen=True, tag="group"):
 
 
 class ResetAnswer(Answer, frozen=True, tag="reset"):
-    """With `wait`, nothing has happened yet: members must give queues back. Ask again."""
+    """Without `wait`, the offsets are set. With `wait`, members must give queues back first: the
+    client repeats its request.
+    """
 
     wait: bool
 

@@ -1,12 +1,12 @@
-"""The protocol on a store's socket: what a client asks of the registry, and which answer it gets.
+"""The protocol on a store's socket: clients' requests to the registry, and the answers to them.
 
-One packet (`shm/mail.py`) holds one message as JSON. A request says in `do` which one it is, an
-answer in `kind`. The client numbers its requests with `id`, and the answer repeats that number: a
-client asks again when the registry was replaced, and may then get two answers to one request.
-Hence every request can be repeated without harm.
+One packet (`shm/mail.py`) holds one message as JSON. The field `do` names a request, the field
+`kind` an answer. The client numbers its requests with `id`, and the answer repeats that number.
+When the registry was replaced, a client repeats its request, and may get two answers to it. So
+every request is idempotent.
 
 =============  ====================================================  ==================
-request        what it asks for                                      answer
+request        asks for                                              answer
 =============  ====================================================  ==================
 hello          a session, with or without a ring; comes first        welcome
 open           a topic's queues, and the right to write to it        opened
@@ -30,16 +30,16 @@ reset          other offsets for a group                             reset
 delete group   the end of a group without members                    done
 =============  ====================================================  ==================
 
-Instead of these answers there may be an `error`. The registry sends one message that nobody asked
-for: a `registry restarted` tells each client to repeat the request that it waits for.
+Instead of these answers there may be an `error`. One message answers no request: a `registry
+restarted` tells each client to repeat its pending request.
 
 Descriptors come with two answers. `welcome` brings those of the control block and of the topic
 table, and for a session with a ring those of the ring and of its bell. `assigned` brings the two
 of an ack file (`store/groups/ack_file.py`), or none when the client has that file already.
 
-Requests come from outside, so their fields are bounded: the registry acts on a request only after
-it has become one of these structs. Some numbers and names are wider here than what the registry
-takes, because the registry explains better than a bound could what is allowed.
+Requests come from outside, so their fields have bounds, and the registry acts only on a packet that
+could be decoded into one of these structs. For some numbers and names the registry has narrower
+bounds of its own, because its error messages say more about what is allowed.
 
 PROTOCOL changes when a message gets another meaning, or another name, type or set of fields. A
 client of another version must get an answer that it can read. Therefore two things stay the same
@@ -76,14 +76,14 @@ PROTOCOL: Final = 2
 
 #: Numbers of sessions and ack files, and offsets: of messages in queues, of bytes in the log.
 Number = Annotated[int, Meta(ge=0, le=2**63 - 1)]
-#: What counts or indexes entries of a table in memory.
+#: A count or an index of entries of a table in memory.
 Index = Annotated[int, Meta(ge=0, le=2**31 - 1)]
-#: A number of which the registry says itself what is allowed.
+#: A number whose range the registry checks.
 AnyNumber = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
-#: A name of a topic, group or instance, before `store/names.py` has judged it.
+#: A name of a topic, group or instance, which `store/names.py` checks later.
 Name = Annotated[str, Meta(max_length=1024)]
 Queue = tuple[Name, Index]
-#: How a filter is written, and its expression (`store/filters/tags.py`).
+#: The language of a filter, and its expression (`store/filters`).
 Filter = tuple[Literal["TAG", "SQL92"], str]
 
 Answered = TypeVar("Answered", bound=Answer)
@@ -97,7 +97,9 @@ class Request(
     tag_field="do",
     forbid_unknown_fields=True,
 ):
-    """What a client asks. Each request names its answer in brackets. Sending it sets `id`."""
+    """A client's request. Each request names the type of its answer in brackets. `id` is set when
+    the request is sent.
+    """
 
     id: Number = 0
 
@@ -110,8 +112,8 @@ def answer_of(request: type[Request[Answered]]) -> type[Answered]:
 
 
 class Hello(Request[Welcome], frozen=True, forbid_unknown_fields=False, tag="hello"):
-    """Begins a session: with a ring of `ring_size` bytes, without a ring (0), or with one of the
-    size that the settings say (negative).
+    """Begins a session, with a ring of `ring_size` bytes. 0 is no ring, and a negative number is
+    the setting `ring_size`.
     """
 
     protocol: int
@@ -119,8 +121,8 @@ class Hello(Request[Welcome], frozen=True, forbid_unknown_fields=False, tag="hel
 
 
 class Open(Request[Opened], frozen=True, tag="open"):
-    """The queues of a topic. With `write` the session may write to it, and the registry makes it if
-    the settings allow that.
+    """Asks for the queues of a topic. With `write` the session gets a grant for it, and the
+    registry makes a missing topic if the settings allow that.
     """
 
     topic: Name
@@ -128,8 +130,8 @@ class Open(Request[Opened], frozen=True, tag="open"):
 
 
 class OpenDelayed(Request[OpenedDelayed], frozen=True, tag="open delayed"):
-    """As `Open` with `write`. The session may also write to the topic in which messages wait: until
-    a time (`timer`), or for one of the delay levels.
+    """`Open` with `write`. The session also gets a grant for the topic of timers (`timer`), or for
+    that of the delay levels.
     """
 
     topic: Name
@@ -144,14 +146,14 @@ class OpenRetry(Request[Opened], frozen=True, tag="open retry"):
 
 
 class Create(Request[Done], frozen=True, tag="create"):
-    """Makes a topic with `queues` queues; 0: as many as the settings say."""
+    """Makes a topic with `queues` queues; 0 stands for `default_topic_queue_nums`."""
 
     topic: Name
     queues: AnyNumber
 
 
 class Alter(Request[Done], frozen=True, tag="alter"):
-    """Makes or changes a topic. What is None stays as it is, or is the default."""
+    """Makes or changes a topic. None keeps a value, or is the default in a new topic."""
 
     topic: Name
     read_queues: AnyNumber | None = None
@@ -179,14 +181,14 @@ class AskTopics(Request[TopicsPage], frozen=True, tag="topics"):
 
 
 class Watch(Request[Done], frozen=True, tag="watch"):
-    """The client will sleep until one of the queues with these slots grows."""
+    """Asks reput to wake the client, which will sleep on the arrival words of these queue slots."""
 
     slots: list[Index]
 
 
 class Lease(Request[Done], frozen=True, tag="lease"):
-    """The client reads the commit-log file that holds `offset`, and none that is older. None: it
-    reads no file that clean could remove.
+    """Sets the session's lease: clean keeps the commit-log file that holds `offset`, and later
+    files, for a while. None ends the lease.
     """
 
     offset: Number | None
@@ -209,7 +211,8 @@ class IsOpen(Request[SessionOpen], frozen=True, tag="is open"):
 class Start(Struct, frozen=True, forbid_unknown_fields=True):
     """Where a group begins in a topic that is new to it.
 
-    `offsets` (topic -> queue id -> offset) go with "time", and count before the word.
+    `offsets` (topic -> queue id -> offset) come with "time". In queues that they name they have
+    precedence over `at`.
     """
 
     at: Literal["earliest", "latest", "time"] = msgspec.field(name="from")
@@ -217,8 +220,8 @@ class Start(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Join(Request[Joined], frozen=True, tag="join"):
-    """Makes the session a member of a group. `instance` names a broadcasting member whose progress
-    is to outlive it.
+    """Makes the session a member of a group. `instance` names a broadcasting member, so that its
+    progress is kept for the next member of that name.
     """
 
     group: Name
@@ -229,7 +232,7 @@ class Join(Request[Joined], frozen=True, tag="join"):
 
 
 class Sync(Request[Assigned | Revoke], frozen=True, tag="sync"):
-    """Asks for the member's queues. `have` is the number of its ack file, 0 when it has none;
+    """Asks for the member's queues. `have` is the number of its ack file, 0 if it has none.
     `released` are the queues that it has given back since it got that file.
     """
 
@@ -251,7 +254,7 @@ class AskGroup(Request[GroupPage], frozen=True, tag="group"):
 
 
 class Reset(Request[ResetAnswer], frozen=True, tag="reset"):
-    """Puts a group at other offsets (queue id -> offset) of a topic."""
+    """Sets a group's offsets (queue id -> offset) in a topic."""
 
     group: Name
     topic: Name
@@ -259,7 +262,7 @@ class Reset(Request[ResetAnswer], frozen=True, tag="reset"):
 
 
 class DeleteGroup(Request[Done], frozen=True, tag="delete group"):
-    """Forgets a group that has no members."""
+    """Deletes the offsets and settings of a group that has no members."""
 
     group: Name
 
@@ -275,7 +278,7 @@ class _Numbered(Struct):
 
 
 def id_of(packet: bytes) -> int:
-    """The `id` in a packet that is not a request otherwise; 0 when the packet has none."""
+    """The `id` in a packet that could not be decoded as a request; 0 if it has none."""
     try:
         return msgspec.json.decode(packet, type=_Numbered).id
     except (ValueError, RecursionError):

@@ -1,7 +1,7 @@
-"""What the supervisor, the registry and append tell each other about sessions.
+"""Messages about sessions between the supervisor, the registry and append.
 
 The supervisor holds a duplicate of every descriptor of every session, so that registry and append
-can be replaced. All their mail goes through the supervisor (`supervisor/broker.py`).
+can be replaced. All these messages go through the supervisor (`supervisor/broker.py`).
 
 A session begins at the registry, and ends when append has appended what the client had published:
 
@@ -11,7 +11,7 @@ message   sent by     sent to     meaning
 session   registry    supervisor  a client has a session; the session's descriptors come along
 attach    supervisor  append      serve its ring; the ring's descriptors come along
 closing   registry    supervisor  the client is gone
-detach    supervisor  append      append what is left in its ring, then let go of it
+detach    supervisor  append      append what is left in its ring, then close the ring
 detached  append      supervisor  nothing of the session is used any more
 gone      supervisor  registry    its index and its grants are free again
 ========  ==========  ==========  ============================================================
@@ -26,7 +26,7 @@ from msgspec import Struct
 
 
 class SessionMail(Struct, frozen=True, tag_field="do", forbid_unknown_fields=True):
-    """Mail about the session with the number `session`."""
+    """A message about the session with the number `session`."""
 
     session: int
 
@@ -50,11 +50,11 @@ class Closing(SessionMail, frozen=True, tag="closing"):
 
 
 class Detach(SessionMail, frozen=True, tag="detach"):
-    """Append is to let go of the session once everything in its ring is appended."""
+    """Append is to detach the session once everything in its ring is appended."""
 
 
 class Detached(SessionMail, frozen=True, tag="detached"):
-    """Append has let go of the session."""
+    """Append has detached the session, and uses nothing of it any more."""
 
 
 class Gone(SessionMail, frozen=True, tag="gone"):
