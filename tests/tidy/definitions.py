@@ -1,5 +1,5 @@
-"""What each file of the package defines and what it names: Python by its syntax tree, Cython and C
-by their words.
+"""The definitions in each file of the package, and the names that it uses. Python is read by its
+syntax tree, Cython and C by regular expressions.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Definition:
-    """A name that `file` defines on the lines `first` to `last`; `owner` is its class, if any.
+    """A name that `file` defines on the lines `first` to `last`. `owner` is its class, or "".
 
     The owner of a C name that a Cython file only declares is EXTERN.
     """
@@ -34,7 +34,7 @@ class Definition:
 
     @property
     def full_name(self) -> str:
-        """As the list of exceptions spells it."""
+        """The name in the form of the list EXCEPTIONS of test_dead_code.py."""
         return (
             f"{self.file}: {self.owner}.{self.name}" if self.owner else f"{self.file}: {self.name}"
         )
@@ -46,8 +46,8 @@ Lines = dict[str, list[int]]
 
 @dataclass
 class Source:
-    """One file. `names` and `attributes` tell on which lines a name is read: by itself, and behind
-    a dot. `bases` has the base classes of each class, without their modules.
+    """One file. `names` has the lines on which a name is read by itself, `attributes` those on
+    which it is read after a dot. `bases` has the base classes of each class, without their modules.
     """
 
     path: Path
@@ -59,7 +59,7 @@ class Source:
 
 
 def read(path: Path, text: str | None = None) -> Source:
-    """A file of the package, or `text` as if it stood there."""
+    """Reads a file of the package, or `text` in its place."""
     given = (ROOT / path).read_text(encoding="utf-8") if text is None else text
     source = _read_python(path, given) if path.suffix == ".py" else _read_words(path, given)
     if text is None and path.suffix != ".h":
@@ -91,7 +91,7 @@ def _read_python(path: Path, text: str) -> Source:
 
 
 def _defined(file: str, owner: str, node: ast.stmt) -> Iterator[Definition]:
-    """What a statement of a module or of a class defines."""
+    """The definitions in a statement of a module or of a class."""
     last = node.end_lineno or node.lineno
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         decorators = tuple(ast.unparse(one) for one in node.decorator_list)
@@ -109,7 +109,7 @@ def _defined(file: str, owner: str, node: ast.stmt) -> Iterator[Definition]:
 
 
 def _members(file: str, owner: ast.ClassDef) -> Iterator[Definition]:
-    """Methods and attributes of a class, also those that its methods give to `self`."""
+    """Methods and attributes of a class, with attributes that its methods assign to `self`."""
     seen = set()
     for statement in owner.body:
         for found in _defined(file, owner.name, statement):
@@ -154,7 +154,7 @@ def _read_words(path: Path, text: str) -> Source:
         found.definitions += _c_definitions(str(path), lines)
     else:
         found.definitions += _cython_definitions(found, lines)
-    # A name that is defined in two ways (#ifdef), or declared and defined, is no use of itself.
+    # A second definition of a name (#ifdef), or its declaration, does not count as a use.
     at = {(one.name, one.first) for one in found.definitions}
     for number, line in enumerate(lines, 1):
         for word in re.findall(r"\w+", line):
@@ -206,7 +206,7 @@ def _declared(line: str) -> list[str]:
 
 
 def _block_end(lines: list[str], first: int, indent: int) -> int:
-    """The last line of the block that begins on line `first`, whose head may span lines."""
+    """The last line of the block that begins on line `first`. Its head may have several lines."""
     last = first
     for number in range(first + 1, len(lines) + 1):
         line = lines[number - 1]

@@ -1,4 +1,4 @@
-"""Who imports whom: the modules and C headers that each file of the package names."""
+"""The imports between files: the modules and C headers that each file of the package names."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _HEADER = re.compile(r"""(?:cdef extern from|\#include) "(\w+/[\w/]+\.h)\"""")
 
 
 def imported(path: Path) -> set[str]:
-    """Names that a file imports, written absolutely: "silomq.store.record.ids.Host", "os"."""
+    """The full names that a file imports: "silomq.store.record.ids.Host", "os"."""
     text = (ROOT / path).read_text(encoding="utf-8")
     if path.suffix in {".py", ".pyi"}:
         names = _python_imports(ast.parse(text))
@@ -73,7 +73,7 @@ def graph() -> Mapping[str, frozenset[str]]:
 
 
 def _module(name: str, modules: Mapping[str, str]) -> str | None:
-    """The file of the module that `name` is, or is a name of."""
+    """The file of the module `name`, or of the module that defines `name`."""
     return modules.get(name) or modules.get(name.rpartition(".")[0])
 
 

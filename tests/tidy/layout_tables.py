@@ -10,8 +10,8 @@ A table stands in the docstring of the module that owns the format:
     0       8     u64   magic       ...
     ======  ====  ====  ==========  =======
 
-The module says the same in code: `LAYOUTS = {NAME: {field: (offset, size)}}`, or, where its only
-table has no line with a name, `LAYOUT = {field: (offset, size)}`.
+The module repeats the layouts in code: `LAYOUTS = {NAME: {field: (offset, size)}}`. If its only
+table has no line with a name, it has `LAYOUT = {field: (offset, size)}`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _TYPE_SIZES = {
 
 
 class BadTable(ValueError):
-    """A table that is not written as this module's docstring says."""
+    """A table that does not have the form that this module's docstring describes."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,9 @@ class Row:
 
 
 def tables(docstring: str) -> dict[str, list[Row]]:
-    """All tables of a docstring by name; the name of one without a `Layout` line is ""."""
+    """All tables of a docstring by name. A table without a `Layout` line has the name "". Raises
+    BadTable.
+    """
     lines = docstring.splitlines()
     found: dict[str, list[Row]] = {}
     name = ""
@@ -77,7 +79,7 @@ def in_code(module: Any) -> dict[str, dict[str, tuple[int, int]]]:
 
 
 def problems(rows: list[Row]) -> list[str]:
-    """What is wrong with a table by itself: overlaps, wrong order, sizes unlike the types'."""
+    """The errors within a table: overlaps, wrong order, sizes that do not fit the types."""
     found = []
     end = 0
     for row in rows:

@@ -1,4 +1,4 @@
-"""The files of the repository, as the tests of its shape look at them."""
+"""The lists of the repository's files for the tests in this folder."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PACKAGES = (
 
 @functools.cache
 def files() -> tuple[Path, ...]:
-    """All files that git tracks or would, relative to ROOT; of an unpacked sdist, all it holds."""
+    """All files that git tracks or would add, relative to ROOT. In an unpacked sdist, all files."""
     listed = subprocess.run(
         ["git", "ls-files", "-co", "--exclude-standard", "-z"],
         cwd=ROOT,
@@ -33,7 +33,7 @@ def files() -> tuple[Path, ...]:
 
 
 def sources(*suffixes: str, tests: bool = False) -> list[Path]:
-    """The package's files with one of `suffixes`; with `tests`, those of the tests too."""
+    """The package's files with one of `suffixes`. With `tests`, those of the tests as well."""
     folders = {*PACKAGES, "tests"} if tests else {*PACKAGES}
     return [
         path
@@ -53,7 +53,7 @@ def project() -> dict[str, Any]:
     return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 
-#: Folders within packages that are packages, too: "store/disk".
+#: The rooms: folders within packages that are packages as well, such as "store/disk".
 ROOMS = tuple(
     str(path.parent)
     for path in sources(".py")

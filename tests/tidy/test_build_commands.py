@@ -1,4 +1,4 @@
-"""What the build finds out about compiled modules is what the compilers say of them."""
+"""The build finds the same packages and dependencies as the compilers do."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_dependencies_are_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize("module", MODULES, ids=str)
 def test_the_compilers_say_the_same(module: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Cython of what its files name, the C compiler of what the headers among it include."""
+    """Cython says which files a module names; the C compiler says what their headers include."""
     monkeypatch.chdir(ROOT)
     options = CompilationOptions(  # type: ignore[no-untyped-call]
         default_options, include_path=[".names"]
@@ -68,7 +68,7 @@ def test_the_compilers_say_the_same(module: Path, monkeypatch: pytest.MonkeyPatc
         *tree.all_dependencies(str(module)),
         *tree.distutils_info(str(module)).values.get("depends", ()),
     }
-    # Not what comes with Cython, nor <string.h>.
+    # Files of Cython and of the system are left out.
     paths = {Path(name.removeprefix(".names/silomq/")) for name in named}
     direct = (paths & set(files())) - {module}
     headers = {path for path in direct if path.suffix == ".h"}
@@ -76,7 +76,7 @@ def test_the_compilers_say_the_same(module: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def included(headers: set[Path]) -> set[Path]:
-    """The headers and what they include of the project, as the C compiler sees it."""
+    """The headers, and the project's headers that they include, as the C compiler finds them."""
     done = subprocess.run(
         ["cc", "-MM", "-I.", "-x", "c", "-"],
         input="".join(f'#include "{path}"\n' for path in headers),

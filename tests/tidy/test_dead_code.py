@@ -1,10 +1,10 @@
-"""What nobody in the package uses is not shipped; what only tests use lives in tests/support.
+"""The package has no unused code. Code that only tests use belongs in tests/support.
 
-A name of a Python module counts as used if its own file reads it outside its definition, or a file
-that imports the module or the name does. A method or an attribute counts as used if any file reads
-an attribute of that name outside its definition: the text does not tell of which class it is. A
-name of a C header, or one that Cython declares, counts as used if another line of Cython or C has
-it. Assigning to a name, giving it as a keyword, and tests are no use.
+A name of a Python module counts as used if it is read outside its definition: in its own file, or
+in a file that imports the module or the name. A method or an attribute counts as used if any file
+reads an attribute of that name outside its definition, because the text does not tell the class. A
+name of a C header, or one that Cython declares, counts as used if it occurs on another line of
+Cython or C. An assignment, a keyword argument, or a test does not count as a use.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
     from tidy.definitions import Definition
 
-#: Names that others than the package's own code read, and who does.
+#: Names that code outside the package reads, and where.
 READ_BY_OTHERS = {
-    "LAYOUT": "tests/tidy/test_layouts.py holds it against the layout table",
-    "LAYOUTS": "tests/tidy/test_layouts.py holds it against the layout tables",
-    "WRITERS": "tests/tidy/test_writers.py holds it against the layout tables",
+    "LAYOUT": "tests/tidy/test_layouts.py compares it with the layout table",
+    "LAYOUTS": "tests/tidy/test_layouts.py compares it with the layout tables",
+    "WRITERS": "tests/tidy/test_writers.py compares it with the layout tables",
 }
-#: Classes whose fields are written or answered as a whole, and where.
+#: Classes whose fields are all written to a file or sent in an answer, and to which.
 WHOLE = {
     "store/commitlog/seals.py: Seal": "a JSON file",
     "store/config/offsets.py: GroupConfig": "RocketMQ's subscriptionGroup.json",
@@ -39,7 +39,7 @@ WHOLE = {
     "store/recovery/plan.py: Report": "the report of a start",
     "pipeline/jobs/rebuild.py: Rebuilt": "the answer of `silo spark rebuild`",
 }
-#: Single names, and why they stay.
+#: Other unused names, and why they are kept.
 EXCEPTIONS = {
     "conf/logging.py: _Lines.msg": "structlog calls a logger's methods by the level",
     "conf/logging.py: _Lines.debug": "structlog calls a logger's methods by the level",
@@ -54,13 +54,13 @@ EXCEPTIONS = {
     "store/record/_checksum.pyx: variants": "a test runs each variant that the CPU knows",
     "store/record/_checksum.pyx: use_variant": "a test runs each variant that the CPU knows",
 }
-#: Bases from other packages whose users do not call methods of theirs by name.
+#: Base classes from other packages that do not call methods of their subclasses by name.
 _PLAIN_BASES = {"Exception", "ValueError", "object", "NamedTuple", "Struct", "dict", "Protocol"}
 _ENUMS = {"Enum", "IntEnum", "IntFlag", "StrEnum", "Flag"}
 
 
 class Package:
-    """All sources together, and who uses what."""
+    """All sources, and for each name the sources in which it occurs."""
 
     def __init__(self, found: Sequence[Source]) -> None:
         self.sources = found
@@ -109,14 +109,14 @@ class Package:
         return user.attributes.get(what.name, []) if module in user.imports else []
 
     def _is_called_from_outside(self, what: Definition) -> bool:
-        """By users of the package, by a framework, or by the tests of formats."""
+        """Whether users of the package, a framework, or the tests of formats use the definition."""
         if any(".command(" in one or ".group(" in one for one in what.decorators):
             return True
         if not what.owner or what.owner == EXTERN:
             return what.name in READ_BY_OTHERS or _is_entry_point(what)
         ancestors = set(self._ancestors(what.owner))
         if ancestors & _ENUMS:
-            return True  # its members are the values of a format
+            return True  # the members of an enumeration are the values of a format
         if what.is_function and ancestors - set(self.bases) - _PLAIN_BASES:
             return True  # a method that another package's class calls
         return what.owner in self.public_classes and not what.name.startswith("_")
@@ -145,14 +145,14 @@ def package() -> Package:
 
 
 def _users() -> list[Source]:
-    """What else is shipped and uses the package: PySpark finds its names by itself."""
+    """Other shipped code that uses the package: PySpark looks up the names that it defines."""
     paths = [p for p in files() if p.parts[0] == "pyspark_silomq" and p.suffix == ".py"]
     return [replace(read(path), definitions=[]) for path in paths]
 
 
 @functools.cache
 def unused() -> dict[str, str]:
-    """The dead names -> the classes that they are of."""
+    """The full names of unused definitions, and of each the class that it belongs to."""
     return {one.full_name: f"{one.file}: {one.owner}" for one in package().dead()}
 
 

@@ -1,8 +1,8 @@
-"""Files are touched through `store/disk`, where tests inject faults and record writes.
+"""Files are opened, read and changed through `store/disk`, where tests inject faults and record
+writes.
 
-What counts as touching a file is written down below as names of calls. They are looked for in every
-module of the package; a module that has a reason to go round `store/disk` is listed with the calls
-it makes and that reason.
+The lists below name the calls that count. The test looks for them in every module of the package. A
+module that has a reason not to use `store/disk` is listed with its calls and the reason.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-#: Functions of `os` and `os.path` that make, change, find or look at files.
+#: Functions of `os` and `os.path` that make, change, find or examine files.
 OS_CALLS: Final = _words("""
     access chmod chown copy_file_range fchmod fchown fdatasync fstatvfs fsync ftruncate fwalk lchmod
     lchown link listdir lstat makedirs mkdir mkfifo mknod open posix_fadvise posix_fallocate pread
@@ -32,14 +32,14 @@ OS_CALLS: Final = _words("""
 PATH_CALLS: Final = _words("""
     exists getatime getctime getmtime getsize isdir isfile islink ismount lexists samefile
 """)
-#: Modules all of whose functions do.
+#: Modules all of whose functions count.
 MODULES: Final = ("shutil", "tempfile", "glob", "mmap")
-#: Methods of `pathlib.Path` that do and that nothing else has here.
+#: Methods of `pathlib.Path` that count. No other class in the package has methods of these names.
 PATH_METHODS: Final = _words("""
     exists glob hardlink_to is_dir is_file is_symlink iterdir lchmod lstat mkdir read_bytes
     read_text rglob rmdir samefile stat symlink_to touch write_bytes write_text
 """)
-#: Words by which `open` of a Path or of Python is called, and nothing else of that name.
+#: Keywords that only `Path.open` and Python's `open` take, and no other function of that name.
 OPEN_WORDS: Final = frozenset({"mode", "buffering", "encoding", "errors", "newline"})
 _MODE: Final = re.compile(r"[rwxab+t]{1,4}")
 
@@ -53,7 +53,7 @@ _MEMORY: Final = "shared memory, in which there are no files of a store"
 _SPARK: Final = "Spark's and Java's own files, in temporary folders and the user's cache"
 _KERNEL: Final = "what the kernel tells below /proc"
 _USER: Final = "a file or folder that the user named, which is no store's"
-#: Who goes round `store/disk`: by which calls, and why.
+#: The modules that do not use `store/disk` for some calls, these calls, and the reason.
 EXCEPTIONS: Final[dict[str, tuple[frozenset[str], str]]] = {
     path: (_words(calls), why)
     for path, calls, why in (
@@ -101,7 +101,7 @@ EXCEPTIONS: Final[dict[str, tuple[frozenset[str], str]]] = {
 
 
 def touches(tree: ast.Module) -> set[str]:
-    """The calls in a module that touch files, by name."""
+    """The names of the calls in a module that count as access to files."""
     found = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module in {"os", "os.path", *MODULES}:
@@ -112,7 +112,7 @@ def touches(tree: ast.Module) -> set[str]:
 
 
 def _touching(call: ast.Call) -> str | None:
-    """What a call is named, if it touches files."""
+    """The name of a call if it counts as access to files, else None."""
     name = ast.unparse(call.func)
     module, _, function = name.rpartition(".")
     if (
@@ -127,7 +127,7 @@ def _touching(call: ast.Call) -> str | None:
     words = {word.arg for word in call.keywords}
     if (
         function in PATH_METHODS
-        # Folder.unlink takes a name, Path.unlink none.
+        # Folder.unlink takes a name, Path.unlink takes none.
         or (function == "unlink" and not call.args)
         # Folder.rename takes three arguments, str.replace two, dataclasses.replace words.
         or (function in {"rename", "replace"} and len(call.args) == 1 and not words)
@@ -138,7 +138,7 @@ def _touching(call: ast.Call) -> str | None:
 
 
 def _opens_a_path(call: ast.Call, words: set[str | None]) -> bool:
-    """Whether a call of a method `open` gives a mode, as Path.open takes it, or nothing at all."""
+    """Whether a call of a method `open` has the arguments of Path.open: a mode, or none."""
     if not call.args:
         return not words or bool(words & OPEN_WORDS)
     first = call.args[0]
@@ -198,8 +198,8 @@ def test_every_exception_is_a_module_of_the_package() -> None:
 
 @pytest.mark.parametrize("path", sources(".pyx", ".pxd", ".h"), ids=str)
 def test_compiled_code_touches_no_files(path: Path) -> None:
-    """But for the module that maps memory, the benchmark's, and the file by which a test says once
-    that a fault is to happen.
+    """Exceptions are the module that maps memory, the benchmark's module, and the fault points,
+    which remove a test's token file.
     """
     if str(path) in {"shm/_memory.pyx", "bench/_limits.pyx", "shm/words.h"}:
         return

@@ -1,7 +1,7 @@
-"""A format is taken apart by the module that owns it; others ask that module.
+"""Only the module that owns a format packs and unpacks it. Other modules call that module.
 
-Binary layouts are written with `struct`, or as a dtype of numpy. This finds who does so without
-being an owner. tests/unit/test_headers.py holds the C headers to the owners.
+The test finds uses of `struct` and of numpy's dtypes in modules that own no format.
+tests/unit/test_headers.py compares the C headers with the owners.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tidy.sources import ROOT, sources
 if TYPE_CHECKING:
     from pathlib import Path
 
-#: Who owns a format, and which.
+#: The modules that own a format, and the format.
 OWNERS: Final = {
     "actors/registry/access.py": "the kernel's struct ucred",
     "shm/control.py": "the control block",
@@ -35,7 +35,7 @@ OWNERS: Final = {
 
 
 def layouts(tree: ast.Module) -> list[str]:
-    """The expressions in a module that write down a layout."""
+    """The expressions in a module that define a binary layout."""
     return [
         ast.unparse(node)
         for node in ast.walk(tree)
@@ -48,12 +48,12 @@ def _of_struct(call: ast.Call) -> bool:
 
 
 def _of_numpy(call: ast.Call) -> bool:
-    """A dtype of fields that are written out."""
+    """Whether the call makes a dtype from a list of fields."""
     return ast.unparse(call.func) == "np.dtype" and isinstance(call.args[0], ast.List)
 
 
 def _of_slice(call: ast.Call) -> bool:
-    """A number out of a slice with a written beginning that is not the first byte."""
+    """Whether the call decodes a number from a slice with a constant as its beginning."""
     if ast.unparse(call.func) != "int.from_bytes" or not isinstance(call.args[0], ast.Subscript):
         return False
     place = call.args[0].slice

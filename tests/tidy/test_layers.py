@@ -15,7 +15,7 @@ from tidy.sources import PACKAGES, ROOMS, ROOT, sources
 if TYPE_CHECKING:
     from pathlib import Path
 
-#: Who may import from which packages, besides from itself. "" is the package's face.
+#: The packages that each package may import, besides itself. "" is the root package `silomq`.
 ALLOWED = {
     "": {"client", "store"},
     "conf": set(),
@@ -29,8 +29,8 @@ ALLOWED = {
     "cli": {"conf", "store", "client", "supervisor", "tools", "pipeline", ""},
     "bench": {"conf", "shm", "store", "actors", "supervisor", "client", "cli", "pipeline", ""},
 }
-#: The floors of each package, from the ground up. A room imports from lower floors of its own
-#: package only; "" is what lies in the package's own folder.
+#: The floors of each package, the lowest first. Within its package a room imports from lower floors
+#: only. "" stands for the files in the package's own folder.
 FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
     "shm": (("",), ("protocol",)),
     "store": (
@@ -50,7 +50,7 @@ FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
     "cli": (("shared",), ("offline", "running"), ("demo", "spark"), ("",)),
     "bench": (("",), ("spark",)),
 }
-#: A user's process pays for every import: logging (structlog) and the command line are not for it.
+#: Modules that `import silomq` must not load: each import makes a user's process start later.
 NOT_IN_CLIENTS = ("structlog", "rich", "click", "asyncio")
 
 

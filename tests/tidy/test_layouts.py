@@ -1,4 +1,4 @@
-"""Layout tables in docstrings say what the code does."""
+"""Layout tables in docstrings have the same offsets and sizes as the code."""
 
 from __future__ import annotations
 

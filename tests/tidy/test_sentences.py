@@ -21,7 +21,7 @@ _END = re.compile(r"(?<=[.!?])\s+|(?<=[;:])\s+(?=[-*] )")
 
 
 def _texts(path: Path) -> Iterator[str]:
-    """What is prose in a file: all of a page, the docstrings of a module."""
+    """The prose in a file: the whole text of a page, the docstrings of a module."""
     text = (ROOT / path).read_text(encoding="utf-8")
     if path.suffix == ".md":
         yield _CODE.sub("\n\n", text)
@@ -36,7 +36,7 @@ def _texts(path: Path) -> Iterator[str]:
 
 
 def sentences(text: str) -> Iterator[str]:
-    """The sentences of a text. An item of a list and a cell of a table end one as well."""
+    """The sentences of a text. The end of a list item or of a table cell ends a sentence too."""
     for paragraph in re.split(r"\n\s*\n", text):
         lines = [line for line in paragraph.split("\n") if not line.startswith("    ")]
         if any(re.match(r"\s*=+  =", line) for line in lines):
@@ -50,7 +50,7 @@ def sentences(text: str) -> Iterator[str]:
 
 
 def words(sentence: str) -> int:
-    """How many words there are; marks alone are none."""
+    """The number of words. Punctuation marks by themselves do not count."""
     return sum(1 for word in sentence.split() if re.search(r"\w", word))
 
 

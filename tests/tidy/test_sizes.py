@@ -1,4 +1,4 @@
-"""Files, functions and lines stay of a size that one can read."""
+"""Files, functions and lines do not exceed the sizes below."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FILE_LINES = 400
 MODULE_LINES = 600
 FUNCTION_LINES = 60
 COLUMNS = 100
-#: Files that may be longer, and why.
+#: Files that may have more lines, and why.
 LONG_FILES = {
     "conf/schema.py": "a table: one entry for each setting, and nothing else",
 }
@@ -31,7 +31,7 @@ def _text(path: Path) -> str:
 
 
 def _python_functions(text: str) -> Iterator[tuple[str, int]]:
-    """Names and lengths of functions; a docstring is not counted, lest it be kept short."""
+    """Names of functions and their lengths in lines. Docstrings do not count: they may be long."""
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             lines = (node.end_lineno or node.lineno) - node.lineno + 1
@@ -42,7 +42,7 @@ def _python_functions(text: str) -> Iterator[tuple[str, int]]:
 
 
 def _cython_functions(text: str) -> Iterator[tuple[str, int]]:
-    """The same for Cython, by indentation."""
+    """Names and lengths of functions in Cython, where indentation tells their end."""
     lines = text.splitlines()
     for start, line in enumerate(lines):
         match = _DEF.match(line)

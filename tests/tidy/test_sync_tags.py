@@ -1,4 +1,4 @@
-"""Words that one process publishes and another observes carry the same tag at both ends."""
+"""The store that publishes a word and the loads that observe it carry the same tag."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections import defaultdict
 
 from tidy.sources import ROOT, sources
 
-#: `SYNC: ring-tail publish` behind a store with release order, `... observe` behind the load.
+#: `SYNC: ring-tail publish` after a store with release order, `... observe` after the load.
 TAG = re.compile(r"SYNC: *([^\s]+) *(\w*)")
 
 

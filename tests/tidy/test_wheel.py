@@ -1,4 +1,4 @@
-"""Wheel and sdist hold the package, and nothing else of the repository that is its folder."""
+"""Wheel and sdist contain the package, and no other file of the repository."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ import pytest
 from build_commands import SHARED
 from tidy.sources import PACKAGES, ROOMS, ROOT, files, project
 
-# Without build/ everything is compiled.
+# Without the folder build/ these tests compile all modules.
 pytestmark = pytest.mark.timeout(300)
 
 PYTHON = (sys.executable, "-P")
-#: A C compiler and linker that only makes the files and notes their names in the folder's `log`.
+#: A script in place of the C compiler: makes empty output files and lists them in the file `log`.
 NOTING = """#!/bin/sh
 for word do
     [ "$before" = -o ] && touch "$word" && echo "$word" >> "$(dirname "$0")/log"
@@ -30,10 +30,10 @@ done
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the repository with what is built already: generated C and extension modules.
+    """A copy of the repository with the results of its last build: C files and compiled modules.
 
-    They are up to date by their times and so not compiled again, which would take half a minute.
-    Beside them lies what was built of modules that are gone.
+    They are newer than their sources, so they are not compiled again, which would take half a
+    minute. The copy also has built files of modules that do not exist, which no wheel may contain.
     """
     tree = tmp_path_factory.mktemp("wheel") / "tree"
     built = [
@@ -54,7 +54,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def wheel(tree: Path) -> set[str]:
-    """The names in a wheel of the tree."""
+    """The names of the files in a wheel that is built from the tree."""
     return _wheel_of(tree)
 
 

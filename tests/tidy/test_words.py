@@ -1,4 +1,4 @@
-"""What stands in the files: docstrings everywhere, and nothing of somebody's machine."""
+"""Every module has a docstring, and no file names a path or a host of a certain machine."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tidy.sources import ROOT, files, sources
 if TYPE_CHECKING:
     from pathlib import Path
 
-#: Taken apart, so that this file does not hold what it looks for.
+#: Each word is split in two, so that this file does not contain the words that it forbids.
 FORBIDDEN = {
     "/wo" + "rk/": "a path of a machine",
     "/opt/wh" + "eels": "a path of a machine",
@@ -26,7 +26,7 @@ FORBIDDEN = {
 def test_module_has_a_docstring(path: Path) -> None:
     text = (ROOT / path).read_text(encoding="utf-8")
     if path.suffix == ".pyx":
-        # Behind the line of compiler directives.
+        # The docstring follows the line of compiler directives.
         body = "\n".join(line for line in text.splitlines() if not line.startswith("#"))
         assert body.lstrip().startswith(('"""', 'r"""'))
     else:

@@ -1,4 +1,4 @@
-"""Every shared word has one writer: the layout tables, the code and the kernels agree on it."""
+"""Every shared word has one writer, and it is the same in layout tables, Python and kernels."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-#: The modules whose layouts lie in memory that processes share.
+#: The modules that own layouts of shared memory.
 OWNERS = [path for path in sources(".py") if "\nWRITERS" in (ROOT / path).read_text("utf-8")]
 ROLES = {*control.ACTORS, "supervisor", "producer", "member", "each"}
-#: Who runs the code below a folder, or in a file. The longest beginning counts.
+#: The role that runs the code of a folder or a file. The longest matching prefix counts.
 RUN_BY = {
     **{f"actors/{name}": name for name in control.ACTORS},
     "supervisor/": "supervisor",
-    "supervisor/prepare": STARTUP,  # it takes the supervisor's role when it ends
+    "supervisor/prepare": STARTUP,  # at its end it takes the role "supervisor"
     "tools/repair": STARTUP,
     "store/recovery/": STARTUP,
-    "store/dispatch/": "reput",  # start-up may run it too
+    "store/dispatch/": "reput",  # start-up runs it as well
     "store/topics/table_changes": "registry",
     "store/commitlog/_append": "append",
     "client/producing/_ring": "producer",
     "shm/ringwriter": "producer",
 }
-#: Where handles that can store are made out of memory; everybody else asks these for them.
+#: The modules that make handles that can store. Other modules get their handles from these.
 MAKERS = {
     "shm/control.py",
     "shm/ring.py",
     "store/topics/topic_table.py",
     "store/topics/session_words.py",
-    "client/groups/membership.py",  # a word in memory of its own process, to wake itself
+    "client/groups/membership.py",  # a word in the process's own memory, on which it sleeps
 }
 QUEUE_FIELDS = {"id": "queue_id", "name": "name_start"}
 
@@ -141,8 +141,8 @@ _NAME = re.compile(r"\b(CONTROL|QUEUE|RING)_(\w+)")
 
 
 def _stored(path: Path) -> dict[str, set[str]]:
-    """Layout prefix -> fields that a kernel stores to. A store through a variable is to what was
-    last assigned to it.
+    """Layout prefix -> fields that a kernel stores to. A store through a variable counts for the
+    field that was last assigned to the variable.
     """
     text = (ROOT / path).read_text(encoding="utf-8")
     found: dict[str, set[str]] = {}
