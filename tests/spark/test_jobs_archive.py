@@ -65,6 +65,7 @@ def test_there_and_back_again(spark: SparkSession, tmp_path: Path) -> None:
     store.path = tmp_path / "back"
     seen = 0
     with store:
+        job_stores.await_dispatch(store.path)
         for topic in range(5):
             with Consumer(store.path, f"topic-{topic}") as consumer:
                 while found := consumer.poll(1000, timeout=0.2):

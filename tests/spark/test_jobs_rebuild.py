@@ -108,6 +108,7 @@ def test_in_place_keeps_what_was_there_and_serves(spark: SparkSession, tmp_path:
     assert done.kept is not None
     assert f"{done.kept}/consumequeue".startswith(str(store.path / "recovery"))
     with store, Consumer(store.path, "topic-2") as consumer:
+        job_stores.await_dispatch(store.path)
         numbers = [int(m.body.split()[0]) for m in consumer.poll(1000, timeout=5)]
     assert sorted(numbers) == [i for i in range(500) if i % 5 == 2]
 

@@ -59,6 +59,7 @@ def test_out_and_in_again(spark: SparkSession, tmp_path: Path) -> None:
         assert again.skipped == {"in the store already": 400}
         mine = [r for r in everything(spark, target.path) if r["body"] != b"was here before"]
         assert kept(mine) == kept(everything(spark, source.path))
+        job_stores.await_dispatch(target.path)
         with Consumer(target.path, "topic-1") as consumer:
             seen = consumer.poll(1000, timeout=2)
         assert {m.born_timestamp for m in seen} == {
