@@ -36,7 +36,7 @@ JOBS ?= 4
 .PHONY: help demo serve test check lint fix bench bench-recovery bench-spark torture fault-build interop install clean
 
 help:  ## list the tasks
-	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(STAMPS)/demo $(STAMPS)/spark $(STAMPS)/silomq  ## a tour on real data: send, read, kill, recover, compute
 	$(RUN) -m silomq.cli.demo
