@@ -25,7 +25,7 @@ cdef enum:
     UNIQUE_KEY_PAIR = 42    # "UNIQ_KEY" 0x01, 32 digits, 0x02
     IPV4_HOST = 8           # bytes of address and port
     KEY_DIGITS = 32
-    PREFIX = 20  # digits of a unique key that stay the same within a producer
+    PREFIX = 20             # digits of a unique key that stay the same within a producer
 
 
 cdef class Encoder:
@@ -39,7 +39,7 @@ cdef class Encoder:
     cdef int64_t key_epoch_ms
     cdef uint32_t key_time
     cdef uint16_t key_counter, key_wrap
-    cdef bint keys_numbered  # the caller numbers the keys (`number_keys`): no time in them
+    cdef bint keys_numbered     # the caller numbers the keys (`number_keys`): no time in them
     cdef int64_t now_ms
 
     cdef void fill_time(self) noexcept

@@ -50,7 +50,7 @@ cdef enum:
 cdef enum:
     W_DONE = 0
     W_LATE = 1          # the deadline has passed
-    W_NO_PROGRESS = 2  # the awaited word has not changed for a while
+    W_NO_PROGRESS = 2   # the awaited word has not changed for a while
 
 
 cdef inline uint64_t frame_length(uint64_t record_bytes) noexcept:
@@ -60,11 +60,11 @@ cdef inline uint64_t frame_length(uint64_t record_bytes) noexcept:
 
 cdef class Pending:
     cdef Pending next
-    cdef uint64_t at, end  # the frame's position, and the ring's counter behind it
+    cdef uint64_t at, end           # the frame's position, and the ring's counter behind it
     cdef silo_result outcome
     cdef uint32_t record_bytes
-    cdef bint needs_sync  # resolved when `flushed` has passed it
-    cdef bint watched  # appended to `told` when it is resolved
+    cdef bint needs_sync            # resolved when `flushed` has passed it
+    cdef bint watched               # appended to `told` when it is resolved
     cdef int state
     cdef uint64_t durable_end
     cdef int64_t deadline           # of the sync

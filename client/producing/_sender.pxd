@@ -10,7 +10,7 @@ from silomq.client.producing._ring cimport Ring
 
 cdef class Sender:
     cdef object session         # a SendSession
-    cdef Ring ring  # the session's, like encoder and routes
+    cdef Ring ring              # the session's, like encoder and routes
     cdef Encoder encoder
     cdef dict routes            # topic (or Delayed) -> Route
     cdef double timeout_s
