@@ -32,7 +32,7 @@ A second thread of flush syncs queues and index. Once a second it syncs the queu
 than 64 queues by one `syncfs`), then writes the progress record. A full round is due at the
 thorough interval, after half a million entries or 256 MiB of log, or after two seconds without a
 message. It is not due each second, because keys hit the index's slots at random. At 10,000 messages
-a second a round would write nearly all of the 20 MB of slots for 200 KB of entries.
+a second each round would write nearly all of the 20 MB of slots for 200 KB of entries.
 
 **Allocate** keeps `allocate_ahead_files` commit-log files ahead of append. Their disk space is
 allocated, their pages are in the page cache, and they are locked in memory as far as the limit of

@@ -9,8 +9,8 @@ reader loads the position with acquire order and reads only bytes below it. Both
 carry the same tag in a comment (`SYNC: ring-head publish` and `SYNC: ring-head observe`), and
 `tests/tidy/test_sync_tags.py` checks that tags come in pairs.
 
-**A position is its own doorbell.** A process that wants to sleep sets its `asleep` word, fences,
-looks at the position once more, and sleeps in the kernel on the position itself (a futex). A writer
+**Sleeping on a position.** A process that wants to sleep sets its `asleep` word, fences, and looks
+at the position once more. Then it sleeps in the kernel on the position itself (a futex). A writer
 publishes, fences, and makes the system call for a wake-up only if `asleep` is set. After each
 wake-up a process reads the words again. Every wait ends by itself within a second, because
 heartbeats need it: an idle store wakes each process once a second.
@@ -28,9 +28,9 @@ would cost one. A consumer asks the registry to watch its queues before it looks
 words. Reput changes every arrival word and wakes only the watched ones.
 
 **What a client may write.** The only memory that a client can write is its ring (`ring.py`), or the
-ack file of a group's member (`store/groups/ack_file.py`). Append trusts nothing in a ring: it takes
-the capacity from the registry, reads each frame's header once, checks bounds before it follows
-them, and checks each record in its own copy. An invalid record is answered with a status. A ring
+ack file of a group's member (`store/groups/ack_file.py`). Append trusts nothing in a ring. It takes
+the capacity from the registry, reads each frame's header once, and checks positions before it uses
+them. It checks each record in its own copy. An invalid record is answered with a status. A ring
 whose head or frames are invalid is closed, and its session with it. Other sessions are not
 affected.
 """

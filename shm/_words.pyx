@@ -37,6 +37,7 @@ cdef class Word:
         self.p = <uint64_t *>&self.view[offset]
 
     cpdef uint64_t load(self):
+        """The value, loaded with acquire order."""
         return silo_load(self.p)
 
     def wait(self, uint64_t seen, double timeout_s):
@@ -82,9 +83,11 @@ cdef class OwnedWord(Word):
             raise TypeError("an owned word needs writable memory")
 
     cpdef store(self, uint64_t value):
+        """Stores with release order. Wakes no sleeper."""
         silo_store(self.p, value)
 
     def add(self, uint64_t amount):
+        """Adds to the value and stores the sum with release order."""
         silo_store(self.p, self.p[0] + amount)
 
     def publish(self, uint64_t value, Word asleep):

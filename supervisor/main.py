@@ -233,7 +233,7 @@ class Supervisor:
             self._bury(child)
 
     def _bury(self, child: Child) -> None:
-        """Starts a dead actor again, at once or after a delay. Raises GaveUp."""
+        """Collects a dead actor and starts it again, at once or after a delay. Raises GaveUp."""
         code = self._reap(child)
         lived = time.monotonic() - child.started
         self._note(child.name, 0, ActorState.DEAD)

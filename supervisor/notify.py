@@ -34,10 +34,13 @@ class Notifier:
                 return
 
     def ready(self, status: str) -> None:
+        """Says that the start is over; `status` is shown by `systemctl status`."""
         self.send(ready=1, status=status, mainpid=os.getpid())
 
     def stopping(self) -> None:
+        """Says that the stop has begun."""
         self.send(stopping=1, status="stopping")
 
     def ping(self) -> None:
+        """Says that the supervisor's loop runs, before the watchdog's time is up."""
         self.send(watchdog=1)

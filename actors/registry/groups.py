@@ -347,6 +347,9 @@ class Groups:
         return max(0.0, min([*self.due.values(), self.save_at]) - time.monotonic())
 
     def save(self) -> None:
+        """Saves the progress of all groups. A full disk is logged, and the next save tries again.
+        Raises OSError for other failures.
+        """
         self.save_at = time.monotonic() + self.settings.flush_consumer_offset_interval_ms / 1000
         try:
             self.progress.save()

@@ -48,7 +48,7 @@ class Topics:
     """
 
     def __init__(self, world: World, logger: Any, beat: Callable[[], None]) -> None:
-        """Reads the saved attributes, and every topic of the table: a predecessor may not have
+        """Reads the saved attributes, and every topic of the table: a killed registry may not have
         saved the newest. `beat` is called while a method waits.
         """
         self.settings = world.settings

@@ -51,7 +51,7 @@ _COMPILED: Final = re.compile(
 SEAM: Final = "store/disk/"
 _MEMORY: Final = "shared memory, in which there are no files of a store"
 _SPARK: Final = "Spark's and Java's own files, in temporary folders and the user's cache"
-_KERNEL: Final = "what the kernel tells below /proc"
+_KERNEL: Final = "the kernel's files below /proc"
 _USER: Final = "a file or folder that the user named, which is no store's"
 #: The modules that do not use `store/disk` for some calls, these calls, and the reason.
 EXCEPTIONS: Final[dict[str, tuple[frozenset[str], str]]] = {

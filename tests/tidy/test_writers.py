@@ -153,7 +153,7 @@ def _stored(path: Path) -> dict[str, set[str]]:
                 re.finditer(rf"\b{match[1]} = ((?:[^\n(]|\([^)]*\))*)", text[: match.start()])
             )
             names = _NAME.findall(assigned[-1][1]) if assigned else []
-        assert names, f"{path}: a store to nobody knows what: {match[0]}"
+        assert names, f"{path}: a store to an unknown field: {match[0]}"
         for prefix, name in names:
             found.setdefault(prefix, set()).add(name.lower())
     return found
