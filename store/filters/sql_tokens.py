@@ -28,8 +28,8 @@ _TOKEN: Final = re.compile(
 
 
 class FilterError(StoreError):
-    """A filter expression that is not valid. `position` counts characters from 0, `why` says what
-    is wrong there.
+    """A filter expression that is not valid. `position` counts characters from 0, `why` is the
+    reason.
     """
 
     def __init__(self, expression: str, position: int, why: str) -> None:

@@ -79,7 +79,7 @@ class IndexChains:
         raise NotImplementedError
 
     def overlaps(self, begin_ms: int, end_ms: int) -> bool:
-        """Whether a file may have messages of a period, as RocketMQ says (`isTimeMatched`)."""
+        """Whether a file may have messages of a period (`IndexFile.isTimeMatched`)."""
         return (
             (begin_ms < self.begin_ms and end_ms > self.end_ms)
             or self.begin_ms <= begin_ms <= self.end_ms

@@ -1,38 +1,38 @@
-"""What a start does with what an earlier run left, and the records that tell it.
+"""Recovery: how a start continues from the files that an earlier run left.
 
-A start looks first and then does. `look.py` reads files and makes the plan (`plan.py`) that says
-what was found and what will be done. It changes nothing, and it refuses damage. `apply.py` does
-what the plan says. The plan and the counts of the doing are the report that `silo status` shows.
+A start first looks, then acts. `look.py` reads files and makes the plan (`plan.py`): what it found,
+and what the start will do. It changes no file, and it refuses damage. `apply.py` carries out the
+plan. The plan, with the counts of what was done, is the report that `silo status` shows.
 
-**Where to begin.** Our progress record (`durable_progress.py`, `silomq/progress`) says what was
-durable: `flushed`, `dispatched`, the state of the index. It counts if RocketMQ's `checkpoint` is
-still the one that was written with it. Otherwise RocketMQ had the store, and its files tell
-(`rocketmq_progress.py`). After a clean stop queues and index are complete. After a crash the newest
-log file counts that begins 3 s before what its checkpoint calls durable, and index files that were
-not full and durable are made anew. The work of a start is bounded by what was not durable, not by
-the size of the store.
+**Where to begin.** The store's progress record (`durable_progress.py`, `silomq/progress`) says what
+was durable: `flushed`, `dispatched`, the state of the index. It counts if RocketMQ's `checkpoint`
+is still the one that was written with it. Otherwise RocketMQ has run on the store, and its own
+files decide (`rocketmq_progress.py`). After its clean stop queues and index are complete. After its
+crash dispatch begins at the newest log file whose first record is at least 3 s older than the
+checkpoint's times, and index files that were not full and durable are made anew. The work of a
+start is bounded by the amount of data that was not durable, not by the size of the store.
 
-**The log's end.** The log is scanned from `flushed`. A bad end is *torn* if nothing good follows
-it, or if the machine was started since and what follows was not durable: it is cut off and kept in
-`recovery/`. Good records behind bad bytes are otherwise *damage*: the store says what is where and
-does not start. RocketMQ does not erase what it cuts off; such records are older than those before
-the end, and do not count.
+**The log's end.** The log is scanned from `flushed`. A bad end is *torn* if no good record follows
+it, or if the machine was booted since and the records that follow were not durable. It is cut off
+and kept in `recovery/`. Other good records behind bad bytes mean *damage*: the store reports their
+offsets and does not start. RocketMQ does not erase the records that it cuts off. They are older
+than the records before the end, and do not count.
 
-**After a power cut** (`power_cut.py`) pages are on the disk in any combination. Behind the first
-lost record there may be whole ones, also in later files; behind a queue's last entry there may be
-entries of records that are gone. A later start could take them for its own. A crash of processes
-leaves no such thing, because the page cache outlives them. `silomq/boot` holds the kernel's boot id
-and tells the two apart. After another boot the log ends at its first lost record; what lies behind
-goes to `recovery/` and is cleared, durably, before anything is appended. Queue entries behind their
-queue's end go too, and the chains of the index file in use are linked anew from its durable
-entries.
+**After a power cut** (`power_cut.py`) any pages may be missing on the disk. Behind the first lost
+record there may be whole ones, also in later files. Behind a queue's last entry there may be
+entries of lost records. A later start could take them for valid ones. A crash of processes leaves
+none of these, because the page cache outlives processes. The kernel's boot id in `silomq/boot`
+tells the two cases apart. If it has changed, the log ends at its first lost record. The bytes
+behind are copied to `recovery/` and cleared, durably, before the first append. Queue entries behind
+their queue's end are cleared too, and the slots of the index file in use are computed anew from its
+durable entries.
 
 **The pool** (`pool_recovery.py`). The transient pool's buffers outlive every process, but not the
-machine. What append had written and commit had not is put into the log before a start looks at
-files. RocketMQ's pool is lost with its process.
+machine. Before a start looks at files, it writes to the log the bytes that append had put into the
+pool and commit had not written. RocketMQ's pool is lost with its process.
 
-**Queues and index.** If they hold less than the progress record counts on, everything is dispatched
-anew. RocketMQ passes over what its newest index file knows, but not over the last record of it:
-after a crash of RocketMQ the keys of that one record are in the index twice. `tests/interop` allows
-exactly these.
+**Queues and index.** If they hold less than the progress record says, the whole log is dispatched
+anew. A recovering RocketMQ skips the records that its newest index file has, but not the last of
+them. So after a crash of RocketMQ the keys of that record are in the index twice; `tests/interop`
+allows exactly these.
 """

@@ -1,10 +1,10 @@
-"""Does what the plan of a start says, step by step.
+"""Carries out the plan of a start, step by step.
 
-The table comes first, because it may turn out to be too small. Then come the log, deleted topics,
-queues and index, and last what a later start must know.
+First it fills the topic table, which may be too small. Then it settles the log, finishes deletions,
+and dispatches into queues and index. Last it writes the records that the next start will need.
 
-A start that is killed anywhere in between is done again by the next one, from a plan of its own.
-Runs before any actor exists, so it may write every word of shared memory.
+If a start is killed, the next one begins again with a plan of its own. It runs before any actor
+exists, so it may write every word of shared memory.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ def apply(
     control: Control,
     table: TopicTable,
 ) -> Report:
-    """Makes the store what the plan says and fills `control` and `table`, which are fresh.
+    """Carries out the plan and fills `control` and `table`, which must be new and empty.
 
-    `folders` and `settings` are those that the plan was made with, and nobody has changed the store
-    since. Raises OSError; StoreError when the table is too small; Corrupt for a damaged record that
-    was durable, and so was not scanned, but must be dispatched again.
+    `folders` and `settings` must be those of the plan, and no process may have changed the store
+    since. Raises OSError, StoreError if the table is too small, and Corrupt for a damaged record
+    that must be dispatched. Durable records are not scanned, so only dispatch finds damage there.
     """
     began = time.monotonic()
     files = StoreFiles.of(folders, settings)
@@ -66,7 +66,9 @@ def apply(
 
 
 def fill_table(plan: RecoveryPlan, table: TopicTable) -> None:
-    """Topics, and their queues as far as they were dispatched. Raises TableFull."""
+    """Adds topics and their queues to the table, with the queues' `min_offset` and `max_offset` as
+    far as they were dispatched. Raises TableFull.
+    """
     for topic in plan.topics:
         add_topic(table, topic)
     for queue in plan.dispatch.queues:
@@ -76,8 +78,8 @@ def fill_table(plan: RecoveryPlan, table: TopicTable) -> None:
 
 
 def settle_log(plan: RecoveryPlan, files: StoreFiles) -> list[str]:
-    """Removes files that hold nothing, cuts off what is torn, and makes durable what is not known
-    to be. Returns the files that keep what was cut off.
+    """Removes unfinished and empty files, cuts off the torn end, and syncs files that may not be
+    durable. Returns the paths of the copies of the torn end. Raises OSError.
     """
     log, found = files.log, plan.log
     if plan.new_layout:
@@ -100,7 +102,7 @@ def settle_log(plan: RecoveryPlan, files: StoreFiles) -> list[str]:
 
 
 def set_log_words(plan: RecoveryPlan, files: StoreFiles, control: Control) -> None:
-    """The words of the control block that tell of the log."""
+    """Sets the log's watermarks in the control block."""
     end = plan.log.end.end
     control.own("min_offset").store(plan.log.first)
     for word in ("wrote", "committed", "flushed"):
@@ -119,8 +121,8 @@ def dispatch(
     table: TopicTable,
     unknown: UnknownQueues,
 ) -> int:
-    """Dispatches the log from where the plan says to its end: how many index entries, put by a run
-    that crashed, were taken back before.
+    """Dispatches the log from the plan's `dispatch.begin` to its end. Returns how many index
+    entries of a crashed run were undone before (after a power cut, how many slots were wrong).
     """
     control.set_progress(plan.dispatch.begin)
     dispatching = Dispatching(
@@ -139,7 +141,9 @@ def dispatch(
 
 
 def settle_queues(plan: RecoveryPlan, files: StoreFiles, table: TopicTable) -> int:
-    """Append goes on where each queue ends; what lies behind the ends goes: how many bytes."""
+    """Sets the queue offset at which append continues in each queue. If the plan says so, clears
+    entries behind the queues' ends, and returns how many bytes that were.
+    """
     counts = table.queue_column("max_offset")
     for slot, count in enumerate(counts):
         table.own_queue_word(slot, "next").store(count)
@@ -154,12 +158,14 @@ def settle_queues(plan: RecoveryPlan, files: StoreFiles, table: TopicTable) -> i
 
 
 def note(plan: RecoveryPlan, folders: StoreFolders) -> None:
-    """Before anything is appended: what a later start, here or by RocketMQ, must know."""
+    """Writes the boot id, the space of the progress record, and the checkpoint: a later start of
+    this store or of RocketMQ needs them. To be done before the first append.
+    """
     power_cut.note_boot(folders.ours)
     durable_progress.reserve(folders.ours)
     noted = plan.run.checkpoint
     if plan.run.known_from != OURS_KNOWN:
-        # RocketMQ's own may promise an index that a crash from now on takes away.
+        # RocketMQ's checkpoint may call index files durable that this store will change.
         noted = checkpoint.careful(
             noted.physic_msg_timestamp,
             noted.logics_msg_timestamp,

@@ -1,8 +1,8 @@
-"""RocketMQ's `checkpoint`: up to which store timestamps the log, the queues and the index are
+"""RocketMQ's `checkpoint`: the store timestamps up to which the log, the queues and the index are
 durable.
 
-The file is 4,096 bytes, of which five fields are used. RocketMQ chooses by it where an abnormal
-recovery begins; this store does so for a store that another program wrote last.
+The file has 4,096 bytes, of which five fields are used. After a crash RocketMQ begins its recovery
+at a place that it finds by the checkpoint. This store does so only if RocketMQ wrote it last.
 
 Layout checkpoint:
 
@@ -12,8 +12,8 @@ offset  size  type  field                  meaning
 0       8     i64   physic_msg_timestamp   of the last record known to be durable, epoch ms
 8       8     i64   logics_msg_timestamp   of the last record whose queue entry is durable
 16      8     i64   index_msg_timestamp    last one of the last index file that is full and durable
-24      8     i64   master_flushed_offset  replication's; this store writes 0
-32      8     i64   confirm_phy_offset     replication's; this store writes the durable log's end
+24      8     i64   master_flushed_offset  for replication; this store writes 0
+32      8     i64   confirm_phy_offset     for replication; this store writes the durable log's end
 ======  ====  ====  =====================  =======
 """
 
@@ -27,7 +27,7 @@ from ..disk.files import Folder
 
 CHECKPOINT = "checkpoint"
 CHECKPOINT_SIZE = 4096
-# RocketMQ's distance between what it has noted and what it trusts.
+# RocketMQ trusts its checkpoint only up to 3 s before the times in it.
 _MARGIN_MS = 3000
 _FIELDS = struct.Struct(">5q")
 CHECKPOINT_FIELDS_SIZE = _FIELDS.size
@@ -44,7 +44,7 @@ LAYOUTS = {
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """The fields, in the file's order."""
+    """The fields in the file's order: times in epoch ms, and log offsets."""
 
     physic_msg_timestamp: int = 0
     logics_msg_timestamp: int = 0
@@ -54,32 +54,35 @@ class Checkpoint:
 
     @property
     def durable_time_ms(self) -> int:
-        """Records stored until then are durable."""
+        """Records that were stored until then, epoch ms, are durable."""
         return max(0, self.physic_msg_timestamp - _MARGIN_MS)
 
     @property
     def safe_time_ms(self) -> int:
-        """Records stored until then are durable, and dispatched: RocketMQ's minTimestamp."""
+        """Records that were stored until then, epoch ms, are durable, and so are their queue
+        entries: RocketMQ's `StoreCheckpoint.getMinTimestamp`.
+        """
         return max(0, min(self.physic_msg_timestamp, self.logics_msg_timestamp) - _MARGIN_MS)
 
 
 def careful(physic_ms: int, logics_ms: int, index_ms: int, flushed: int) -> Checkpoint:
-    """What this store writes.
+    """The checkpoint that this store writes, from three times (epoch ms) and the durable end of the
+    log.
 
-    After a crash RocketMQ drops index files that end later than `index_ms`, and dispatches again
-    only from min(physic, logics) on: keys in between would be lost to it. So logics says no more
-    than the index does (this store needs it for nothing).
+    After a crash RocketMQ drops index files that end later than `index_ms`, but dispatches again
+    only from min(physic, logics) on. Keys in between would be missing. So the logics time is never
+    later than the index time; this store does not use it itself.
     """
     return Checkpoint(physic_ms, min(logics_ms, index_ms), index_ms, 0, flushed)
 
 
 def parse(data: bytes) -> Checkpoint:
-    """The fields in the first bytes of the file; struct.error for too few."""
+    """The fields in the first bytes of the file. Raises struct.error for too few bytes."""
     return Checkpoint(*_FIELDS.unpack_from(data))
 
 
 def read(root: Folder) -> Checkpoint | None:
-    """The checkpoint of the store in `root`; None where there is none, or too few bytes of it."""
+    """The checkpoint of the store in `root`; None if there is none or it is too short."""
     try:
         with root.file(CHECKPOINT) as fd:
             data = disk.read_at(fd, _FIELDS.size, 0)
@@ -89,7 +92,7 @@ def read(root: Folder) -> Checkpoint | None:
 
 
 def write(root: Folder, checkpoint: Checkpoint) -> None:
-    """Makes the checkpoint durable. Raises OSError."""
+    """Writes the checkpoint, durably. Raises OSError."""
     with root.file(CHECKPOINT, write=True, create=True) as fd:
         disk.allocate(fd, 0, CHECKPOINT_SIZE)
         disk.write_at(fd, _FIELDS.pack(*astuple(checkpoint)), 0)

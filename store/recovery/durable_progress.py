@@ -1,7 +1,9 @@
-"""The progress record: what is durable up to where, in `silomq/progress`. RocketMQ ignores it.
+"""The progress record: the offsets up to which the store is durable, in `silomq/progress`. RocketMQ
+ignores it.
 
-Two slots of 512 bytes, written in turn, each with a generation and a CRC-32C: a torn write leaves
-the other. What a start-up after a crash must read again begins where the newest whole slot says.
+It has two slots of 512 bytes, written in turn, each with a generation and a CRC-32C, so a torn
+write leaves the other slot whole. After a crash a start scans and dispatches the log from the
+offsets in the newest whole slot.
 
 Layout slot:
 
@@ -11,8 +13,8 @@ offset  size  type  field           meaning
 0       8     u64   magic           "SILOPRG1"
 8       8     u64   generation      the greater of two whole slots counts
 16      8     u64   flushed         the commit log is durable below it
-24      8     u64   clean           1: written by a clean stop, nothing lies behind
-32      8     u64   dispatched      queues and index hold all below it, durably
+24      8     u64   clean           1: written by a clean stop, the log ends at `flushed`
+32      8     u64   dispatched      records below it have durable queue and index entries
 40      8     u64   dispatch_count  queue entries written so far
 48      8     u64   index_name      the index file in use, 0 = none
 56      8     u64   index_count     its next entry number
@@ -21,10 +23,10 @@ offset  size  type  field           meaning
 80      8     u64   end_time        its last store timestamp, ms
 88      8     u64   begin_offset    its first physical offset
 96      8     u64   end_offset      its last physical offset
-104     8     u64   store_time_ms   newest store timestamp given out
-112     8     u64   physic          of RocketMQ's checkpoint as we wrote it: physicMsgTimestamp
-120     8     u64   logics          the same, logicsMsgTimestamp
-128     8     u64   index           the same, indexMsgTimestamp
+104     8     u64   store_time_ms   newest store timestamp of a record
+112     8     u64   physic          physicMsgTimestamp of the checkpoint that was written with it
+120     8     u64   logics          logicsMsgTimestamp of that checkpoint
+128     8     u64   index           indexMsgTimestamp of that checkpoint
 136     8     u64   crc             CRC-32C of bytes 0..136
 ======  ====  ====  ==============  =======
 """
@@ -71,8 +73,8 @@ _SLOT = struct.Struct(f"<{len(FIELDS)}Q")
 
 @dataclass(frozen=True, slots=True)
 class DurableProgress:
-    """What one slot says. `physic`, `logics` and `index` are the times (epoch ms) in RocketMQ's
-    checkpoint as this store wrote it with the slot.
+    """The values of one slot. `physic`, `logics` and `index` are the times (epoch ms) in the
+    checkpoint that this store wrote with the slot.
     """
 
     flushed: int = 0
@@ -84,8 +86,8 @@ class DurableProgress:
     index: int = 0
 
     def agrees_with(self, noted: Checkpoint) -> bool:
-        """Whether RocketMQ's checkpoint is still the one that was written with this slot. It is
-        not after RocketMQ has had the store.
+        """Whether a checkpoint is the one that was written with this slot. It is another one if
+        RocketMQ has run on the store since.
         """
         return (self.physic, self.logics, self.index) == (
             noted.physic_msg_timestamp,
@@ -95,7 +97,7 @@ class DurableProgress:
 
 
 def encode(record: DurableProgress, generation: int) -> bytes:
-    """The bytes of one slot."""
+    """The bytes of one slot, with its CRC."""
     values = record.progress.fields() | {
         "magic": MAGIC,
         "generation": generation,
@@ -112,7 +114,7 @@ def encode(record: DurableProgress, generation: int) -> bytes:
 
 
 def decode(data: bytes) -> tuple[int, DurableProgress] | None:
-    """(generation, record) of a whole slot, None for anything else."""
+    """The (generation, record) of a slot; None if it is not whole."""
     if len(data) < _SLOT.size:
         return None
     values = dict(zip(FIELDS, _SLOT.unpack_from(data), strict=True))
@@ -131,7 +133,7 @@ def decode(data: bytes) -> tuple[int, DurableProgress] | None:
 
 
 def _newest(ours: Folder) -> tuple[int, DurableProgress] | None:
-    """(generation, record) of the newest whole slot."""
+    """The (generation, record) of the newest whole slot, or None."""
     try:
         with ours.file(PROGRESS) as fd:
             data = disk.read_at(fd, 2 * SLOT_SIZE, 0)
@@ -143,13 +145,17 @@ def _newest(ours: Folder) -> tuple[int, DurableProgress] | None:
 
 
 def read(ours: Folder) -> DurableProgress | None:
-    """The record of the newest whole slot, or None: nothing is known to be durable."""
+    """The record of the newest whole slot; None if there is none, so that nothing is known to be
+    durable.
+    """
     newest = _newest(ours)
     return newest[1] if newest else None
 
 
 def reserve(ours: Folder) -> None:
-    """Takes the record's space: a disk that is full later must not stop it from being written."""
+    """Allocates the record's space, durably, so that it can be written on a full disk. Raises
+    OSError.
+    """
     with ours.file(PROGRESS, write=True, create=True) as fd:
         disk.allocate(fd, 0, 2 * SLOT_SIZE)
         disk.sync_data(fd)
@@ -157,7 +163,7 @@ def reserve(ours: Folder) -> None:
 
 
 class ProgressFile:
-    """The record of a running store; one process writes it."""
+    """Writes the record of a running store, from one process."""
 
     def __init__(self, ours: Folder) -> None:
         self.ours = ours
@@ -165,8 +171,8 @@ class ProgressFile:
         self.generation = newest[0] if newest else 0
 
     def write(self, record: DurableProgress) -> None:
-        """Makes `record` the durable progress. The caller has made durable what it says. Raises
-        OSError.
+        """Writes `record` into the older slot, durably. The caller has made durable all that it
+        counts. Raises OSError.
         """
         self.generation += 1
         slot = encode(record, self.generation).ljust(SLOT_SIZE, b"\0")

@@ -1,4 +1,4 @@
-"""The version of the layout of a store's own files, in `silomq/layout`."""
+"""The version of the layout of the files below `silomq/`: the number in `silomq/layout`."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from ..errors import StoreError
 
 
 def check_layout(folders: StoreFolders) -> bool:
-    """Whether the store says its layout version; a new one does not yet. Raises StoreError for a
-    store that a newer SiloMQ made.
+    """Whether the store has a layout version; a new store has none yet. Raises StoreError if a
+    newer SiloMQ made the store.
     """
     try:
         with folders.ours.file(LAYOUT_FILE) as fd:
@@ -26,5 +26,5 @@ def check_layout(folders: StoreFolders) -> bool:
 
 
 def note_layout(folders: StoreFolders) -> None:
-    """Says durably that the store has the layout of this SiloMQ."""
+    """Writes this SiloMQ's layout version, durably. Raises OSError."""
     replace_file(folders.ours, LAYOUT_FILE, f"{LAYOUT_VERSION}\n".encode())

@@ -1,13 +1,12 @@
-"""Looking at the files of a stopped or crashed store: what a start finds, and the plan of what it
-will do. Nothing on disk changes here, and damage behind the log's end is refused here.
+"""Reads the files of a stopped or crashed store and makes the plan of a start. It changes no file,
+and it refuses damage behind the log's end.
 
-The work is bounded by what was not durable: the commit log is scanned from where the progress
-record says that it was flushed, dispatch goes on from where queues and index were. If RocketMQ had
-the store in between (its checkpoint is not the one that this store wrote), its files say where.
+The log is scanned from the progress record's `flushed`, and dispatch continues from its
+`dispatched`, so the work is bounded by the data that was not durable. If RocketMQ has run on the
+store since (its checkpoint is not the one that this store wrote), its files say where to begin.
 
-Records that are dispatched again are not read twice for the plan. What only they can tell comes
-out while `apply` dispatches them: queues that nothing else knows, and queue numbers beyond
-`max_queues`.
+The plan does not read the records that `apply` will dispatch. So only `apply` finds queues that
+stand in no file but in these records, and queue ids above `max_queues`.
 """
 
 from __future__ import annotations
@@ -42,8 +41,8 @@ from .store_files import StoreFiles
 
 
 def look(folders: StoreFolders, settings: Settings, *, from_pool: int = 0) -> RecoveryPlan:
-    """The plan of a start of the store in `folders`, which nobody else uses. `from_pool` bytes of
-    its log came from the pool just now.
+    """The plan of a start of the store in `folders`, which no other process may use. `from_pool` is
+    how many bytes the start has just written from the pool to the log.
 
     Raises Corrupt for damage that a start must not cut off, StoreError for files that do not fit
     the settings or were made by a newer version, OSError.
@@ -72,7 +71,9 @@ def look(folders: StoreFolders, settings: Settings, *, from_pool: int = 0) -> Re
 
 
 def look_at_last_run(files: StoreFiles) -> LastRun:
-    """Who had the store last, whether it was stopped cleanly, and what is known to be durable."""
+    """Finds out whether this store or RocketMQ ran last, whether it stopped cleanly, and what is
+    durable.
+    """
     crashed = ABORT in files.folders.root.names()
     record = durable_progress.read(files.folders.ours)
     noted = checkpoint.read(files.folders.root)
@@ -94,9 +95,9 @@ def look_at_last_run(files: StoreFiles) -> LastRun:
 
 
 def look_at_log(files: StoreFiles, run: LastRun, *, check_crc: bool) -> LogPlan:
-    """Where the commit log ends, and what lies behind. Raises Corrupt for damage.
+    """Finds the end of the commit log and the torn bytes behind it. Raises Corrupt for damage.
 
-    The log is scanned after a clean stop too: RocketMQ may have gone on with the store.
+    It scans the log also after a clean stop, because RocketMQ may have appended since.
     """
     log = files.log
     bases = log.bases()
@@ -120,8 +121,8 @@ def look_at_log(files: StoreFiles, run: LastRun, *, check_crc: bool) -> LogPlan:
 def look_at_queues_and_index(
     files: StoreFiles, start: StartingPoint | None, log: LogPlan, deletions: DeletionsPlan
 ) -> DispatchPlan:
-    """From where dispatch goes on. If queues or index lack what the starting point counts on, all
-    of the log is dispatched again.
+    """Finds the offset from which dispatch continues. If queues or index have less than the
+    starting point says, the whole log is dispatched anew.
     """
     limit = min(start.progress.dispatched, log.end.end) if start else log.first
     queues = _queues_below(files.queues, limit, log.first, deletions)
@@ -147,8 +148,8 @@ def look_at_queues_and_index(
 def _queues_below(
     queues: QueueFiles, limit: int, first: int, deletions: DeletionsPlan
 ) -> tuple[QueueFound, ...]:
-    """What the files of every queue hold of records below log offset `limit`, in a log that begins
-    at `first`. This walk over the folders is most of the time of a clean start.
+    """For every queue, its entries of records below log offset `limit`, in a log that begins at
+    `first`. A clean start spends most of its time here.
     """
     found = []
     gone = frozenset(deletions.without_queues)
@@ -169,7 +170,9 @@ def _missing(
     queues: tuple[QueueFound, ...],
     deletions: DeletionsPlan,
 ) -> str:
-    """What the starting point counts on and is not there any more; "" for nothing."""
+    """Which queue entries or index file of the starting point are missing, as a text; "" if none
+    are.
+    """
     entries = sum(queue.count for queue in queues)
     if entries + deletions.entries < known.dispatch_count:
         return f"the queues hold {entries} entries of {known.dispatch_count}"
@@ -180,7 +183,7 @@ def _missing(
 
 
 def _index_below(files: StoreFiles, known: IndexProgress, limit: int) -> IndexProgress | None:
-    """Where the index ends if dispatch begins at `limit`; None if that cannot be known. Raises
+    """The state of the index if dispatch begins at `limit`; None if a file of it is damaged. Raises
     StoreError for an index file that does not fit the settings.
     """
     if not files.indexed:
@@ -197,11 +200,11 @@ def look_at_topics(
     deletions: DeletionsPlan,
     queues: tuple[QueueFound, ...],
 ) -> tuple[tuple[TopicFound, ...], str]:
-    """The topics of topics.json, then those of which only queue files know; and what was wrong with
-    topics.json.
+    """The topics of topics.json, then those that only have queue files; and the problem of
+    topics.json, or "". Raises Corrupt if topics.json and its backup are unreadable.
     """
     saved, loaded = topics_json.load(f"{folders.config.path}/{TOPICS}")
-    nums: dict[str, int] = {}  # topic -> queues that have files, up to the last of them
+    nums: dict[str, int] = {}  # topic -> 1 + greatest id of a queue that has files
     for queue in queues:
         nums[queue.topic] = max(nums.get(queue.topic, 0), queue.queue_id + 1)
     topics = [

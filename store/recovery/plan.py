@@ -1,8 +1,8 @@
-"""The plan of a start: what was found in the store's files, and what will be done about it. With
-the counts of the doing it becomes the report, which `silo status` shows.
+"""The plan of a start: what `look` found in the store's files, and what `apply` will do. With the
+counts of what was done it becomes the report, which `silo status` shows.
 
-A start after a power cut differs from one after a crash of processes in `LastRun.power_lost` and
-in what hangs on it (`power_cut.py`).
+`LastRun.power_lost` tells a start after a power cut from one after a crash of processes;
+`power_cut.py` has the differences.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ _READ_WRITE = 6  # RocketMQ's perm
 
 @dataclass(frozen=True, slots=True)
 class StartingPoint:
-    """Where a start goes on. The log is scanned from offset `flushed`, a record's or a file's
-    first. `progress` is what queues and index hold durably; its `dispatch_count` is 0 if unknown.
+    """The offsets from which a start continues. The log is scanned from `flushed`, where a record
+    or a file begins. `progress` is the durable state of queues and index; its `dispatch_count` is 0
+    if unknown. `store_time_ms` is the newest known store timestamp.
     """
 
     flushed: int
@@ -33,12 +34,12 @@ class StartingPoint:
 
 @dataclass(frozen=True, slots=True)
 class LastRun:
-    """How the store was left, and by whom: `known_from` is OURS_KNOWN, ROCKETMQ_KNOWN or
-    NOTHING_KNOWN, and then `start` is None.
+    """The state in which the last run left the store. `known_from` is OURS_KNOWN, ROCKETMQ_KNOWN or
+    NOTHING_KNOWN; the last means that `start` is None.
 
-    `clean` says that it was stopped and did not crash. `power_lost` says that it crashed and that
-    the machine was started anew since: of what was not durable, any page may be missing.
-    `checkpoint` is RocketMQ's, all zeros without one.
+    `clean` says that the run stopped and did not crash. `power_lost` says that it crashed and that
+    the machine was booted since, so any page that was not durable may be missing. `checkpoint` is
+    the one in the store's folder, all zeros without one.
     """
 
     known_from: str
@@ -50,8 +51,8 @@ class LastRun:
 
 @dataclass(frozen=True, slots=True)
 class LogPlan:
-    """The commit log. `files` are the offsets of its files; `torn` is what will be cut off behind
-    `end`, and kept. Files of the names `half_made` and `empty` will be removed.
+    """The commit log. `files` are the offsets of its files. The bytes `torn` behind `end` will be
+    copied and cut off. The files with the names `half_made` and `empty` will be removed.
     """
 
     files: tuple[int, ...]
@@ -64,7 +65,7 @@ class LogPlan:
 
     @property
     def first(self) -> int:
-        """The offset at which the log begins."""
+        """The offset at which the log begins; 0 for an empty one."""
         return self.files[0] if self.files else 0
 
     @property
@@ -74,8 +75,8 @@ class LogPlan:
 
 @dataclass(frozen=True, slots=True)
 class QueueFound:
-    """A queue as its files are: how many entries belong to dispatched records, and the queue offset
-    of the first one whose record still exists.
+    """A queue according to its files: the number of entries of dispatched records, and the queue
+    offset of the first one whose record still exists.
     """
 
     topic: str
@@ -86,8 +87,9 @@ class QueueFound:
 
 @dataclass(frozen=True, slots=True)
 class TopicFound:
-    """A topic for the table: one of topics.json (`configured`), or one of which only queue files
-    know. It gets at least `least` queues; records below log offset `since` are not its own.
+    """A topic for the table, from topics.json (`configured`) or only from queue files or records.
+    It gets at least `least` queues. Records below log offset `since` belong to a deleted topic of
+    its name.
     """
 
     name: str
@@ -100,17 +102,18 @@ class TopicFound:
 
     @classmethod
     def unconfigured(cls, name: str, nums: int, since: int) -> TopicFound:
-        """A topic that nobody configured, with `nums` queues for everybody."""
+        """A topic that is not in topics.json, with `nums` queues to read and to write."""
         return cls(name, nums, nums, _READ_WRITE, 0, since, configured=False)
 
 
 @dataclass(frozen=True, slots=True)
 class DispatchPlan:
-    """Queues and index. Dispatch goes on from `begin`, with the entries that `queues` counts.
+    """Queues and index. Dispatch continues from `begin`, where the queues have the entries that
+    `queues` counts.
 
-    `anew` says why all of the log is dispatched again although something was known; "" otherwise.
-    Index files that end by `index_kept_ms` (epoch ms) are durable, and dispatch does not touch
-    them. `half_made` says that there is an unfinished queue file to remove.
+    `anew` is the reason why the whole log is dispatched although a starting point was known, else
+    "". Index files that end at `index_kept_ms` (epoch ms) or before are durable, and dispatch does
+    not change them. `half_made` says that there is an unfinished queue file to remove.
     """
 
     begin: Progress
@@ -122,10 +125,12 @@ class DispatchPlan:
 
 @dataclass(frozen=True, slots=True)
 class RecoveryPlan:
-    """All that a start found and will do. `new_layout` says that the store has no layout version
-    yet. `topics_problem` is what was wrong with topics.json, "" for nothing. Queues of which only
-    records behind `dispatch.begin` know are added while these are dispatched. `from_pool` bytes of
-    the log were only in the pool of the killed store until this start.
+    """The whole plan of a start. `new_layout` says that the store has no layout version yet.
+    `topics_problem` is the problem of topics.json, or "". `from_pool` is how many bytes this start
+    has written from the pool of the killed store to the log.
+
+    Queues that occur only in records behind `dispatch.begin` are not part of the plan; they are
+    added while these records are dispatched.
     """
 
     new_layout: bool
@@ -140,19 +145,19 @@ class RecoveryPlan:
 
     @property
     def store_time_ms(self) -> int:
-        """The newest store timestamp that is known to have been given out."""
+        """The newest store timestamp that a record is known to have, epoch ms."""
         start = self.run.start
         return max(self.log.end.newest, start.store_time_ms if start else 0)
 
     @property
     def cuts_queues(self) -> bool:
-        """Whether queue entries may lie behind the queues' ends: of records that were cut off, or
-        written to disk before entries that a power cut took.
+        """Whether queue entries may lie behind the queues' ends: entries of records that are cut
+        off, or entries that reached the disk before others that a power cut lost.
         """
         return self.run.power_lost or self.log.cut_bytes > 0
 
     def notes(self) -> tuple[str, ...]:
-        """What is out of the ordinary, for people: said when it is done."""
+        """Sentences for the user about unusual findings, worded as done: for the report."""
         log = self.log
         said = [f"removed a half-made commit-log file ({name})" for name in log.half_made]
         if log.empty:
@@ -175,8 +180,8 @@ class RecoveryPlan:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The counts of doing what a plan says. `kept_in` names the files below the store's folder that
-    keep what was cut off.
+    """The counts of what was done. `kept_in` are the paths of the copies of bytes that were cut
+    off, relative to the store's folder.
     """
 
     kept_in: tuple[str, ...]
@@ -190,7 +195,9 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a start found and did, in the names that users see: offsets in bytes, times in ms."""
+    """What a start found and did, in the words that users see. Offsets are of the log, times in
+    ms.
+    """
 
     clean: bool
     known_from: str
@@ -213,7 +220,7 @@ class Report:
 
     @classmethod
     def of(cls, plan: RecoveryPlan, done: Done) -> Report:
-        """The plan and the counts of its doing."""
+        """The report of a plan that was carried out with these counts."""
         log = plan.log
         return cls(
             clean=plan.run.clean,

@@ -1,9 +1,9 @@
-"""What a store that was killed as a whole left in its pool.
+"""Recovers the bytes that a killed store left in its pool.
 
-The pool's buffers and the control block outlive every process. What append had written there and
-commit had not put into the commit log comes into the log before anything else happens; the look at
-the log then finds it there. (RocketMQ's pool is memory of its one process, and is lost with it.)
-Here too the look comes first: it refuses settings that do not fit, with nothing changed.
+The pool's buffers and the control block outlive every process. A start first writes to the log the
+bytes that append had put into the pool and commit had not written; then it looks at the log.
+(RocketMQ's pool is memory of its one process, and is lost with it.) `look_in_pool` changes no file,
+and refuses settings that do not fit the pool.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class PoolRest:
 
 
 def look_in_pool(store_id: int, file_size: int) -> PoolRest | None:
-    """What is left in the pool of a dead store, None for nothing. Raises StoreError when the
-    settings do not fit the pool.
+    """The bytes of the log that only the pool of a dead store holds, or None. Raises StoreError if
+    the settings do not fit the pool.
     """
     control = old_control(store_id)
     buffers = count(store_id)
@@ -63,8 +63,8 @@ def look_in_pool(store_id: int, file_size: int) -> PoolRest | None:
 
 
 def put_into_log(rest: PoolRest, folders: StoreFolders) -> None:
-    """Writes the bytes into the commit log, durably. Raises OSError (ENOSPC) when the log takes no
-    more; the pool stays as it is then, for the next start.
+    """Writes the bytes into the commit log, durably. Raises OSError (ENOSPC). The pool does not
+    change, so the next start can try again.
     """
     log = CommitLog(folders, rest.pool.size)
     position = rest.committed
@@ -79,7 +79,7 @@ def put_into_log(rest: PoolRest, folders: StoreFolders) -> None:
 
 
 def old_control(store_id: int) -> Control | None:
-    """The control block that a dead store left, read-only, if it is there and whole."""
+    """The control block of a dead store, read-only; None if there is none or it is not valid."""
     try:
         fd = segments.open_segment(store_id, "control")
     except posix_ipc.ExistentialError:

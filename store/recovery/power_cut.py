@@ -1,19 +1,18 @@
-"""What a start after a power cut does that one after a crash of processes does not.
+"""The differences of a start after a power cut from one after a crash of processes.
 
-Pages reach the disk in any order. Behind the end of the log, and behind the last entry of a queue,
-there may lie whole records and entries whose predecessors were lost. Left there, a later start
-would find them again: a log that grew exactly to where an old record begins would swallow it, a
-queue would count an entry of a log that was cut. A crash of processes leaves nothing of the kind,
-as the page cache outlives them.
+Pages reach the disk in any order. Whole records may lie behind the end of the log, and entries
+behind the end of a queue, whose predecessors were lost. A later start would take them for valid
+ones: once the log has grown to the place of an old record, or when it counts a queue's entries. A
+crash of processes leaves none of these, because the page cache outlives processes.
 
-The two are told apart by the kernel's boot id, kept in `silomq/boot`: `LastRun.power_lost` of the
-plan. If it is true:
+The kernel's boot id in `silomq/boot` tells the two cases apart: `LastRun.power_lost` of the plan.
+If it is true:
 
 - Good records behind bad bytes may be cut off, if they were not durable
   (`commitlog/log_end.py: refuse_damage`). In the same boot they are proof of damage.
-- The chains of the index file in use are built anew (`dispatch/dispatcher.py: _resume_index`).
-- What lies behind the end of a queue goes (`cut_queues` below). It also goes after a crash if the
-  end of the log was torn.
+- The slots of the index file in use are computed anew (`dispatch/dispatcher.py: _resume_index`).
+- Entries behind the end of a queue are cleared (`cut_queues` below). They also are after a crash
+  of processes if the end of the log was torn.
 """
 
 from __future__ import annotations
@@ -35,8 +34,8 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 def machine_stopped(ours: Folder) -> bool:
-    """Whether the machine was started anew since the store last ran here; False where nothing
-    tells.
+    """Whether the machine was booted since the store last ran here. False if the store has no boot
+    id.
     """
     try:
         with ours.file(BOOT) as fd:
@@ -47,24 +46,25 @@ def machine_stopped(ours: Folder) -> bool:
 
 
 def ran_here(ours: Folder) -> bool:
-    """Whether this store, and not only RocketMQ, has run here."""
+    """Whether this store has run here, and not only RocketMQ."""
     return BOOT in ours.names()
 
 
 def note_boot(ours: Folder) -> None:
-    """Says durably that the store runs in this boot of the machine, and has not stopped cleanly.
-    For the end of a start: what lay behind the ends is gone, and nothing is appended yet.
+    """Writes the boot id, durably, and that the store has not stopped cleanly. To be called at the
+    end of a start: after the bytes behind the ends are cleared, before the first append.
     """
     replace_file(ours, BOOT, _BOOT_ID.read_bytes())
-    # `abort` says that too, but RocketMQ never syncs it, and its absence would prove nothing.
+    # `abort` would say so too, but a power cut can take it back, because no process syncs it.
     found = durable_progress.read(ours)
     if found and found.clean:
         durable_progress.ProgressFile(ours).write(replace(found, clean=False))
 
 
 def cut_queues(queues: QueueFiles, ends: Iterable[tuple[str, int, int]]) -> int:
-    """Takes away the entries from each (topic, queue id, queue offset) on: how many bytes were
-    there. A file whose length was lost gets it back. Raises OSError.
+    """Clears the entries from each (topic, queue id, queue offset) on, durably, and returns how
+    many bytes it cleared. A file that a power cut made shorter gets its length back. Raises
+    OSError.
     """
     cut = 0
     for topic, queue_id, end in ends:

@@ -1,8 +1,8 @@
-"""Progress of a store that another program wrote last: what RocketMQ's own files say of it.
+"""The starting point of a store that RocketMQ wrote last, found in RocketMQ's own files.
 
-After a clean stop the queues and the index are complete. After a crash RocketMQ trusts the time up
-to which its checkpoint calls everything durable. Dispatch goes on from the newest commit-log file
-that begins before that time. Index files that were not full and durable are made anew.
+After a clean stop the queues and the index are complete. After a crash the checkpoint decides, as
+in RocketMQ. Dispatch continues from the newest commit-log file that begins before its times. Index
+files that were not full and durable are made anew.
 """
 
 from __future__ import annotations
@@ -26,16 +26,15 @@ def starting_point(
     *,
     clean: bool,
 ) -> StartingPoint:
-    """Where a start goes on, going by RocketMQ's files alone.
+    """The starting point according to RocketMQ's files.
 
-    A store whose queues are all gone is dispatched from its first file on. The index may reach
-    further than dispatch then, and the start rewinds it. `index` is None where keys are not
-    indexed.
+    A store without queue files is dispatched from its first log file on. Then the index may be
+    ahead of dispatch, and the start rewinds it. `index` is None if keys are not indexed.
     """
     bases = log.bases()
     first = bases[0] if bases else 0
     start = _clean_start(queues) if clean else _crash_start(log, checkpoint)
-    # What RocketMQ verifies of a cleanly stopped log are its last three files.
+    # RocketMQ verifies the last three files of a log that was stopped cleanly.
     flushed = max(first, min(log.base_of(start), bases[-3] if len(bases) > 3 else first))
     last = IndexProgress()
     if index is not None:
@@ -48,7 +47,7 @@ def starting_point(
 
 
 def _clean_start(queues: QueueFiles) -> int:
-    """Behind the newest record that has a queue entry."""
+    """The log offset behind the newest record that has a queue entry."""
     newest = 0
     for _, _, folder in queues.queues():
         entry = last_entry(folder, queues.file_size)
@@ -58,7 +57,9 @@ def _clean_start(queues: QueueFiles) -> int:
 
 
 def _crash_start(log: CommitLog, checkpoint: Checkpoint) -> int:
-    """The offset of the newest file whose first record was durable, and its queue entry too."""
+    """The offset of the newest log file whose first record and its queue entry were durable; 0
+    without one.
+    """
     for base in reversed(log.bases()):
         record = record_at(log, base)
         if record is not None and 0 < record.store_timestamp <= checkpoint.safe_time_ms:
@@ -69,11 +70,11 @@ def _crash_start(log: CommitLog, checkpoint: Checkpoint) -> int:
 def _index_progress(
     log: CommitLog, index: IndexFiles, durable_until: int | None
 ) -> tuple[IndexProgress, int, bool]:
-    """(the newest file that counts, offset from which records are to be indexed, whether all files
-    count).
+    """The newest index file that counts, the log offset from which keys must be added, and whether
+    all files count.
 
-    `durable_until` is the checkpoint's, epoch ms, of a crashed store: only full files that end
-    before count. None trusts all files. Those that do not count are removed when dispatch begins.
+    `durable_until` is the index time (epoch ms) of a crashed store's checkpoint: only full files
+    that end until then count. None makes all files count. Dispatch removes the others.
     """
     last = IndexProgress()
     names = index.names()
@@ -87,7 +88,7 @@ def _index_progress(
         last = header
     end = last.end_offset
     record = record_at(log, end) if last.name else None
-    # The keys of the last record may go on in a file that does not count.
+    # Some keys of the last record may be in a file that does not count.
     whole = record is not None and _entries_of(index, last, end) >= len(
         index_keys(record.properties)
     )
@@ -96,7 +97,7 @@ def _index_progress(
 
 
 def _entries_of(index: IndexFiles, last: IndexProgress, offset: int) -> int:
-    """How many of the newest entries of an index file belong to the record at `offset`."""
+    """How many of the last entries of an index file belong to the record at `offset`."""
     found = 0
     with index.folder.file(str(last.name)) as fd:
         while found < last.count - 1:

@@ -1,4 +1,4 @@
-"""The files of a store that is being started, opened as its settings say."""
+"""The files of a store during a start."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..index.file import IndexFiles
 
 @dataclass(frozen=True, slots=True)
 class StoreFiles:
-    """Log, queues and index of one store. `indexed` says whether keys are indexed."""
+    """The log, the queues and the index of one store. `indexed` says whether keys are indexed."""
 
     folders: StoreFolders
     log: CommitLog

@@ -1,4 +1,4 @@
-"""Queues of which only records of the log know: a start adds them while it dispatches."""
+"""Adds queues that occur only in records of the log, while a start dispatches these records."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .plan import RecoveryPlan, TopicFound
 
 
 def add_topic(table: TopicTable, topic: TopicFound) -> None:
-    """Adds a topic that was found to the table. Raises TableFull."""
+    """Adds a topic of the plan to the table. Raises TableFull."""
     table.add_topic(
         topic.name,
         write_nums=topic.write_nums,
@@ -21,10 +21,10 @@ def add_topic(table: TopicTable, topic: TopicFound) -> None:
 
 
 class UnknownQueues:
-    """Adds queues to the table when dispatch meets a record of one that is not there.
+    """Adds queues to the table when dispatch finds a record of a queue that is not in it.
 
-    `default_nums` is the number of queues of a topic that nobody configured, `store` the path for
-    messages.
+    `default_nums` is the number of queues of a topic that is not in topics.json. `store` is the
+    path of the store, for messages of errors.
     """
 
     def __init__(
@@ -37,8 +37,8 @@ class UnknownQueues:
         self.configured = frozenset(topic.name for topic in plan.topics if topic.configured)
 
     def add(self, topic: str, queue_id: int, offset: int) -> bool:
-        """Whether there is now a queue for the record at log offset `offset`; a deleted topic gets
-        none. Raises StoreError, TableFull.
+        """Adds the queue of the record at log offset `offset`. False if the record belongs to a
+        deleted topic, which gets no queue. Raises StoreError, TableFull.
         """
         since = self.deletions.below(topic)
         if offset < since:
