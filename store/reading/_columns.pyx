@@ -1,6 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""The parsing kernel: records of the log become columns in Arrow's layout, without a Python object
-for any of them. `store/reading/columns.py` makes arrays of the buffers."""
+"""The column kernel: parses records of the log into columns in Arrow's layout, without a Python
+object for each record. `store/reading/columns.py` makes arrays of the buffers."""
 
 from cpython.buffer cimport PyBuffer_FillInfo
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
@@ -62,17 +62,18 @@ cdef extern from "store/reading/columns.h" nogil:
     int silo_add(silo_columns *c, const silo_record *m)
     int silo_fill(silo_columns *c)
 
-# Why `Columns.scan` ended: as many rows or bytes as were asked for; the place to stop at; an
-# end-of-file record (the position is the memory's length); no record follows; bytes that are no
-# whole record; a body that fails its BODYCRC; a record of another place.
+# Why `Columns.scan` ended: the limit of rows or bytes is reached; `stop` is reached; an end-of-file
+# record (the position is the memory's length); no record follows; bytes that are no whole record; a
+# body that fails its BODYCRC; a record with another physical offset.
 FULL, STOP, END_OF_FILE, NOTHING, BAD_LENGTHS, BAD_CRC, BAD_OFFSET = range(7)
-# Why `Columns.take` ended: the record itself is damaged; or as `silo_next_entry` says.
+# Why `Columns.take` ended: the record itself is damaged; or the results of `silo_next_entry`.
 DAMAGED = ENTRY_BAD + 1
 ALL_TAKEN, TAKEN_FULL, ELSEWHERE, BAD_ENTRY = ENTRY_ALL, ENTRY_FULL, ENTRY_ELSEWHERE, ENTRY_BAD
 
 
 cdef class Block:
-    """Memory that a column's part lies in, given to Arrow as a buffer."""
+    """The memory of a part of a column, which Arrow uses as a buffer. It goes back to `blocks.h`
+    when Arrow frees it."""
 
     cdef uint8_t *data
     cdef readonly size_t size
@@ -99,7 +100,7 @@ cdef Block make_block(size_t size):
 
 
 cdef Block detach(silo_buffer *b):
-    """Takes the memory out of a buffer."""
+    """Moves the memory of a buffer into a Block, and leaves the buffer empty."""
     cdef Block block
     if b.data == NULL:
         return make_block(0)
@@ -112,7 +113,7 @@ cdef Block detach(silo_buffer *b):
 
 
 cdef Block bits(silo_buffer *valid):
-    """A bit for each byte, as Arrow wants them."""
+    """A Block with a bit for each byte of `valid`, in Arrow's order."""
     cdef Block block = make_block((valid.used + 7) // 8)
     cdef size_t i
     memset(block.data, 0, block.size)
@@ -124,8 +125,8 @@ cdef Block bits(silo_buffer *valid):
 cdef class Columns:
     """Rows of the columns in `wanted` (a bit for each, numbered as in columns.py).
 
-    `rows` and `bytes` (of their records in the log) say what was added. Used up by `parts`. One
-    thread at a time.
+    `rows` and `bytes` (of the records in the log) count what was added. After `parts` it cannot be
+    used again. It serves one thread at a time: a second one gets RuntimeError. Raises MemoryError.
     """
 
     cdef silo_columns c
@@ -169,13 +170,14 @@ cdef class Columns:
     def take(self, const unsigned char[::1] log, int64_t base,
              const unsigned char[::1] entries not None, int64_t first, int64_t limit,
              const int32_t[::1] codes, int64_t max_bytes, bint check):
-        """Adds the records of a queue's `entries`, the first of which has queue offset `first`,
-        that lie in `log` (from log offset `base` on; None: nothing is open yet).
+        """Adds the records of a queue's `entries`, of which the first has queue offset `first`.
+        `log` holds the log from offset `base` on (None: no file is open yet).
 
-        Until there are `limit` rows, and no more than `max_bytes` bytes of records, but always one;
-        only those with one of the tags codes (ascending), unless that is None. With `check` the
-        body must pass its BODYCRC, and the record be of this queue offset and place. Returns
-        (records added, entries examined, why it ended: as `client/_received.take`, or DAMAGED).
+        It stops at `limit` rows, or before records exceed `max_bytes`, but takes at least one. It
+        takes only records with one of the tags `codes` (ascending), or any if that is None. With
+        `check` a record must have the entry's queue offset and log offset, and its body must pass
+        its BODYCRC. Returns (records added, entries examined, why it ended: ALL_TAKEN, TAKEN_FULL,
+        ELSEWHERE, BAD_ENTRY or DAMAGED). Raises MemoryError.
         """
         cdef silo_walk w
         cdef int why
@@ -238,10 +240,11 @@ cdef class Columns:
     def scan(self, const unsigned char[::1] memory not None, int64_t position, int64_t base,
              int64_t stop, int64_t limit, int64_t max_bytes, bint check):
         """Adds the records of a commit-log file's `memory`, whose first byte is at log offset
-        `base`, from `position` (bytes into it) on; none that begins at `stop` or behind it.
+        `base`. It adds those that begin at `position` (bytes into it) or behind, and before `stop`.
 
-        Until there are `limit` rows, and no more than `max_bytes` bytes of records, but always one.
-        Returns (position behind the last one, why it ended).
+        It stops at `limit` rows, or before records exceed `max_bytes`, but takes at least one. With
+        `check` bodies must pass their BODYCRC. Returns (position behind the last record, why it
+        ended). Raises MemoryError, and ValueError for a negative position.
         """
         cdef int64_t size = memory.shape[0]
         cdef const uint8_t *p = &memory[0] if size else NULL
@@ -288,15 +291,15 @@ cdef class Columns:
         return position, why
 
     cdef bint reserve(self, int64_t body_bytes) noexcept nogil:
-        """Makes room for bodies: growing bit by bit costs copies."""
+        """Makes room for all bodies at once: a buffer that grows is copied each time."""
         if not self.c.wanted >> COL_BODY & 1 or body_bytes <= 0:
             return True
         return silo_reserve(&self.c.column[COL_BODY].data, <size_t>body_bytes)
 
     def parts(self):
-        """What was added, and nothing is left: for each wanted column its number -> (nulls, bits of
-        what is no null, int32 ends, data); the parts of the elements of keys and of the names and
-        values of properties under -1, -2, -3."""
+        """Moves the rows out, to be called once: the number of each wanted column -> (number of
+        nulls, validity bits, int32 ends, data). Under -1, -2 and -3 are the elements of keys, and
+        the names and the values of properties."""
         cdef int i
         self.begin()
         found = {i: (self.c.nulls[i], *take_parts(&self.c.column[i]))
@@ -318,7 +321,8 @@ cdef void release(silo_column *c) noexcept:
 
 
 cdef int64_t room_for(const silo_walk *w) noexcept nogil:
-    """About how many bytes of records a walk takes."""
+    """An upper bound of the bytes of records that a walk takes; 0 with tags codes, because these
+    may choose few."""
     cdef int64_t most = min(w.max_bytes - w.bytes, w.end - w.base), total = 0, i
     if w.codes != NULL:
         return 0
@@ -329,7 +333,7 @@ cdef int64_t room_for(const silo_walk *w) noexcept nogil:
 
 cdef bint is_its_own(const uint8_t *r, const silo_record *m, int64_t queue_offset,
                      int64_t at) noexcept nogil:
-    """Whether the record is the one that a queue's entry leads to, with the body it was given."""
+    """Whether the record has the queue offset and log offset of its entry, and a good body."""
     return (silo_be64(r + RECORD_QUEUE_OFFSET) == <uint64_t>queue_offset
             and silo_be64(r + RECORD_PHYSICAL_OFFSET) == <uint64_t>at and has_good_body(r, m))
 

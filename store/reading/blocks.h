@@ -1,5 +1,5 @@
-/* Memory for the columns of batches. Fresh pages of the kernel cost as much as filling them, so
- * blocks whose batch is gone are kept for the next one, up to a limit. */
+/* Memory for the columns of batches. Fresh pages of the kernel cost as much time as filling them.
+ * So the blocks of freed batches are kept for later ones, up to a limit. */
 #ifndef SILO_BLOCKS_H
 #define SILO_BLOCKS_H
 
@@ -8,9 +8,9 @@
 
 enum {
     BLOCKS_KEPT = 64,
-    BLOCK_LEAST = 16 << 10,       /* the allocator does well with less */
-    BLOCKS_MOST_BYTES = 128 << 20, /* kept, of all blocks together */
-    BLOCK_WASTE = 4,              /* a block may have so many times the room that is asked for */
+    BLOCK_LEAST = 16 << 10,        /* smaller ones come from malloc, which is fast enough */
+    BLOCKS_MOST_BYTES = 128 << 20, /* of all kept blocks together */
+    BLOCK_WASTE = 4,               /* a block may have so many times the requested bytes */
 };
 
 static struct {
@@ -19,7 +19,7 @@ static struct {
 } silo_blocks[BLOCKS_KEPT];
 static size_t silo_blocks_bytes;
 static int silo_blocks_count;
-static char silo_blocks_lock; /* held for a look at the list; batches are freed by any thread */
+static char silo_blocks_lock; /* a spin lock for the list: any thread may free a batch */
 
 static inline void silo_blocks_enter(void) {
     while (__atomic_test_and_set(&silo_blocks_lock, __ATOMIC_ACQUIRE)) sched_yield();
@@ -27,7 +27,7 @@ static inline void silo_blocks_enter(void) {
 
 static inline void silo_blocks_leave(void) { __atomic_clear(&silo_blocks_lock, __ATOMIC_RELEASE); }
 
-/* At least *room bytes, and *room how many they are; NULL: no memory. */
+/* Returns at least *room bytes, and sets *room to their number. NULL without memory. */
 static inline void *silo_block_take(size_t *room) {
     if (*room < BLOCK_LEAST) return malloc(*room);
     int best = -1;
@@ -47,7 +47,7 @@ static inline void *silo_block_take(size_t *room) {
     return data ? data : malloc(*room);
 }
 
-/* Takes a block back; NULL is none. */
+/* Keeps a block for later, or frees it. `data` may be NULL. */
 static inline void silo_block_give(void *data, size_t room) {
     if (data && room >= BLOCK_LEAST) {
         silo_blocks_enter();

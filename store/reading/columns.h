@@ -10,7 +10,7 @@
 #include "store/record/properties.h"
 #include "store/record/record.h"
 
-/* The columns, as bits of what is wanted and as places in `column`. */
+/* The numbers of the columns: bits in `wanted`, places in `column`. */
 enum {
     COL_TOPIC, COL_QUEUE_ID, COL_QUEUE_OFFSET, COL_PHYSICAL_OFFSET, COL_STORE_TIMESTAMP,
     COL_BORN_TIMESTAMP, COL_TAGS, COL_KEYS, COL_PROPERTIES, COL_BODY, COL_SIZE, COL_SYS_FLAG,
@@ -19,7 +19,7 @@ enum {
 };
 #define WANTS(c, what) ((c)->wanted >> (what) & 1)
 
-/* The last host of a column, and how it is written: the next one is mostly the same. */
+/* The last host of a column and its text, which is used again if the next host is the same. */
 typedef struct {
     uint8_t bytes[HOST_V6_SIZE];
     char text[72];
@@ -32,7 +32,7 @@ typedef struct {
     uint32_t wanted;
     int64_t rows, bytes, nulls[COLUMN_COUNT];
     silo_column column[COLUMN_COUNT], key, name, value;
-    silo_text *values;             /* of one record's properties, room for as many as can be */
+    silo_text *values;             /* of one record's properties: room for MOST_PAIRS */
     silo_host born, host;
     uint32_t waiting;              /* records, counted in `rows`, that are in no column yet */
     silo_record block[COLUMN_BLOCK];
@@ -41,7 +41,7 @@ typedef struct {
 
 enum { MOST_PAIRS = 32767 / 4 + 1 };
 
-/* Text that may be missing. */
+/* Adds text that may be missing. */
 static inline int silo_add_optional(silo_columns *c, int what, silo_text text) {
     silo_column *to = &c->column[what];
     if (!silo_reserve(&to->valid, 1)) return 0;
@@ -51,7 +51,7 @@ static inline int silo_add_optional(silo_columns *c, int what, silo_text text) {
     return silo_add32(&to->ends, (uint32_t)to->data.used);
 }
 
-/* Keys are split at spaces; empty ones are none. */
+/* Adds the list of a row's keys: the pieces of `text` between spaces that are not empty. */
 static inline int silo_add_keys(silo_columns *c, silo_text text) {
     const uint8_t *p = text.at, *end = p + text.length;
     while (p < end) {
@@ -63,7 +63,8 @@ static inline int silo_add_keys(silo_columns *c, silo_text text) {
     return silo_add32(&c->column[COL_KEYS].ends, (uint32_t)(c->key.ends.used / 4 - 1));
 }
 
-/* Where among the names from number `first` on the last one stands already; -1: it is new. */
+/* Whether the last name occurs before, among the names from number `first` on: its place there, or
+ * -1. */
 static inline int64_t silo_same_name(const silo_column *name, size_t first) {
     const uint32_t *ends = (const uint32_t *)name->ends.data;
     size_t last = name->ends.used / 4 - 2;
@@ -75,8 +76,8 @@ static inline int64_t silo_same_name(const silo_column *name, size_t first) {
     return -1;
 }
 
-/* All pairs by RocketMQ's rules, as silo_find_properties; of a name that occurs twice the last
- * value counts. Those that have columns of their own are found on the way. */
+/* Adds all pairs of a row by RocketMQ's rules, as silo_find_properties. If a name occurs twice, the
+ * last value counts. Stores in *out the properties that have columns of their own. */
 static inline int silo_add_pairs(silo_columns *c, const uint8_t *p, uint32_t length,
                                  silo_properties *out) {
     const uint8_t *end = p + length;
@@ -108,7 +109,7 @@ static inline int silo_add_pairs(silo_columns *c, const uint8_t *p, uint32_t len
     return silo_add32(&c->column[COL_PROPERTIES].ends, (uint32_t)(first + count));
 }
 
-/* A host as ADDRESS:PORT or [IPV6]:PORT. */
+/* Adds a host as ADDRESS:PORT or [IPV6]:PORT. */
 static inline int silo_add_host(silo_column *to, const uint8_t *p, uint32_t size, silo_host *last) {
     if (size != last->size || memcmp(p, last->bytes, size) != 0) {
         char address[INET6_ADDRSTRLEN];
@@ -122,7 +123,8 @@ static inline int silo_add_host(silo_column *to, const uint8_t *p, uint32_t size
     return silo_add_bytes(to, (const uint8_t *)last->text, last->length);
 }
 
-/* Room for a number of `width` bytes of each record of the block; NULL: no memory. */
+/* Extends a column by a number of `width` bytes for each record of the block, to be filled in.
+ * Returns NULL without memory. */
 static inline void *silo_extend(silo_columns *c, int what, size_t width) {
     silo_buffer *b = &c->column[what].data;
     if (!silo_reserve(b, c->waiting * width)) return NULL;
@@ -213,8 +215,8 @@ static inline int silo_fill_properties(silo_columns *c) {
     return ok;
 }
 
-/* The block's records become rows of the other columns. 0: no memory; the columns cannot be used
- * any more then. */
+/* Adds the block's records to all columns but the body. Returns 0 without memory; then the columns
+ * cannot be used any more. */
 static inline int silo_fill(silo_columns *c) {
     if (c->waiting == 0) return 1;
     int ok = silo_fill_numbers(c) && silo_fill_texts(c) && silo_fill_properties(c);
@@ -222,7 +224,8 @@ static inline int silo_fill(silo_columns *c) {
     return ok;
 }
 
-/* A whole record becomes a row; its bytes stay where they are until `silo_fill`. 0: no memory. */
+/* Adds a whole record as a row. Its bytes must stay unchanged until silo_fill. Returns 0 without
+ * memory. */
 static inline int silo_add(silo_columns *c, const silo_record *m) {
     if (WANTS(c, COL_BODY) &&
         !silo_add_bytes(&c->column[COL_BODY], m->bytes + m->body_at, m->body_length))

@@ -1,7 +1,6 @@
-"""Store files to Arrow: records of the log as columns, without a Python object for any of them.
+"""Reads records of the log as columns of Arrow, without a Python object for each record.
 
-pyarrow is optional (`pip install 'silomq[arrow]'`). Columns, of which only those asked for cost
-anything:
+pyarrow is optional (`pip install 'silomq[arrow]'`). Only requested columns cost time. They are:
 
 ===================  ==================  =========================================================
 column               type                meaning
@@ -12,21 +11,21 @@ queue_offset         int64               index in the queue
 physical_offset      int64               address of the record in the log
 store_timestamp      timestamp[ms, UTC]  time of the append
 born_timestamp       timestamp[ms, UTC]  the client's time
-tags                 string              TAGS; null without
-keys                 list<string>        KEYS, split at spaces; empty without
-properties           map<string,string>  all of them; of a name that occurs twice the last value
-body                 binary              as it is in the log: a compressed one stays compressed
+tags                 string              TAGS; null if missing
+keys                 list<string>        KEYS, split at spaces; empty if missing
+properties           map<string,string>  all; of a name that occurs twice, the last value
+body                 binary              as in the log: a compressed one stays compressed
 size                 int32               bytes of the whole record
-sys_flag             int32               bits, see `record.SYS_*`
-flag                 int32               the application's
+sys_flag             int32               bits, see SYS_* in `store/record/format.py`
+flag                 int32               set by the application
 body_crc             int32               CRC-32 of the body without its top bit
 reconsume_times      int32               how often consuming it failed
 born_host            string              the client, ADDRESS:PORT or [IPV6]:PORT
 store_host           string              the store, in the same form
-message_id           string              UNIQ_KEY, the id that the client gave; null without
+message_id           string              UNIQ_KEY, the client's id; null if missing
 ===================  ==================  =========================================================
 
-Text that is not UTF-8 gets U+FFFD in its place: what others stored must not stop a job.
+U+FFFD replaces text that is not UTF-8: a bad message must not stop a job.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from typing_extensions import Buffer
 
-#: The name of a column: what `columns=` of `poll_arrow` takes.
+#: The name of a column, for `columns=` of `poll_arrow`.
 ColumnName: TypeAlias = Literal[
     "topic", "queue_id", "queue_offset", "physical_offset", "store_timestamp", "born_timestamp",
     "tags", "keys", "properties", "body", "size", "sys_flag", "flag", "body_crc",
@@ -55,12 +54,13 @@ _LONG = ("queue_offset", "physical_offset")
 _TIME = ("store_timestamp", "born_timestamp")
 _TEXT = ("topic", "tags", "born_host", "store_host", "message_id")
 _ELEMENTS, _NAMES, _VALUES = -1, -2, -3
-#: Of one batch: with three times as many bytes of text, offsets still fit into 31 bits.
+#: The most bytes of records in one batch. U+FFFD can triple the bytes of a text, and its int32
+#: offsets must still fit.
 MOST_BYTES = 1 << 29
 
 
 def arrow() -> Any:
-    """The pyarrow module. Raises ImportError that says how to get it."""
+    """The pyarrow module. Raises ImportError, which says how to install it."""
     try:
         import pyarrow as pa
     except ImportError as error:
@@ -71,7 +71,7 @@ def arrow() -> Any:
 
 
 def mask_of(columns: Iterable[str]) -> int:
-    """The kernel's bits for names of columns. Raises ValueError for an unknown one."""
+    """The kernel's bits for names of columns. Raises ValueError for an unknown name."""
     mask = 0
     for name in columns:
         if name not in COLUMNS:
@@ -81,7 +81,9 @@ def mask_of(columns: Iterable[str]) -> int:
 
 
 def schema(columns: Iterable[str] = COLUMNS) -> pa.Schema:
-    """The schema of batches with these columns, in their order."""
+    """The schema of batches with these columns, in their order. Raises ValueError for an unknown
+    name, ImportError without pyarrow.
+    """
     names = tuple(columns)
     mask_of(names)
     return _schema(names)
@@ -110,7 +112,9 @@ def _type(name: str) -> Any:
 
 
 def to_batch(filled: Columns, columns: tuple[str, ...] = COLUMNS) -> pa.RecordBatch:
-    """What the kernel was filled with, and gives away, as columns in this order."""
+    """The rows of `filled` as a batch with these columns, in their order. It takes the kernel's
+    memory, so `filled` cannot be used again.
+    """
     pa = arrow()
     rows = filled.rows
     parts = filled.parts()
@@ -147,18 +151,21 @@ def _text(pa: Any, part: tuple[int, Any, Any, Any]) -> Any:
 class LogScan:
     """Iterates over the records of one commit-log file as batches of columns.
 
-    `memory` is the file (or the part of it that is written) and `base` the log offset of its first
-    byte. Records that begin in [`start`, `stop`), offsets in the log, are read; `stop` is where the
-    log is known to end, or another reader goes on, by default the end of `memory`. With
-    `resynchronise` the first record is looked for from `start` on (magic, physical offset, body),
-    otherwise one must begin there. A batch ends with `max_rows`, or with the record before
-    `max_bytes` of the log are exceeded (at most MOST_BYTES).
+    `memory` is the file, or its written part, and `base` the log offset of its first byte. The scan
+    reads records that begin at log offsets in [`start`, `stop`). `stop` is the log's end or the
+    start of another reader's part, by default the end of `memory`. A record must begin at `start`;
+    with `resynchronise` the scan searches for the first one from there on (magic, physical offset,
+    body). A batch has at most `max_rows` rows and `max_bytes` bytes of the log (at most
+    MOST_BYTES), but always one record.
 
-    Zeros up to the end are the log's end, without `zeros_end` damage as well, for who knows that
-    there are records up to the stop. Everything else that is no record is damage: CorruptRange
-    is raised at it, after the batch with what is good before; with `skip_damage` it is passed over,
-    and noted in `damage` as (start, end) offsets. With `check_crc` a body that fails its BODYCRC is
-    damage, too. `position` is the offset behind what was read, or of the damage.
+    Zeros up to the end of `memory` are the log's end. Without `zeros_end` they are damage; a caller
+    says so if it knows that records reach up to `stop`. All other bytes that are no record are
+    damage, and with `check_crc` so are bodies that fail their BODYCRC. At damage the iterator
+    yields the good records before, then raises CorruptRange. With `skip_damage` it continues
+    behind, and appends (start, end) offsets to `damage`. `position` is the offset behind the last
+    record, or that of the damage.
+
+    Raises ValueError for a `start` outside the file, an unknown column, or limits below 1.
     """
 
     def __init__(
@@ -226,7 +233,9 @@ class LogScan:
         return why
 
     def _pass_damage(self, why: int) -> None:
-        """Goes on behind what is no record; raises CorruptRange unless that is to be skipped."""
+        """Moves `position` behind zeros or damage. Raises CorruptRange for damage that is not to be
+        skipped.
+        """
         if self.position >= self._stop:
             return
         end = self._next_record(self.position + 1)
@@ -241,13 +250,13 @@ class LogScan:
         self.position = end
 
     def _next_record(self, offset: int) -> int:
-        """Where the next whole record with a good body begins, below the stop; the stop without."""
+        """The offset of the next whole record with a good body; `stop` if there is none before."""
         found, _ = find_record(self._memory, offset - self._base, self._base, -(1 << 63))
         return self._stop if found < 0 else min(self._base + found, self._stop)
 
 
 def _any(memory: memoryview) -> bool:
-    """Whether any byte is not zero; looks at a mebibyte at a time."""
+    """Whether any byte is not zero. It copies one MiB at a time."""
     return any(
         memory[at : at + (1 << 20)].tobytes().strip(b"\0") for at in range(0, len(memory), 1 << 20)
     )

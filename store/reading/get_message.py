@@ -1,5 +1,5 @@
-"""Reading a batch of a queue: RocketMQ's `DefaultMessageStore.getMessage`, decided over plain
-values. Who calls maps the files.
+"""Reads a batch of a queue by the rules of RocketMQ's `DefaultMessageStore.getMessage`. These are
+functions over plain values; the callers map the files.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from ..status import GetMessageStatus
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-#: RocketMQ's maxFilterMessageSize: at least so many bytes of entries are looked at.
+#: RocketMQ's maxFilterMessageSize: a read may examine at least so many bytes of entries.
 SCAN_BYTES: Final = 16_000
-#: RocketMQ's bounds of a call's own limit on bytes.
+#: RocketMQ's bounds of the limit on bytes that a caller passes.
 LEAST_BYTES: Final = 100
 MOST_BYTES: Final = 128 * 1024 * 1024
 _MACHINE_BYTES: Final = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
@@ -27,9 +27,11 @@ _MAGICS: Final = frozenset(magic.to_bytes(4, "big") for magic in (MAGIC_V1, MAGI
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """RocketMQ's limits of one read: the first pair for messages in memory, the second for older
-    ones. `memory_ratio` % of the machine's memory before the log's end count as in memory. `batch`
-    is the most that a query by key gives by RocketMQ's rules.
+    """RocketMQ's limits of one read, in bytes and messages: a pair for messages in memory, and one
+    for older messages on disk.
+
+    The last bytes of the log count as in memory: as many as `memory_ratio` % of the machine's
+    memory. `batch` is the most messages that a query by key returns by RocketMQ's rules.
     """
 
     memory_ratio: int
@@ -40,7 +42,7 @@ class Transfer:
     batch: int
 
     def is_in_memory(self, distance: int) -> bool:
-        """Whether what lies `distance` bytes before the log's end counts as in memory."""
+        """Whether a record `distance` bytes before the log's end counts as in memory."""
         return distance <= _MACHINE_BYTES * self.memory_ratio // 100
 
 
@@ -49,11 +51,11 @@ M_contra = TypeVar("M_contra", contravariant=True)
 
 
 class Filter(Protocol[M_contra]):
-    """Chooses messages: by the tags code (i32) in the queue, then by the message itself.
+    """Chooses messages: by the tags code (int32) in the queue entry, then by the message itself.
 
-    `codes` of None takes every code. `matches` is asked only about messages whose code is among
-    `codes`, and must compare tags exactly, because different tags may have one code. (RocketMQ's
-    broker leaves that to the client.)
+    If `codes` is None, every code is accepted. `matches` is called only for messages whose code is
+    among `codes`. It must compare tags exactly, because different tags may have the same code.
+    (RocketMQ's broker leaves that to the client.)
     """
 
     @property
@@ -64,7 +66,9 @@ class Filter(Protocol[M_contra]):
 
 @dataclass(slots=True)
 class Batch(Generic[V]):
-    """What a read has found so far; `next` is the queue offset to go on at."""
+    """The result of a read. `next` is the queue offset at which the next read begins, `size` the
+    bytes of the records.
+    """
 
     status: GetMessageStatus
     next: int
@@ -73,7 +77,9 @@ class Batch(Generic[V]):
 
 
 def judge(offset: int, least: int, end: int) -> tuple[GetMessageStatus, int] | None:
-    """Status and next offset for a queue that holds [least, end); None when `offset` is within."""
+    """The status and next offset of a read at `offset`, for a queue that has [least, end). None if
+    `offset` is within.
+    """
     if end == 0:
         return GetMessageStatus.NO_MESSAGE_IN_QUEUE, 0
     if offset < least:
@@ -86,12 +92,14 @@ def judge(offset: int, least: int, end: int) -> tuple[GetMessageStatus, int] | N
 
 
 def scan_count(max_messages: int) -> int:
-    """Queue entries that one read looks at, at most."""
+    """The most queue entries that one read examines."""
     return max(SCAN_BYTES // ENTRY_SIZE, max_messages)
 
 
 def next_queue_file(offset: int, file_size: int) -> int:
-    """The first queue offset of the next queue file: where to go on if one is missing."""
+    """The first queue offset of the next queue file, at which a read continues if the file of
+    `offset` is missing. `file_size` is in bytes.
+    """
     entries = file_size // ENTRY_SIZE
     return offset + entries - offset % entries
 
@@ -99,8 +107,8 @@ def next_queue_file(offset: int, file_size: int) -> int:
 def is_full(
     batch: Batch[V], size: int, most: int, max_bytes: int, transfer: Transfer, *, in_memory: bool
 ) -> bool:
-    """Whether a message of `size` bytes no longer belongs into the batch (`isTheBatchFull`). The
-    first one always does.
+    """Whether the batch has no room for a message of `size` bytes (`isTheBatchFull`). An empty
+    batch always has.
     """
     count = len(batch.messages)
     if count == 0:
@@ -127,11 +135,12 @@ def collect(
     path: str,
     wanted: Filter[V] | None,
 ) -> Batch[V]:
-    """Reads queue entries (log address, size, tags code) from queue offset `offset` on.
+    """Reads queue entries (log offset, size, tags code) from queue offset `offset` on into a batch.
 
-    `record` gives the bytes at an address, None when the log no longer holds them; `make` a message
-    of bytes and queue offset. `file_size` is that of a commit-log file, `log_end` the log's end and
-    `path` its folder. A damaged record ends the batch; as the first of one it raises Corrupt.
+    `record` returns the bytes at a log offset, or None if they have been removed. `make` returns a
+    message for bytes and queue offset. `most` and `max_bytes` limit the batch, besides `transfer`.
+    `file_size` is that of a commit-log file, `log_end` the log's end and `path` its folder. A
+    damaged record ends the batch; if the batch is empty it raises Corrupt.
     """
     batch: Batch[V] = Batch(GetMessageStatus.NO_MATCHED_MESSAGE, offset, [])
     codes = None if wanted is None else wanted.codes
@@ -171,5 +180,5 @@ def collect(
 
 
 def _low32(code: int) -> int:
-    """The low 32 bits, signed: Java's cast to int."""
+    """The low 32 bits as a signed number: Java's cast to int."""
     return (code + 0x8000_0000 & 0xFFFF_FFFF) - 0x8000_0000

@@ -1,8 +1,7 @@
-"""The commit log and one consume queue of a running store, as a reader's process sees them: files
-mapped read-only, limits from the shared memory.
+"""The commit log and the consume queues of a running store, for readers in other processes.
 
-Clean moves the limits first and removes files then, so whoever misses a file looks at the limits
-again.
+Files are mapped read-only, and the limits are words in shared memory. Clean first moves a limit,
+then removes files. So a reader that finds a file missing loads the limit again.
 """
 
 from __future__ import annotations
@@ -31,8 +30,8 @@ assert HEAD_BYTES < MIN_RECORD_BYTES
 
 
 class ServedLog:
-    """Records of the log below `folder`, files of `file_size` bytes; it holds the addresses from
-    `least` up to `end`.
+    """The records of the log in `folder`, whose files have `file_size` bytes. The log has the
+    offsets from `least` up to `end`.
     """
 
     def __init__(self, folder: Folder, file_size: int, least: Word, end: Word) -> None:
@@ -41,24 +40,24 @@ class ServedLog:
         self._least = least
         self._end = end
         self._reader = LogReader(folder, file_size)
-        self._forgotten = 0  # `least` when removed files were last let go of
+        self._forgotten = 0  # `least` when removed files were last unmapped
 
     @property
     def least(self) -> int:
-        """Address of the first byte that is still there."""
+        """The offset at which the log begins."""
         return self._least.load()
 
     @property
     def end(self) -> int:
-        """Address behind the last record."""
+        """The offset behind the last record."""
         return self._end.load()
 
     def part(self, at: int, size: int) -> bytes | None:
-        """The bytes [at, at + size) of one file; None when they were removed. Raises Corrupt where
-        no record can be.
+        """A copy of the bytes [at, at + size) of the log; None if they have been removed. Raises
+        Corrupt if no record can lie there, or if the file is missing and clean did not remove it.
         """
         least = self.least
-        if least != self._forgotten:  # what is mapped would keep its disk space
+        if least != self._forgotten:  # a mapped file keeps its disk space
             self._reader.forget(least - least % self.file_size)
             self._forgotten = least
         if at < least:
@@ -76,8 +75,8 @@ class ServedLog:
             return None
 
     def record_at(self, at: int) -> bytes | None:
-        """The whole record that begins at address `at`; None where none begins. Raises Corrupt for
-        one whose lengths, texts or CRCs are wrong.
+        """The bytes of the record that begins at log offset `at`; None if none begins there. Raises
+        Corrupt if its lengths, texts or CRCs are wrong.
         """
         room = min(self.end, at - at % self.file_size + self.file_size) - at
         if at < 0 or room < MIN_RECORD_BYTES:
@@ -97,8 +96,8 @@ class ServedLog:
         return data
 
     def store_time(self, at: int, size: int) -> int:
-        """Store time (epoch ms) of the record of `size` bytes at `at`; BEFORE_LOG when it was
-        removed, UNREADABLE when nothing of that size can be there.
+        """The store time (epoch ms) of the record of `size` bytes at log offset `at`. BEFORE_LOG if
+        it has been removed, UNREADABLE if no record of that size can lie there.
         """
         if size < MIN_RECORD_BYTES or at + size > self.end:
             return BEFORE_LOG if at < self.least else UNREADABLE
@@ -107,8 +106,8 @@ class ServedLog:
 
 
 class ServedQueue:
-    """Entries of one queue of a topic below `root`, files of `file_size` bytes; it holds the queue
-    offsets from `least` up to `end`.
+    """The entries of one queue, below the folder `root` in files of `file_size` bytes. The queue
+    has the queue offsets from `least` up to `end`. `since` says if its topic was deleted.
     """
 
     def __init__(
@@ -134,44 +133,46 @@ class ServedQueue:
 
     @property
     def least(self) -> int:
-        """Queue offset of the first message that is still there."""
+        """The queue offset of the first message that has not been removed."""
         return self._least.load()  # SYNC: queue-min observe
 
     @property
     def end(self) -> int:
-        """Queue offset behind the last dispatched message."""
+        """The queue offset behind the last dispatched message."""
         return self._end.load()  # SYNC: queue-max observe
 
     def __str__(self) -> str:
         return f"queue {self.queue_id} of topic {self.topic}"
 
     def _opened(self) -> Folder:
-        """A queue has a folder from its first message on."""
+        """The queue's folder, which exists from its first message on. Raises FileNotFoundError,
+        IllegalQuery.
+        """
         if self._folder is None:
             with self._root.folder(self.topic) as parent:
                 self._folder = parent.folder(str(self.queue_id))
-        self.check_topic()  # else this may be the folder of a new topic of that name
+        self.check_topic()  # after a deletion this may be the folder of a new topic of that name
         return self._folder
 
     def check_topic(self) -> None:
-        """Raises IllegalQuery when the topic was deleted."""
+        """Raises IllegalQuery if the topic has been deleted."""
         if self._since.load() == DELETED:
             raise IllegalQuery(f"topic {self.topic} was deleted while {self} was read")
 
     def entries(self, first: int, count: int) -> list[tuple[int, int, int]]:
-        """Up to `count` entries from queue offset `first` on, all of one file: (log address, size,
-        tags code). They must exist. Raises FileNotFoundError when the file is gone.
+        """Up to `count` entries from queue offset `first` on, all of one file: (log offset, size,
+        tags code). They must exist. Raises FileNotFoundError if the file has been removed.
         """
         if self._reader is None:
             self._reader = QueueReader(self._opened(), self.file_size)
         return self._reader.entries(first, count)
 
     def entry(self, offset: int) -> tuple[int, int, int]:
-        """One entry; as `entries`."""
+        """The entry at queue offset `offset`. Raises as `entries`."""
         return self.entries(offset, 1)[0]
 
     def files(self) -> list[QueueFile]:
-        """The files that hold entries, oldest first. Raises FileNotFoundError when one goes
+        """The files that hold entries, oldest first. Raises FileNotFoundError if clean removes one
         meanwhile.
         """
         end = self.end * ENTRY_SIZE
@@ -187,8 +188,8 @@ class ServedQueue:
         return found
 
     def patiently(self, read: Callable[[], T]) -> T:
-        """What `read` gives; once more when a file went from under it because clean had moved the
-        queue's beginning. Raises Corrupt when a file is missing that nobody removed.
+        """The result of `read`. Calls it again if a file was missing and clean has moved the
+        queue's minimum meanwhile. Raises Corrupt if a file is missing that clean did not remove.
         """
         while True:
             least = self.least

@@ -55,7 +55,7 @@ def note_boot(ours: Folder) -> None:
     end of a start: after the bytes behind the ends are cleared, before the first append.
     """
     replace_file(ours, BOOT, _BOOT_ID.read_bytes())
-    # `abort` would say so too, but a power cut can take it back, because no process syncs it.
+    # `abort` says so too. But RocketMQ does not sync its `abort`, so a missing one proves nothing.
     found = durable_progress.read(ours)
     if found and found.clean:
         durable_progress.ProgressFile(ours).write(replace(found, clean=False))

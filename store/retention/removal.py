@@ -1,7 +1,7 @@
-"""Does with files what `store/retention/rules.py` decides: the clean process's hands.
+"""Removes the files that `store/retention/rules.py` chooses, for the clean process.
 
-Everything goes from the front: a commit-log file after the log's `min_offset` has moved behind it,
-then the queue files and index files that point to nothing but removed records.
+The oldest files are removed first. A commit-log file is removed after the log's `min_offset` has
+moved behind it; then queue files and index files whose records are all removed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .rules import UNKNOWN, LogFileAge, index_files_to_go, queue_file_may_go, us
 
 
 def disk_use(folder: Folder) -> int:
-    """Use of the folder's disk, %; UNKNOWN when it cannot be read."""
+    """The use of the folder's disk, %; UNKNOWN if it cannot be read."""
     try:
         found = disk.space_of(folder)
     except OSError:
@@ -29,21 +29,23 @@ def disk_use(folder: Folder) -> int:
 
 
 def log_ages(folder: Folder) -> Iterator[LogFileAge]:
-    """The commit-log files in `folder`, oldest first; each is looked at when it is asked for."""
+    """The commit-log files in `folder`, oldest first. Each file's time is read only when the
+    iterator comes to it. Raises OSError.
+    """
     for base in file_bases(folder):
         yield LogFileAge(base, folder.about(file_name(base)).modified_ms)
 
 
 def remove(folder: Folder, base: int) -> None:
-    """Unlinks a mapped file; one that is gone already counts as removed."""
+    """Unlinks the file that begins at offset `base`. A missing file is no error."""
     with contextlib.suppress(FileNotFoundError):
         folder.unlink(file_name(base))
 
 
 @dataclass(frozen=True, slots=True)
 class QueueCleaning:
-    """One queue after the log's minimum has moved: its least queue offset, and its files that may
-    go.
+    """One queue after the log's minimum has moved: its new least queue offset, and the positions in
+    the queue at which its removable files begin.
     """
 
     min_offset: int
@@ -51,9 +53,8 @@ class QueueCleaning:
 
 
 class QueueCleaner:
-    """Looks through consume queues for what lies below the commit-log offset `min_offset`.
-
-    `durable` is the commit-log offset up to which queue entries are safe on the disk.
+    """Finds the entries and files of consume queues whose records lie below the log offset
+    `min_offset`. `durable` is the log offset up to which queue entries are durable.
     """
 
     def __init__(self, queues: QueueFiles, min_offset: int, durable: int) -> None:
@@ -63,14 +64,16 @@ class QueueCleaner:
         self.durable = durable
 
     def look(self, topic: str, queue_id: int, least: int, end: int) -> QueueCleaning:
-        """`least` is the queue's minimum so far, `end` its greatest offset. Raises OSError."""
+        """The cleaning of one queue. `least` is its present minimum, `end` the queue offset behind
+        its last entry. Changes nothing. Raises OSError.
+        """
         try:
             folder = self.queues.folder(topic, queue_id)
         except FileNotFoundError:
             return QueueCleaning(least, ())
         try:
             bases = file_bases(folder)
-            # A file that reput has just made holds nothing that counts.
+            # Reput may just have made a file in which no entry counts yet.
             used = [base for base in bases if base < end * ENTRY_SIZE]
             return QueueCleaning(
                 self._least(folder, used, least, end), tuple(self._to_go(folder, used))
@@ -89,7 +92,7 @@ class QueueCleaner:
             yield base
 
     def _least(self, folder: Folder, bases: list[int], least: int, end: int) -> int:
-        """The first queue offset whose record is not below `min_offset`; `end` when all are."""
+        """The first queue offset whose record is not below `min_offset`; `end` if all are."""
         for base in bases:
             first = base // ENTRY_SIZE
             low, high = max(first, least), min(first + self.size // ENTRY_SIZE, end)
@@ -116,8 +119,8 @@ class QueueCleaner:
 
     @staticmethod
     def _entry(fd: int, index: int) -> int | None:
-        """The commit-log offset in an entry of a file; -1 in a blank one, which stands for records
-        that never were here; None where nothing was written.
+        """The log offset in an entry of a file; -1 for a blank entry, which stands for a message
+        that never was in this queue; None if no entry was written.
         """
         data = disk.read_at(fd, ENTRY_SIZE, index * ENTRY_SIZE)
         if len(data) < ENTRY_SIZE:
@@ -129,7 +132,9 @@ class QueueCleaner:
 
 
 def clean_index(index: IndexFiles, min_offset: int, in_use: int) -> list[int]:
-    """Removes index files that hold nothing but removed records: which. See index_files_to_go."""
+    """Removes index files whose records are all removed, and returns their names. See
+    `index_files_to_go`. Raises OSError.
+    """
     gone = list(index_files_to_go(_index_ends(index), min_offset=min_offset, in_use=in_use))
     for name in gone:
         index.folder.unlink(str(name))

@@ -1,8 +1,8 @@
-"""What may be deleted, and whether the disk takes more messages: decisions over plain values.
+"""The rules of retention: which files may be removed, and whether a disk can take more messages.
 
-The rules are RocketMQ's (CleanCommitLogService, CleanConsumeQueueService, MappedFileQueue's
-deleteExpiredFile*). The clean process brings the values and does what is decided
-(`actors/clean.py`, `store/retention/removal.py`).
+They are pure functions over plain values. The rules are RocketMQ's (CleanCommitLogService,
+CleanConsumeQueueService, MappedFileQueue's deleteExpiredFile*). The clean process reads the values
+and acts on the results (`actors/clean.py`, `store/retention/removal.py`).
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 HOUR_MS = 3_600_000
-#: Runs that one request to clean by hand is good for, as in RocketMQ.
+#: How many runs one `silo clean` allows, as in RocketMQ.
 MANUAL_RUNS = 20
-#: A disk whose use cannot be read.
+#: The use of a disk that cannot be read.
 UNKNOWN = -1
 
 
@@ -40,8 +40,8 @@ class Ratios:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the disks' use means: the new flags, whether expired files must go at any hour, and
-    whether the oldest go even if they have not expired.
+    """The consequences of the disks' use: the new flags, whether expired files are removed at any
+    hour, and whether the oldest are removed even if they have not expired.
     """
 
     flags: DiskFlag
@@ -51,15 +51,15 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class LogFileAge:
-    """A commit-log file: its first offset, and when it was last written to, epoch ms."""
+    """A commit-log file: its first offset, and the time of the last write to it, epoch ms."""
 
     base: int
     modified_ms: int
 
 
 def used_percent(total: int, free: int, available: int) -> int:
-    """A disk's use in whole %, rounded up; any unit. `available` is what an ordinary user may
-    still take, `free` counts root's reserve as well.
+    """A disk's use in whole %, rounded up. The arguments have any common unit. `available` is the
+    space that an ordinary user may take; `free` includes root's reserve.
     """
     used = total - free
     whole = used + available
@@ -67,11 +67,11 @@ def used_percent(total: int, free: int, available: int) -> int:
 
 
 def judge_disk(log_used: int, queue_used: int, flags: DiskFlag, ratios: Ratios) -> Verdict:
-    """`log_used` and `queue_used` are % of the disks of commit log and consume queues, or UNKNOWN.
+    """Decides by the use of the commit log's and the consume queues' disks: %, or UNKNOWN.
 
-    A disk's flag is set above the warning ratio, cleared at the forcible one or below it, and in
-    between stays as it is. (RocketMQ has one flag for both disks, which the log's disk clears when
-    it is well, and so forgets a full queue disk at its next run.)
+    A disk's flag is set above the warning ratio, cleared at or below the forcible one, and does not
+    change in between. (RocketMQ has one flag for both disks. When the log's disk has space, the
+    flag is cleared, even if the queues' disk is full.)
     """
     used = {DiskFlag.DISK_FULL: log_used, DiskFlag.LOGIC_DISK_FULL: queue_used}
     for flag, percent in used.items():
@@ -90,11 +90,11 @@ def is_hour_to_delete(delete_when: str, hour: int) -> bool:
 
 
 def removable_below(wrote: int, durable: int, file_size: int) -> int:
-    """Commit-log files that end at or below this offset may go.
+    """The log offset at or below which a commit-log file must end to be removable.
 
-    The file with the log's last byte stays, so that the log's end is never forgotten. So does
-    whatever a start-up after a power cut must read again: all behind `durable`, up to which queues
-    and index are safe on the disk.
+    The file with the log's last byte stays, so that the log's end is never lost. So do files that
+    a start after a power cut must read: those behind `durable`, up to which queues and index are
+    durable.
     """
     last = max(0, wrote - 1)
     return min(last - last % file_size, durable)
@@ -110,8 +110,8 @@ def expired(
     at_once: bool,
     most: int,
 ) -> list[int]:
-    """The files, oldest first, that are due to go: up to `most` of them, and none behind one that
-    must stay. `files` ascend and are looked at only as far as needed.
+    """The offsets of the files that are due for removal, oldest first: up to `most`, and none
+    behind a file that must stay. `files` must ascend; they are read only as far as needed.
     """
     due: list[int] = []
     for file in files:
@@ -132,11 +132,11 @@ def released(
     now_ms: int,
     patience_ms: int,
 ) -> tuple[list[int], dict[int, int]]:
-    """Which of the `due` files readers do not hold, up to the first that they do; and the others,
-    each with the time (any clock's ms) since when it is due.
+    """Splits the `due` files at the first one that a reader holds: (files before it, the others
+    with the time since when each is due, ms of any clock).
 
-    A lease is a commit-log offset and holds the file that it lies in. `waiting` is what the last
-    call returned. A file that has been due for `patience_ms` goes, whoever holds it.
+    A lease is a log offset and holds the file in which it lies. `waiting` is the second result of
+    the last call. A lease cannot hold a file that has been due for `patience_ms`.
     """
     held = {offset - offset % file_size for offset in leases}
     since = {base: waiting.get(base, now_ms) for base in due}
@@ -149,11 +149,11 @@ def released(
 def queue_file_may_go(
     last_offset: int, next_first_offset: int | None, min_offset: int, durable: int
 ) -> bool:
-    """Whether a consume-queue file may go: it is full, its last entry's record lies below the log's
-    `min_offset`, and the file behind it begins with an entry that is safe on the disk.
+    """Whether a consume-queue file may be removed: it is full, its last entry's record lies below
+    the log's `min_offset`, and the next file begins with a durable entry.
 
-    `last_offset` is the record that its last entry points to, `next_first_offset` that of the next
-    file's first entry, None where there is none: a queue must never forget how far it has come.
+    `last_offset` is the log offset in its last entry, `next_first_offset` that in the next file's
+    first entry. If that is None the file stays, because the end of a queue must never be lost.
     """
     return (
         next_first_offset is not None and next_first_offset < durable and last_offset < min_offset
@@ -163,10 +163,11 @@ def queue_file_may_go(
 def index_files_to_go(
     files: Iterable[tuple[int, int]], *, min_offset: int, in_use: int
 ) -> Iterator[int]:
-    """Names of the index files, oldest first, whose last record lies below the log's `min_offset`.
+    """The names of the index files, oldest first, whose last record lies below the log's
+    `min_offset`.
 
-    `files` ascend: (name, end_phy_offset). The file `in_use`, where a start-up may go on, and those
-    behind it stay.
+    `files` are (name, end_phy_offset) and must ascend. The file `in_use`, in which a start may
+    continue, and newer ones stay.
     """
     for name, end_offset in files:
         if name >= in_use or end_offset >= min_offset:

@@ -1,46 +1,46 @@
 """The topic table in shared memory: topics, queues, grants, leases, notices; and deleted topics.
 
-One table a store. Every process maps it, clients read-only. Entries are never moved, so the number
-of a queue's entry, its *slot*, names the queue in all processes for as long as the store runs.
+Each store has one table. Every process maps it, clients read-only. Entries are never moved, so the
+number of a queue's entry, its *slot*, identifies the queue in all processes while the store runs.
 Writers: the registry (topics, queues, grants, leases, notices), append (a queue's next offset),
 reput (its greatest offset), clean (its least offset).
 
 **A killed registry.** A new queue's entry is written first, then the count, then the hash bucket.
-The next registry files what is counted and not found (`table_changes.repair`).
+The next registry makes buckets for counted entries that have none (`table_changes.repair`).
 
-**More queues.** A topic's first queues lie in a row; those it gets later take slots wherever there
-is room, and are found by their hash. **Fewer queues** is only a smaller number: entries, folders
-and messages stay, also over a restart, and are used again when the number grows. As in RocketMQ,
-one lowers the write queues first, and the read queues when everything is read.
+**More queues.** A topic's first queues have adjacent slots. Later ones take any free slots, and are
+found by their hash. **Fewer queues** is only a smaller number: entries, folders and messages stay,
+also over a restart, and are used again when the number grows. As in RocketMQ, an administrator
+lowers the number of write queues first, and that of read queues when consumers have read all.
 
-**Taking rights back.** A permission that a topic loses is revoked in the grants of all sessions.
-The answer to the administrator waits until append has come round once: it has beaten, or it sleeps.
-No message that was refused after that answer is appended later. The wait takes at most one slice of
+**Revoking permissions.** A permission that a topic loses is revoked in the grants of all sessions.
+The registry answers the administrator only after append has run a full round since, or sleeps. So
+after that answer append takes no message by the old grants. The wait takes at most one slice of
 append (50 ms).
 
 **Deletion.** The log keeps the records of a deleted topic until they expire. RocketMQ's recovery
-dispatches them again, and the topic is back. Here `silomq/deleted` says of each deleted topic the
-log offset below which records of that name belong to nobody. Each queue's entry has that offset as
+dispatches them again, and the topic is back. Here `silomq/deleted` has for each deleted topic the
+log offset below which records of its name belong to no topic. Each queue's entry has that offset as
 `since`, and dispatch makes no queue entry for a record below it; the record's keys stay in the
 index. Each step can be repeated:
 
-1. The topic's entry says DELETING: no look-up finds it. Its grants are revoked, and append comes
-   round. All its records now lie below `wrote`, and no other will come.
-2. `silomq/deleted` is replaced, durably, with that offset. From here on the topic is deleted. Not
-   later: once dispatch has passed over a record, the topic cannot come back. Not earlier: a record
-   behind the offset would belong to the next topic of that name.
-3. `since` of its queues becomes the greatest number. Reput comes round, and makes no more files for
-   it.
-4. `topics.json` is written without it. Its folders are removed and the removal is synced.
-   `silomq/deleted` says `done`, and reput unmaps what it had open.
+1. The topic's entry becomes DELETING, and look-ups no longer find it. Its grants are revoked, and
+   the registry waits for a round of append. Now all records of the topic lie below `wrote`.
+2. `silomq/deleted` is replaced, durably, with that offset. From here on the topic is deleted. It
+   must not be later: once dispatch has skipped a record, the topic cannot come back. It must not be
+   earlier: a record behind the offset would belong to the next topic of that name.
+3. `since` of its queues becomes the greatest number, and the registry waits for a round of reput,
+   which then makes no more files for the topic.
+4. `topics.json` is written without it. Its folders are removed, durably. The deletion in
+   `silomq/deleted` becomes `done`, and reput unmaps the topic's files.
 
 Only then may the name be used again, by new entries whose `since` is that offset. Each new entry
 takes the bucket of an old one in a single store, so a look-up finds one of the two at every moment.
 Slots of deleted topics are free again after a restart.
 
-A start goes on with a deletion that is not done before it looks at queues. The offset counts up to
-the log's end only, because a power cut may have taken what was behind it. Queues that hold nothing
-but records of before the deletion are removed again: RocketMQ had the store and dispatched them. If
-RocketMQ dispatched them into a new topic of that name, old and new are mixed and stay. A deletion
-is forgotten when the log begins behind its offset.
+A start finishes deletions that are not done before it reads queues. The offset counts only up to
+the log's end, because a power cut may have shortened the log. If RocketMQ has run on the store
+since, it has dispatched records from before the deletion. A start removes the queues if they hold
+only such records. If they also hold records of a new topic of that name, all of them stay. A
+deletion is forgotten when the log begins behind its offset.
 """

@@ -27,7 +27,8 @@ def find_queue(const unsigned char[::1] table not None, bytes topic, uint32_t qu
 
 
 def insert_bucket(unsigned char[::1] table not None, uint32_t slot):
-    """Makes the whole entry in `slot` findable. Only the registry calls this."""
+    """Makes look-ups find the entry in `slot`, which must be whole. Only the registry, or a start,
+    calls this."""
     cdef silo_table t
     silo_table_open(&t, &table[0])
     silo_insert_bucket(&t, slot)

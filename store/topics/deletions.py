@@ -45,7 +45,7 @@ class Deletion:
 
 @dataclass(slots=True)
 class Deletions:
-    """The whole file. `folder` is the store's own."""
+    """The contents of the file. `folder` is `silomq/`, the folder of the store's own files."""
 
     folder: Folder
     topics: dict[str, Deletion] = field(default_factory=dict)
@@ -148,7 +148,7 @@ class DeletionsPlan:
 
     @property
     def without_queues(self) -> tuple[str, ...]:
-        """The topics whose queues go."""
+        """The topics whose queue folders a start removes."""
         return self.finished + self.dispatched_again
 
     def below(self, topic: str) -> int:
@@ -157,15 +157,16 @@ class DeletionsPlan:
         return found.below if found else 0
 
     def counted_anew(self) -> DeletionsPlan:
-        """The same for a store whose dispatch_count is made anew: no entry of a deleted topic is
-        part of it.
+        """The same plan for a store whose dispatch_count begins at zero. It will count no entries
+        of deleted topics.
         """
         return replace(self, entries=0, changed=True) if self.entries else self
 
 
 def plan_deletions(found: Deletions, queues: QueueFiles, first: int, end: int) -> DeletionsPlan:
-    """For a start of the store, whose log goes from offset `first` to `end`: which deletions are to
-    be finished, and which deleted topics something dispatched again. Changes nothing.
+    """Plans for a start which deletions to finish, and which queues of deleted topics to remove
+    because RocketMQ dispatched them again. The log has the offsets from `first` to `end`. Changes
+    no file.
 
     A power cut may have shortened the log to before a deletion. Then new records will stand there,
     so the deletion counts only up to the end of the log. Raises OSError.
@@ -186,8 +187,8 @@ def plan_deletions(found: Deletions, queues: QueueFiles, first: int, end: int) -
 
 
 def finish(plan: DeletionsPlan, folders: StoreFolders) -> None:
-    """Does what the plan says. The file is written last, so that a start that is killed here does
-    it all again. Raises OSError, StoreError.
+    """Carries out the plan. The file is written last: if the start is killed before, the next one
+    does all of it again. Raises OSError, StoreError.
     """
     for name in plan.without_queues:
         remove_queues(folders.consume_queue, name)

@@ -1,5 +1,5 @@
-"""The sessions' part of the topic table: what a session may write, where it reads, and whether
-there is news for it. `table_layout.py` owns the layout.
+"""The sessions' part of the topic table: grants (to which topics a session may write), leases
+(where it reads), and notices (which wake it). `table_layout.py` owns the layout.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 
 class SessionWords:
-    """Grants, leases and notices by the index of a session. Methods that write are the registry's
-    and start-up's: other roles get NotTheWriter.
+    """Grants, leases and notices by the index of a session. Only the registry and a start may call
+    methods that write; in other roles they raise NotTheWriter.
     """
 
     memory: Buffer
@@ -41,41 +41,41 @@ class SessionWords:
         self.view[at] |= 1 << (topic % 8)
 
     def grant_all(self, session: int) -> None:
-        """Lets a session of the store itself write to every topic, also those that come later."""
+        """Lets a session of the store itself write to every topic, also to future ones."""
         at, end = self._own_grants(session)
         self.view[at:end] = b"\xff" * (end - at)
 
     def revoke(self, topic: int, sessions: int) -> None:
-        """Takes the topic back from the first `sessions` sessions. The clients' come first, the
-        store's own behind them.
+        """Revokes the grant of a topic from the first `sessions` sessions. Those of clients come
+        first, the store's own behind them.
         """
         for session in range(sessions):
             at = self._own_grants(session)[0] + topic // 8
             self.view[at] &= ~(1 << (topic % 8)) & 0xFF
 
     def revoke_all(self, session: int) -> None:
-        """Takes back what the session was granted, and its lease."""
+        """Revokes all grants of the session, and its lease."""
         at, end = self._own_grants(session)
         self.view[at:end] = bytes(end - at)
         self.lease(session, None)
 
     def lease(self, session: int, offset: int | None) -> None:
-        """The session reads the commit-log file that holds `offset`; None: it reads none."""
+        """Sets the session's lease to the commit-log file that holds `offset`; None: no lease."""
         check_table_writer("lease", "offset", self.role)
         word = OwnedWord(self.memory, self._leases_at + 8 * session)
         word.store(0 if offset is None else offset + 1)
 
     def leases(self) -> list[int]:
-        """Commit-log offsets in files that readers hold."""
+        """The log offsets of all leases."""
         words = self.view[self._leases_at : self._leases_at + 8 * self.max_sessions].cast("Q")
         return [value - 1 for value in words.tolist() if value]
 
     def notice(self, session: int) -> Word:
-        """The word on which the session hears of news."""
+        """The word on which the session's client sleeps."""
         return Word(self.memory, self._notices_at + NOTICE_SIZE * session)
 
     def notify(self, session: int) -> None:
-        """There is news for the session: its assignment, or the end of the store."""
+        """Wakes the session's client for news: a new assignment, or the end of the store."""
         check_table_writer("notice", "news", self.role)
         word = OwnedWord(self.memory, self._notices_at + NOTICE_SIZE * session)
         word.add(1)  # SYNC: notice publish

@@ -1,5 +1,5 @@
-/* Where things are in the topic table, whose layout store/topics/table_layout.py owns, and the
- * look-up from a record to its queue. */
+/* The offsets of the topic table's fields (store/topics/table_layout.py owns the layout), and the
+ * look-up of a record's queue. */
 #ifndef SILO_TABLE_H
 #define SILO_TABLE_H
 
@@ -104,8 +104,9 @@ static inline int64_t silo_find_queue(const silo_table *t, const uint8_t *name, 
     return silo_find_hashed(t, silo_queue_hash(name, length, queue_id), name, length, queue_id);
 }
 
-/* Finding a queue takes two loads, one after the other, and each is a cache miss among thousands of
- * queues. A caller with many queues starts the first load of each, then the second of each. */
+/* To find a queue takes two loads, the second of which depends on the first. Among thousands of
+ * queues each is a cache miss. A caller with many records prefetches the first load of each, then
+ * the second of each. */
 static inline void silo_load_bucket(const silo_table *t, uint64_t h) {
     __builtin_prefetch(&t->buckets[h & t->mask], 0, 3);
 }
@@ -116,8 +117,8 @@ static inline void silo_load_queue(const silo_table *t, uint64_t h) {
     __builtin_prefetch(q + QUEUE_MAX_OFFSET, 1, 3);
 }
 
-/* For append: starts loading the queue that the frame at `place` of a ring names, if there is a
- * frame. The frame is not checked yet, so its slot may be any number. */
+/* For append: prefetches the queue of the frame at `place` of a ring, if there is a frame. The
+ * frame is not checked yet, so its slot may be any number. */
 static inline void silo_load_next(const silo_table *t, const uint8_t *ring, uint64_t capacity,
                                   uint64_t place) {
     uint32_t slot;
@@ -128,9 +129,9 @@ static inline void silo_load_next(const silo_table *t, const uint8_t *ring, uint
     __builtin_prefetch(silo_queue(t, slot) + QUEUE_NEXT, 1, 3);
 }
 
-/* For the registry: makes the whole entry in `slot` findable. It takes the bucket of a deleted
- * queue of that name, so that a look-up always finds one of the two. The buckets are at most half
- * full, so a search ends. */
+/* For the registry: makes look-ups find the entry in `slot`, which must be whole. It takes the
+ * bucket of a deleted queue of that name, so that a look-up always finds one of the two. At most
+ * half of the buckets are used, so each search ends. */
 static inline void silo_insert_bucket(const silo_table *t, uint32_t slot) {
     const uint8_t *q = silo_queue(t, slot);
     const uint8_t *topic = t->topics + (size_t)TOPIC_SIZE * silo_queue_u32(q, QUEUE_TOPIC);

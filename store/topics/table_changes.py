@@ -1,10 +1,10 @@
-"""Changes of topics in a table that is in use: more queues, deletion, and the repair of what a
-killed registry left. Only the registry calls these functions.
+"""Changes of existing topics in the table: more queues, deletion, and repair after a registry was
+killed. The registry calls these functions, and a start calls `grow`.
 
 Entries are never moved. Queues that a topic gets later have slots outside the row of its first
-ones, and are found by their hash. The entries of a deleted topic stay until the store stops. Their
-`since` word sends no record to them, and the buckets lead to them until a new topic of that name
-takes the buckets over. So a look-up finds a queue at every moment.
+ones, and are found by their hash. The entries of a deleted topic stay until the store stops. No
+record belongs to them, because their `since` is above all offsets. The buckets lead to them until
+the queues of a new topic of that name take the buckets. So a look-up finds a queue at every moment.
 """
 
 from __future__ import annotations
@@ -34,28 +34,28 @@ def grow(table: TopicTable, index: int, nums: int, since: int = 0) -> None:
 
 
 def retire(table: TopicTable, index: int) -> None:
-    """Marks each queue of a topic: no record belongs to it any more."""
+    """Sets `since` of a topic's queues above all offsets, so that no record belongs to them."""
     for slot in table.topic(index).slots:
         table.own_queue_word(slot, "since").store(DELETED)
 
 
 def end_deletion(table: TopicTable, index: int) -> None:
-    """The topic is gone: reput forgets its queues."""
+    """Marks a topic as deleted, and makes reput unmap the files of its queues."""
     table.set_topic(index, state=TopicState.DELETED)
     table.count_deletion()
 
 
 def repair(table: TopicTable) -> int:
-    """Makes queues findable that a killed registry had counted and not filed yet: how many. A
-    registry calls it before it serves.
+    """Makes buckets for queues that a killed registry had counted, but not filed yet, and returns
+    how many. A registry calls it before it serves.
     """
     counted = sum(len(topic.slots) for topic in table.entries())
     orphans = range(counted, table.queue_count)
     if orphans and table.queue(orphans[0])[0] >= table.topic_count:
-        # The queues of a topic that was never counted: give their slots back.
+        # They are queues of a topic that was not counted yet: free their slots.
         table.count_queues(counted)
         orphans = range(0)
-    for slot in orphans:  # a topic was growing: now it has them all
+    for slot in orphans:  # they are new queues of a topic that was growing
         index, queue_id = table.queue(slot)
         table.file_queue(slot)
         table.set_topic(index, queue_nums=queue_id + 1)

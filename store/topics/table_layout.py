@@ -1,14 +1,14 @@
-"""Where things are in the topic table, and who writes them.
+"""The layout of the topic table, and the writer of each field.
 
-Each store has one such table: a segment that everybody maps, clients read-only. It says which
-topics and queues exist, where each queue begins and ends, what a session may write and where it
-reads. Entries are never moved or reused while a store lives, so a slot number is a queue's name for
-all processes.
+Each store has one topic table: a segment that every process maps, clients read-only. It says which
+topics and queues exist, where each queue begins and ends, to which topics a session may write and
+where it reads. Entries are never moved or reused while a store runs, so a slot number identifies a
+queue in all processes.
 
-Fields without a writer are written at start-up, with the table. A queue's entry is the registry's
-until `queue_count` passes it: until then the registry also presets other processes' words. From
-then on each word has the writer that the table names. A session's grant, lease and notice lie at
-the session's index.
+Fields without a writer are written once, by the start that makes the table. The registry writes all
+of a queue's entry until `queue_count` passes it, also the initial values of other processes' words.
+From then on each word has the writer that the layout names. A session's grant, lease and notice lie
+at the session's index.
 
 Layout header:
 

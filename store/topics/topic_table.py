@@ -1,8 +1,7 @@
 """The topic table of a running store: which topics and queues exist, and how far each queue is.
 
-The registry writes topics, queues, grants, leases and notices. Append, reput and clean each write
-one word of every queue. `table_layout.py` says where everything is; changes of topics that exist
-are in `table_changes.py`.
+The registry writes topics, queues, grants, leases and notices. Append, reput and clean write words
+of every queue. `table_layout.py` owns the layout, `table_changes.py` changes existing topics.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 NO_MARK = 2**64 - 1
-#: `since` of a queue whose topic is deleted: no record belongs to it any more.
+#: `since` of a queue whose topic is deleted: all records lie below it.
 DELETED = 2**64 - 1
 
 _TOPIC = struct.Struct("<IIIIIIII")
@@ -43,7 +42,7 @@ _NAME_AT = TOPIC["name"][0]
 
 
 class TopicState(enum.IntEnum):
-    """Whether a topic may be used. A deleted one keeps its entry while the store lives."""
+    """Whether a topic may be used. A deleted one keeps its entry while the store runs."""
 
     LIVE = 0
     DELETING = 1
@@ -52,8 +51,8 @@ class TopicState(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """One topic as the table has it. `index` is its entry; `slots` has its queues' slots by queue
-    id.
+    """A copy of one topic's entry. `index` is the entry's number; `slots` has the slots of its
+    queues by queue id.
     """
 
     index: int
@@ -66,13 +65,15 @@ class Topic:
 
 
 class TableFull(Exception):
-    """No room for another topic or queue; the message names the setting to raise."""
+    """The table has no room for another topic or queue. The message names the setting to raise."""
 
 
 class TopicTable(SessionWords):
     """The table in `memory`, as a process with `role` may use it.
 
-    Methods that write are the registry's and start-up's: other roles get NotTheWriter.
+    Only the registry and a start may call methods that write, append, reput and clean their own
+    queue words; in other roles they raise NotTheWriter. Raises ValueError for memory that holds no
+    table of this layout version.
     """
 
     def __init__(self, memory: Buffer, role: str = READER) -> None:
@@ -96,7 +97,7 @@ class TopicTable(SessionWords):
 
     @classmethod
     def create(cls, memory: Buffer, plan: Plan) -> TopicTable:
-        """Makes an empty table in zeroed memory, its magic last, for start-up to fill."""
+        """Makes an empty table in zeroed memory, for a start to fill. The magic is written last."""
         values = {
             "version": VERSION,
             "max_topics": plan.max_topics,
@@ -125,29 +126,29 @@ class TopicTable(SessionWords):
 
     @property
     def topic_count(self) -> int:
-        """Topics that ever were in the table: entries below it are whole."""
+        """The number of topic entries, also of deleted topics. Entries below it are whole."""
         return self._header("topic_count")
 
     @property
     def queue_count(self) -> int:
-        """Queues that ever were in the table: slots below it are whole."""
+        """The number of queue entries, also of deleted topics. Slots below it are whole."""
         return self._header("queue_count")
 
     @property
     def deletions(self) -> int:
-        """Topics deleted so far."""
+        """The number of topics that were deleted while the store runs."""
         return self._header("deletions")
 
     def count_topics(self, count: int) -> None:
-        """From now on the first `count` topic entries count."""
+        """Makes the first `count` topic entries count."""
         self._set_header("topic_count", count)
 
     def count_queues(self, count: int) -> None:
-        """From now on the first `count` queue entries count."""
+        """Makes the first `count` queue entries count."""
         self._set_header("queue_count", count)
 
     def count_deletion(self) -> None:
-        """One more topic is gone: reput looks which queues it must forget."""
+        """Counts one more deleted topic, so that reput unmaps the files of its queues."""
         self._set_header("deletions", self.deletions + 1)
 
     def queue_word(self, slot: int, field: str) -> Word:
@@ -155,7 +156,7 @@ class TopicTable(SessionWords):
         return Word(self.memory, self._queue_at(slot) + QUEUE[field][0])
 
     def own_queue_word(self, slot: int, field: str) -> OwnedWord:
-        """A word of a queue, to write. Raises NotTheWriter if it is not this process's."""
+        """A word of a queue, to write. Raises NotTheWriter if another process writes it."""
         check_table_writer("queue", field, self.role)
         return OwnedWord(self.memory, self._queue_at(slot) + QUEUE[field][0])
 
@@ -197,12 +198,12 @@ class TopicTable(SessionWords):
             yield self.topic(index)
 
     def topics(self) -> Iterator[Topic]:
-        """The topics that exist."""
+        """The topics that are not deleted, nor about to be."""
         return (topic for topic in self.entries() if topic.state == TopicState.LIVE)
 
     def find(self, name: str) -> Topic | None:
-        """The topic called `name`, or None. Reads each entry's name once, at the first call after
-        it came.
+        """The topic called `name`, or None. A call reads the names of entries that are new since
+        the last call.
         """
         while self._scanned < self.topic_count:
             self._by_name[self.topic_name(self._scanned)] = self._scanned
@@ -216,7 +217,7 @@ class TopicTable(SessionWords):
         return self.queue_word(slot, "since").load() == DELETED
 
     def slot(self, topic: str, queue_id: int) -> int:
-        """The slot of a queue, or -1. It is the look-up by hash that reput uses."""
+        """The slot of a queue, or -1. It is the same look-up by hash as reput's."""
         return find_queue(self.memory, topic.encode(), queue_id)
 
     def add_topic(
@@ -229,10 +230,11 @@ class TopicTable(SessionWords):
         least: int = 0,
         since: int = 0,
     ) -> Topic:
-        """Adds a topic with as many queues as it needs, and `least` at least. `since` goes into
-        the queues' word of that name. Raises TableFull.
+        """Adds a topic with as many queues as it needs, at least `least`. `since` is the value of
+        the queues' words of that name. Raises TableFull.
 
-        A registry that is killed in between leaves nothing that counts: its successor starts over.
+        If the registry is killed before the topic counts, `repair` frees the slots, and the
+        successor adds the topic again.
         """
         index, first = self.topic_count, self.queue_count
         nums = max(write_nums, read_nums, least)
@@ -248,8 +250,8 @@ class TopicTable(SessionWords):
         self.view[at + _NAME_AT : at + _NAME_AT + len(encoded)] = encoded
         for queue_id in range(nums):
             self.write_queue(first + queue_id, index, queue_id, since)
-        # An entry is found only through its bucket, so the counts may be ahead of the buckets: a
-        # registry killed in between finds the topic again, and `repair` files what is missing.
+        # A look-up finds an entry only through its bucket, so the counts may be ahead of the
+        # buckets. If the registry is killed in between, `repair` makes the missing buckets.
         self.count_queues(first + nums)
         self.count_topics(index + 1)
         for slot in range(first, first + nums):
@@ -257,7 +259,7 @@ class TopicTable(SessionWords):
         return self.topic(index)
 
     def write_queue(self, slot: int, topic: int, queue_id: int, since: int) -> None:
-        """Writes a queue's entry, which does not count yet, with the first values of all words."""
+        """Writes a queue's entry with the initial values of all words. It must not count yet."""
         check_table_writer("queue", "hash", self.role)
         assert slot >= self.queue_count, "the entry counts: its words have their own writers"
         name, at = self.topic_name(topic).encode(), self._queue_at(slot)
@@ -267,12 +269,14 @@ class TopicTable(SessionWords):
         _WORD.pack_into(self.view, at + QUEUE["since"][0], since)
 
     def file_queue(self, slot: int) -> None:
-        """Makes the whole entry in `slot` findable, in place of a deleted queue of that name."""
+        """Makes look-ups find the entry in `slot`, which must be whole, and no longer a deleted
+        queue of that name.
+        """
         check_table_writer("bucket", "slot", self.role)
         insert_bucket(self.memory, slot)
 
     def set_topic(self, index: int, **values: int) -> None:
-        """Changes fields of a topic's entry, by the layout's names."""
+        """Stores fields of a topic's entry, given by the layout's names."""
         at = self._topics_at + TOPIC_SIZE * index
         for name, value in values.items():
             check_table_writer("topic", name, self.role)
