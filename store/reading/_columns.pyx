@@ -62,9 +62,10 @@ cdef extern from "store/reading/columns.h" nogil:
     int silo_add(silo_columns *c, const silo_record *m)
     int silo_fill(silo_columns *c)
 
-# Why `Columns.scan` ended: the limit of rows or bytes is reached; `stop` is reached; an end-of-file
-# record (the position is the memory's length); no record follows; bytes that are no whole record; a
-# body that fails its BODYCRC; a record with another physical offset.
+# Why `Columns.scan` ended. FULL: the limit of rows or bytes. STOP: `stop` is reached. END_OF_FILE:
+# an end-of-file record; the position is the memory's length. NOTHING: no record follows.
+# BAD_LENGTHS: bytes that are no whole record. BAD_CRC: a body that fails its BODYCRC. BAD_OFFSET: a
+# record with another physical offset.
 FULL, STOP, END_OF_FILE, NOTHING, BAD_LENGTHS, BAD_CRC, BAD_OFFSET = range(7)
 # Why `Columns.take` ended: the record itself is damaged; or the results of `silo_next_entry`.
 DAMAGED = ENTRY_BAD + 1

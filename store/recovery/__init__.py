@@ -9,8 +9,8 @@ was durable: `flushed`, `dispatched`, the state of the index. It counts if Rocke
 is still the one that was written with it. Otherwise RocketMQ has run on the store, and its own
 files decide (`rocketmq_progress.py`). After its clean stop queues and index are complete. After its
 crash dispatch begins at the newest log file whose first record is at least 3 s older than the
-checkpoint's times, and index files that were not full and durable are made anew. The work of a
-start is bounded by the amount of data that was not durable, not by the size of the store.
+checkpoint's times. Index files that were not full and durable are made anew. The work of a start
+is bounded by the amount of data that was not durable, not by the size of the store.
 
 **The log's end.** The log is scanned from `flushed`. A bad end is *torn* if no good record follows
 it, or if the machine was booted since and the records that follow were not durable. It is cut off
