@@ -77,13 +77,15 @@ def await_cleaned(store: StoreProcess) -> None:
 
 
 def await_quiet_clean(store: StoreProcess, quiet_s: float = 0.5) -> int:
-    """Waits until clean has removed nothing for a while: the log's first offset."""
+    """Waits until clean has removed nothing for a while: the log's first offset. Clean publishes
+    this offset first, and then removes the files before it one after the other, with pauses.
+    """
     least, since = store.control.load("min_offset"), time.monotonic()
 
     def is_quiet() -> bool:
         nonlocal least, since
         now = store.control.load("min_offset")
-        if now != least:
+        if now != least or log_files(store)[0] < least:
             least, since = now, time.monotonic()
         return time.monotonic() - since >= quiet_s
 
