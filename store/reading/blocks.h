@@ -3,6 +3,7 @@
 #ifndef SILO_BLOCKS_H
 #define SILO_BLOCKS_H
 
+#include <sched.h>
 #include <stdint.h>
 #include <stdlib.h>
 
