@@ -1,4 +1,7 @@
-"""The division of a topic's queues among the members of a consumer group."""
+"""The division of a topic's queues among the members of a consumer group: the arithmetic alone.
+
+Which members take part in which topic is decided in `groups.py`.
+"""
 
 from __future__ import annotations
 

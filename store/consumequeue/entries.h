@@ -1,5 +1,5 @@
-/* A walk over a queue's entries (store/consumequeue/queue.py owns the layout): finds the records
- * that a reader takes, and says why it ends. */
+/* Queue entries (store/consumequeue/queue.py owns the layout): writing one, and a walk over the
+ * entries of a queue that finds the records a reader takes and says why it ends. */
 #ifndef SILO_ENTRIES_H
 #define SILO_ENTRIES_H
 

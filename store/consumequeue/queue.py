@@ -6,6 +6,8 @@ before the window is mapped. A window is a multiple of 20,480 bytes, the least c
 entry and a page. It starts small and grows with the queue, so that 40,000 queues do not take 240
 GB. `vm.max_map_count` bounds how many windows are mapped.
 
+The dispatch kernel writes the entries (`store/dispatch/_dispatch.pyx`, with `entries.h`).
+
 Layout entry:
 
 ======  ====  ====  =========  =======

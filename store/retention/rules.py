@@ -94,7 +94,8 @@ def removable_below(wrote: int, durable: int, file_size: int) -> int:
 
     The file with the log's last byte stays, so that the log's end is never lost. So do files that
     a start after a power cut must read: those behind `durable`, up to which queues and index are
-    durable.
+    durable. Clean lowers the result further for messages that wait for their time
+    (`schedule_floor`), unless the disk is full.
     """
     last = max(0, wrote - 1)
     return min(last - last % file_size, durable)

@@ -1,5 +1,5 @@
 """What the crash tests share."""
 
-from support.faults import fault_build
+from support.kill_points import fault_build
 
 __all__ = ["fault_build"]

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support.deliveries import collect
-from support.faults import ROOT, Fault, points_in
 from support.harness import LONG, StoreProcess, eventually
+from support.kill_points import ROOT, Fault, points_in
 
 from silomq import Producer, StoreError
 

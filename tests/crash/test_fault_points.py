@@ -13,8 +13,8 @@ import pytest
 from support.checking.files import check_files
 from support.checking.messages import check_store
 from support.checking.sent import Sent
-from support.faults import ROOT, Fault, points_in
 from support.harness import LONG, StoreProcess
+from support.kill_points import ROOT, Fault, points_in
 from support.load.sender import Sender
 
 if TYPE_CHECKING:

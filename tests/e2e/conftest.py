@@ -9,8 +9,8 @@ import itertools
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from support.faults import fault_build
 from support.harness import StoreProcess
+from support.kill_points import fault_build
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -22,8 +22,8 @@ from support.cleaned_stores import (
     runs_left,
 )
 from support.commands import silo
-from support.faults import ROOT, Fault, points_in
 from support.harness import StoreProcess, eventually
+from support.kill_points import ROOT, Fault, points_in
 from support.load.messages import owner_of
 from support.small_settings import ALWAYS, BY_HAND, LOG_FILE
 

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.checking.files import log_records
-from support.faults import Fault
 from support.harness import StoreProcess
+from support.kill_points import Fault
 
 from silomq import Message, Producer, StoreReader
 from silomq.store.record.properties import index_keys

@@ -7,8 +7,8 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from support.faults import ROOT, Fault, points_in
 from support.harness import StoreProcess, eventually, lives
+from support.kill_points import ROOT, Fault, points_in
 
 from silomq import Admin, Consumer, Producer, StoreError
 from silomq.client.producing._sender import session_of
