@@ -30,8 +30,8 @@ reset          other offsets for a group                             reset
 delete group   the end of a group without members                    done
 =============  ====================================================  ==================
 
-Instead of these answers there may be an `error`. One message answers no request: a `registry
-restarted` tells each client to repeat its pending request.
+Instead of these answers there may be an `error`. One message answers no request:
+`registry restarted` tells each client to repeat its pending request.
 
 Descriptors come with two answers. `welcome` brings those of the control block and of the topic
 table, and for a session with a ring those of the ring and of its bell. `assigned` brings the two

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,7 @@ def open_files() -> dict[str, str]:
 @contextlib.contextmanager
 def nothing_stays_open() -> Iterator[None]:
     """Asserts that at the end of the block just what was open before is open."""
+    gc.collect()  # what earlier tests have left must not be closed meanwhile
     before = open_files()
     yield
     assert open_files() == before

@@ -56,7 +56,7 @@ def test_by_hand_only_when_asked(tmp_path: Path) -> None:
         sent = fill(store, 0, 800)
         await_durable(store)
         assert log_files(store)[0] == 0
-        assert b"asked" in silo("clean", store=store.path).stderr
+        assert b"runs remove expired files" in silo("clean", store=store.path).stderr
         await_cleaned(store)
         await_runs(store)
         left = log_files(store)[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import array
+import gc
 import os
 import resource
 import socket
@@ -36,6 +37,7 @@ NOTES: mail.Decoder[Note | Last] = msgspec.json.Decoder(Note | Last)
 @pytest.fixture
 def ends() -> Iterator[Ends]:
     """Two ends; nothing may stay open that was not before."""
+    gc.collect()  # what earlier tests have left must not be closed meanwhile
     before = set(os.listdir("/proc/self/fd"))
     pair = mail.pair()
     yield pair
