@@ -234,6 +234,8 @@ class Append(Actor):
                 deadline = time.monotonic() + _FILE_TIMEOUT_S
             else:
                 self.ready.wait(seen, 0.1)
+        if self.stopping:  # `_drain` asks for the file again: a stop is no reason to refuse
+            return
         if not self._open_file() and not self._pool_is_dry():
             self.logger.error(
                 "no commit-log file to go on in",
