@@ -33,7 +33,7 @@ JOBS ?= 4
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo serve test check lint fix bench bench-recovery bench-spark torture fault-build interop install clean
+.PHONY: help demo serve test check lint fix bench bench-recovery bench-spark torture mutants fault-build interop install clean
 
 help:  ## list the tasks
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -67,6 +67,9 @@ bench-spark: $(STAMPS)/bench $(STAMPS)/classes $(STAMPS)/silomq  ## measure Spar
 
 torture: fault-build interop $(STAMPS)/dev $(STAMPS)/demo $(STAMPS)/bench $(STAMPS)/spark $(STAMPS)/silomq  ## the long forms of the crash and endurance tests
 	SILOMQ_LONG=1 SILOMQ_FAULT_BUILD='$(CURDIR)/$(FAULTS)' $(RUN) -m pytest -m slow $(ARGS)
+
+mutants: fault-build $(STAMPS)/dev $(STAMPS)/silomq  ## plant known bugs one at a time: a test must find each of them
+	PYTHONPATH=tests SILOMQ_FAULT_BUILD='$(CURDIR)/$(FAULTS)' $(RUN) tests/mutants/run.py $(ARGS)
 
 install: $(STAMPS)/silomq  ## install the package into .venv
 
@@ -107,7 +110,7 @@ $(STAMPS)/classes: $(STAMPS)/spark | $(STAMPS)/silomq
 	touch $@
 
 $(STAMPS)/venv:
-	$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("SiloMQ needs Python 3.11 or newer; try: make PYTHON=python3.12")'
+	@$(PYTHON) setup/check_machine.py
 	$(PYTHON) -m venv $(VENV)
 	mkdir -p $(STAMPS)
 	touch $@

@@ -15,45 +15,67 @@ if TYPE_CHECKING:
     from .client.admin.group_admin import GroupInfo, GroupState, MemberInfo, QueueProgress
     from .client.consuming.consumer import Consumer
     from .client.consuming.message_view import MessageView
-    from .client.errors import SendTimeout, SessionLost, StoreClosed, TopicDeleted
+    from .client.errors import (
+        ForkedChild,
+        NotHandedOut,
+        SendTimeout,
+        SessionLost,
+        StoreClosed,
+        TopicDeleted,
+    )
     from .client.groups.group_consumer import GroupConsumer
     from .client.groups.listener import Listener
     from .client.groups.subscription import Sql
-    from .client.lookup.store_reader import GetMessageResult, MessageFilter, StoreReader
+    from .client.lookup.get_message_result import GetMessageResult
+    from .client.lookup.store_reader import MessageFilter, StoreReader
     from .client.producing._future import SendFuture
     from .client.producing._message import Message
     from .client.producing.producer import Producer
     from .client.producing.send_result import SendResult
     from .store.errors import (
+        BadBody,
         Corrupt,
         CorruptRange,
+        IllegalArgument,
         IllegalMessage,
         IllegalQuery,
+        IllegalType,
+        IllegalUse,
         MessageNotFound,
         StoreError,
+        TooManyOpenFiles,
+        UnsupportedFeature,
     )
+    from .store.filters.sql_tokens import FilterError
     from .store.reading.columns import ColumnName
     from .store.status import GetMessageStatus, PutMessageStatus
 
 __all__ = [
     "Admin",
+    "BadBody",
     "ColumnName",
     "Consumer",
     "Corrupt",
     "CorruptRange",
+    "FilterError",
+    "ForkedChild",
     "GetMessageResult",
     "GetMessageStatus",
     "GroupConsumer",
     "GroupInfo",
     "GroupState",
+    "IllegalArgument",
     "IllegalMessage",
     "IllegalQuery",
+    "IllegalType",
+    "IllegalUse",
     "Listener",
     "MemberInfo",
     "Message",
     "MessageFilter",
     "MessageNotFound",
     "MessageView",
+    "NotHandedOut",
     "Producer",
     "PutMessageStatus",
     "QueueProgress",
@@ -65,8 +87,10 @@ __all__ = [
     "StoreClosed",
     "StoreError",
     "StoreReader",
+    "TooManyOpenFiles",
     "TopicDeleted",
     "TopicInfo",
+    "UnsupportedFeature",
 ]
 __version__ = "0.1.0"
 
@@ -76,16 +100,21 @@ _PLACES = {
     ".client.producing._message": "Message",
     ".client.admin.admin": "Admin TopicInfo",
     ".client.consuming.consumer": "Consumer",
-    ".client.errors": "SendTimeout SessionLost StoreClosed TopicDeleted",
+    ".client.errors": ("ForkedChild NotHandedOut SendTimeout SessionLost StoreClosed TopicDeleted"),
     ".client.groups.group_consumer": "GroupConsumer",
     ".client.admin.group_admin": "GroupInfo GroupState MemberInfo QueueProgress",
     ".client.groups.listener": "Listener",
     ".client.producing.producer": "Producer",
-    ".client.lookup.store_reader": "GetMessageResult MessageFilter StoreReader",
+    ".client.lookup.get_message_result": "GetMessageResult",
+    ".client.lookup.store_reader": "MessageFilter StoreReader",
     ".client.consuming.message_view": "MessageView",
     ".client.producing.send_result": "SendResult",
     ".client.groups.subscription": "Sql",
-    ".store.errors": "Corrupt CorruptRange IllegalMessage IllegalQuery MessageNotFound StoreError",
+    ".store.errors": (
+        "BadBody Corrupt CorruptRange IllegalArgument IllegalMessage IllegalQuery IllegalType "
+        "IllegalUse MessageNotFound StoreError TooManyOpenFiles UnsupportedFeature"
+    ),
+    ".store.filters.sql_tokens": "FilterError",
     ".store.reading.columns": "ColumnName",
     ".store.status": "GetMessageStatus PutMessageStatus",
 }

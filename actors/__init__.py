@@ -34,9 +34,9 @@ thorough interval, after half a million entries or 256 MiB of log, or after two 
 message. It is not due each second, because keys hit the index's slots at random. At 10,000 messages
 a second each round would write nearly all of the 20 MB of slots for 200 KB of entries.
 
-**Allocate** keeps `allocate_ahead_files` commit-log files ahead of append. Their disk space is
-allocated, their pages are in the page cache, and they are locked in memory as far as the limit of
-locked memory allows.
+**Allocate** makes commit-log files before append needs them, `allocate_ahead_files` at most. It
+keeps a window ahead of append in the page cache, and locks it in memory as far as the limit of
+locked memory allows (`store/commitlog`).
 
 **Commit and the pool.** With `transient_store_pool_enable` append writes into buffers in shared
 memory. The file with number n lies in buffer n modulo the number of buffers. A buffer is free for a

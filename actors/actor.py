@@ -2,14 +2,15 @@
 
 The supervisor forks each actor, and the actor inherits the supervisor's `World`. In shared memory
 an actor may write only the words that it owns (`World.take_role`). An actor dies when its parent
-dies, ends after SIGTERM once its `run` returns, and dumps its stack to stderr on SIGUSR1.
+dies, and ends after SIGTERM once its `run` returns (`signals.py`). With each heartbeat it looks
+whether the supervisor has changed the logging settings.
 """
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
-import faulthandler
+import errno
 import os
 import signal
 import socket
@@ -22,21 +23,30 @@ from typing import Any, ClassVar
 import posix_ipc
 import setproctitle
 
-from ..conf.logging import get_logger
+from ..conf.logging import configure, from_word, get_logger
 from ..conf.settings import Settings
 from ..shm._memory import Mapping
-from ..shm.control import Control
+from ..shm.control import ActorState, Control, StoreState, failed_actors, process_number
 from ..shm.ownership import STARTUP
 from ..shm.pool import Pool
 from ..store.commitlog.log import CommitLog, disk_full
 from ..store.disk.paths import StoreFolders
+from ..store.errors import Corrupt, StoreError
 from ..store.topics.topic_table import TopicTable
+from .descriptors import SHORTAGES, Descriptors, of_this_process
+from .signals import handle_in_actor
 
 TICK_S = 1.0
-STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+#: Within this time a supervisor that got the same SIGTERM has begun to stop the store.
+_GROUP_S = 0.5
+# The exit status of an actor that lacks a file of the store, or finds it damaged. A store that
+# cannot start for this reason has it too.
+BAD_FILE = 5
 # The exit status of an actor that finds no disk space. A store that ends for this reason has it
 # too.
 STORAGE_FULL = 6
+# The exit status of an actor for want of descriptors, memory or processes.
+SHORTAGE = 7
 # The number of the session through which schedule sends. The numbers of clients' sessions are
 # monotonic clock times in ns, so they are never 1.
 SCHEDULE_SESSION = 1
@@ -53,7 +63,7 @@ class Session:
     `index` is the session's index in the topic table. `ring` (a memfd), `bell` (an eventfd) and
     `connection` (a socket) are descriptors. `ring` and `bell` are -1 for a session that only reads;
     `connection` is -1 for the store's own session. `capacity` is the ring's data size in bytes.
-    `closing` is True once the client has closed its connection.
+    `uid` is the client's user. `closing` is True once the client has closed its connection.
     """
 
     number: int
@@ -62,6 +72,7 @@ class Session:
     capacity: int
     bell: int
     connection: int
+    uid: int
     closing: bool = False
 
 
@@ -87,6 +98,7 @@ class World:
     sessions: dict[int, Session] = field(default_factory=dict)
     report: dict[str, object] = field(default_factory=dict)
     supervisor: int = field(default_factory=os.getpid)  # process number
+    descriptors: Descriptors = field(default_factory=of_this_process)
 
     def __post_init__(self) -> None:
         self.take_role(STARTUP)
@@ -117,7 +129,11 @@ class Actor:
         self.settings = world.settings
         self.control = world.control
         self.stopping = False
+        self._told = 0.0  # when a SIGTERM came that the supervisor had not announced, monotonic s
+        self._state = self.control.word("state")
         self._beat = self.control.own_beat()
+        self._logging = self.control.word("logging")
+        self._logs_as = 0
         self.logger: Any = get_logger()
 
     def setup(self) -> None:
@@ -137,6 +153,14 @@ class Actor:
         second: the supervisor kills an actor without a heartbeat for `heartbeat_timeout_ms`.
         """
         self._beat.store(time.monotonic_ns())
+        if self._told and time.monotonic() - self._told > _GROUP_S:
+            self._told = 0.0
+            # A supervisor that stops the store tells each process when its turn has come.
+            self.stopping |= self._state.load() <= StoreState.RUNNING
+        wanted = self._logging.load()
+        if wanted != self._logs_as:
+            self._logs_as = wanted
+            configure(self.world.store_name, self.name, *from_word(wanted))
 
     def _pass_gate(self) -> None:
         """Waits until the supervisor has noted this process and releases its semaphore."""
@@ -147,7 +171,14 @@ class Actor:
                 return
 
     def _on_term(self, _number: int, _frame: FrameType | None) -> None:
-        self.stopping = True
+        """A SIGTERM to the whole process group reaches the supervisor too, which then stops the
+        processes in order. So a process that the supervisor has not told to stop waits a moment.
+        """
+        *_, state = self.control.process(process_number(self.name))
+        if state == ActorState.STOPPING:
+            self.stopping = True
+        else:
+            self._told = time.monotonic()
 
     def live(self, ready_fd: int) -> int:
         """Runs the actor from the fork to its end, and returns the exit status.
@@ -156,13 +187,10 @@ class Actor:
         """
         die_with_parent(self.world.supervisor)
         setproctitle.setproctitle(f"silomq[{self.world.store_name}] {self.name}")
-        signal.signal(signal.SIGTERM, self._on_term)
         # Python resumes a wait that a signal interrupts. A wait that includes this descriptor ends.
         self.signal_fd, wakeup = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(wakeup, warn_on_full_buffer=False)
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
-        faulthandler.register(signal.SIGUSR1)
+        handle_in_actor(self._on_term)
         try:
             self.beat()
             self._pass_gate()
@@ -171,9 +199,19 @@ class Actor:
             os.close(ready_fd)
             self.run()
         except Exception as error:
+            if _is_shortage(error):
+                self.logger.critical("no descriptors or memory", error=str(error), exc_info=True)
+                return SHORTAGE
             if isinstance(error, OSError) and disk_full(error):
                 self.logger.critical("no disk space", error=str(error))
                 return STORAGE_FULL
+            if _is_bad_file(error):
+                # It says so once, and is then tried again and again (`supervisor/bad_files.py`).
+                if self.name not in failed_actors(self.control.load("failed")):
+                    self.logger.critical(
+                        "a file of the store is missing or damaged", error=str(error)
+                    )
+                return BAD_FILE
             self.logger.critical(
                 "actor failed", error=f"{type(error).__name__}: {error}", exc_info=True
             )
@@ -181,6 +219,26 @@ class Actor:
         finally:
             self.teardown()
         return 0
+
+
+def _is_shortage(error: Exception) -> bool:
+    """Whether descriptors or memory are short. EAGAIN does not mean that here: no actor forks, and
+    a socket whose reader does not read has no room either (`mail.post`).
+    """
+    if isinstance(error, BlockingIOError):
+        return False
+    return isinstance(error, MemoryError) or (
+        isinstance(error, OSError) and error.errno in SHORTAGES
+    )
+
+
+def _is_bad_file(error: Exception) -> bool:
+    """Whether a file is the cause: missing, damaged, a link or a folder in its place, unreadable.
+    Errors of sockets name no file.
+    """
+    if isinstance(error, OSError):
+        return error.filename is not None or error.errno in (errno.EIO, errno.EROFS)
+    return type(error) is StoreError or isinstance(error, Corrupt)
 
 
 def die_with_parent(parent: int) -> None:

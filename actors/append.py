@@ -19,7 +19,7 @@ import msgspec
 from ..conf.settings import FlushDiskType
 from ..shm import mail
 from ..shm._memory import Mapping
-from ..shm.control import CONTROL
+from ..shm.control import CONTROL, NEEDED, StoreState, process_number
 from ..shm.protocol.sessions import Attach, Detach, Detached
 from ..shm.ring import DATA, RingClosed, largest_frame
 from ..store.commitlog import _append as kernel
@@ -28,6 +28,7 @@ from ..store.disk import files as disk
 from ..store.record.ids import Host
 from ..store.status import PutMessageStatus
 from .actor import OWN_SESSIONS, TICK_S, Actor, Session
+from .descriptors import HOW_TO_RAISE
 
 _SLICE_NS = 50_000_000
 _SYNC_SPIN_NS = 200_000
@@ -36,6 +37,7 @@ _DRAIN_S = 2.0
 _PREFAULT_STEP = 8 * 1024 * 1024
 _PREFAULT_LEAD = 256 * 1024 * 1024
 _PREFAULT_BUSY = 16
+_TELL_BYTES = 16 * 1024 * 1024
 _MAIL: Final[msgspec.json.Decoder[Attach | Detach]] = msgspec.json.Decoder(Attach | Detach)
 
 
@@ -47,7 +49,7 @@ class Append(Actor):
     def setup(self) -> None:
         settings = self.settings
         self.sync = settings.flush_disk_type == FlushDiskType.SYNC_FLUSH
-        host = Host.parse(f"{settings.store_host}:{settings.store_port}")
+        host = Host.of(settings.store_host, settings.store_port)
         self.kernel = kernel.Appender(
             self.control.memory,
             self.world.table.memory,
@@ -56,6 +58,7 @@ class Append(Actor):
             batch_bytes=settings.append_batch_bytes,
             max_body=settings.max_message_size,
             append_crc=settings.enabled_append_prop_crc,
+            light=settings.sends_to_light_queues,
             sleeper=self._sleeper(),
         )
         self.kernel.announce_awake()
@@ -70,11 +73,13 @@ class Append(Actor):
         self.ready = self.control.word("ready")
         self.wanted = self.control.own("file_wanted")
         self.flush_error = self.control.word("flush_error")
+        self.failed = self.control.word("failed")
         self.allocate_error = self.control.word("allocate_error")
         self.disk_flags = self.control.word("disk_flags")
         self.file: LogFile | None = None
         self.warmed = self.control.word("warmed")
         self.prefaulted = 0
+        self.told = self.kernel.position
         self._take_over()
 
     def _sleeper(self) -> int:
@@ -99,7 +104,11 @@ class Append(Actor):
                 self._attach(session)
         # The killed append may have left mail about sessions that are attached already.
         self._read_mail()
-        self._clear_behind()
+        # A start has cut off what lay behind the log's end: there is nothing to clear, and to look
+        # would bring 100 MB of the file into memory.
+        _, starts, _, _ = self.control.process(process_number(self.name))
+        if starts > 1:
+            self._clear_behind()
         settled = sum(self.kernel.settle(session.index) for session in self.attached.values())
         if touched or settled:
             self.logger.warning(
@@ -138,6 +147,7 @@ class Append(Actor):
             self.beat()
             self._choose_status()
             reason = self.kernel.run(spin_ns, _SLICE_NS)
+            self._tell_allocate()
             if reason == kernel.ROLL:
                 self._next_file()
             elif reason == kernel.BAD_RING:
@@ -157,9 +167,11 @@ class Append(Actor):
         """Sets the status with which the kernel refuses puts; PUT_OK means that it appends them.
 
         The rules are those of RocketMQ's DefaultMessageStore: SERVICE_NOT_AVAILABLE after a failed
-        sync or on a full disk, CREATE_MAPPED_FILE_FAILED without a file.
+        sync or on a full disk, CREATE_MAPPED_FILE_FAILED without a file. The first is also given
+        while an actor cannot go on because of a file.
         """
-        if self.flush_error.load() or self.disk_flags.load():
+        lacking = self.failed.load() & NEEDED
+        if lacking or self.flush_error.load() or self.disk_flags.load():
             self.kernel.refuse_status = PutMessageStatus.SERVICE_NOT_AVAILABLE
         elif self.file is None and not self._open_file() and self.allocate_error.load():
             self.kernel.refuse_status = PutMessageStatus.CREATE_MAPPED_FILE_FAILED
@@ -215,8 +227,8 @@ class Append(Actor):
         )
 
     def _next_file(self) -> None:
-        """Goes on in the next file when one is full. Waits 5 s for allocate, and longer for commit.
-        If there is still no file, puts are answered CREATE_MAPPED_FILE_FAILED.
+        """Goes on in the next file when one is full. Waits 5 s for allocate, and longer for commit,
+        unless that lacks a file. If there is still none, puts get CREATE_MAPPED_FILE_FAILED.
         """
         self.kernel.no_file()
         self.file = None
@@ -225,6 +237,9 @@ class Append(Actor):
         self.world.allocate_semaphore.release()
         deadline = time.monotonic() + _FILE_TIMEOUT_S
         while not self.stopping and time.monotonic() < deadline and not self.allocate_error.load():
+            if self.failed.load() & NEEDED:
+                self._choose_status()
+                return
             seen = self.ready.load()
             if self._open_file():
                 return
@@ -243,6 +258,12 @@ class Append(Actor):
                 refused_with="CREATE_MAPPED_FILE_FAILED",
             )
             self.kernel.refuse_status = PutMessageStatus.CREATE_MAPPED_FILE_FAILED
+
+    def _tell_allocate(self) -> None:
+        """Wakes allocate when its window has to move on."""
+        if self.kernel.position - self.told >= _TELL_BYTES:
+            self.told = self.kernel.position
+            self.world.allocate_semaphore.release()
 
     def _prefault(self, most: int) -> bool:
         """Maps up to `most` steps of 8 MiB that allocate has warmed. True if there was one.
@@ -264,15 +285,18 @@ class Append(Actor):
     # -- sessions
 
     def _attach(self, session: Session) -> None:
+        """Serves a session. One that cannot be served ends, so that its client does not wait."""
         try:
             ring = Mapping(session.ring, 0, DATA + session.capacity)
+            self.poll.register(session.bell, select.EPOLLIN | select.EPOLLET)
         except OSError as error:
             self.logger.error(
-                "cannot map a session's ring", session=session.number, error=str(error)
+                "cannot map a session's ring: it ends", session=session.number, error=str(error)
             )
+            mail.close_all([session.ring, session.bell])
+            self._report(session.number)
             return
-        self.kernel.attach(session.index, ring, session.capacity, session.index)
-        self.poll.register(session.bell, select.EPOLLIN | select.EPOLLET)
+        self.kernel.attach(session.index, ring, session.capacity, session.index, session.uid)
         self.attached[session.number] = session
         if session.closing:
             self.closing.add(session.number)
@@ -283,6 +307,9 @@ class Append(Actor):
                 message, fds = mail.receive(self.inbox, _MAIL)
             except BlockingIOError:
                 return
+            except mail.DescriptorsLost as lost:
+                self._cannot_serve(lost.message)
+                continue
             match message:
                 case None:
                     return
@@ -301,8 +328,19 @@ class Append(Actor):
             return
         ring, bell = fds
         self._attach(
-            Session(message.session, message.index, ring, message.capacity, bell, connection=-1)
+            Session(message.session, message.index, ring, message.capacity, bell, -1, message.uid)
         )
+
+    def _cannot_serve(self, message: object) -> None:
+        """Ends a session whose descriptors did not arrive, for want of descriptors here."""
+        assert isinstance(message, Attach), "no other mail brings descriptors"
+        if message.session not in self.attached:
+            self.logger.error(
+                "no descriptors for a session: it ends",
+                session=message.session,
+                advice=HOW_TO_RAISE,
+            )
+            self._report(message.session)
 
     def _let_go(self, number: int) -> None:
         """Marks a session whose client is gone: it is detached once its ring is empty."""
@@ -341,8 +379,10 @@ class Append(Actor):
 
     def _drain(self, spin_ns: int) -> None:
         """Appends what producers published before the stop, for 2 s at most. Then closes all rings
-        with STORE_STOPPED.
+        with STORE_STOPPED. After a SIGTERM to this process alone its successor serves the rings.
         """
+        if self.control.load("state") < StoreState.DRAINING:
+            return
         deadline = time.monotonic() + _DRAIN_S
         self._read_mail()
         while time.monotonic() < deadline:

@@ -4,10 +4,11 @@ The only writer of `min_offset`, of each queue's `min_offset` and of `disk_flags
 process that removes expired files of a running store. `store/retention/rules.py` decides which
 files may be removed.
 
-The order is: the log's new `min_offset`; the queues' new minima; the commit-log files, oldest
-first; queue files and index files. A reader looks at the minima before it opens a file. A killed
-clean leaves files below `min_offset`, which the next clean removes. After a restart of the whole
-store, the log begins with those files again, and the queue entries of their records still exist.
+The order is: the log's durable begin (`silomq/log_begin`); the log's new `min_offset`; the queues'
+new minima; the commit-log files, oldest first; queue files and index files. A reader looks at the
+minima before it opens a file. A killed clean leaves files below `min_offset`, which the next clean
+removes. After a restart of the whole store, the log begins with those files again, and the queue
+entries of their records still exist.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from ..shm._words import fault, wait_any
 from ..shm.control import Progress
 from ..store.consumequeue.queue import QueueFiles
 from ..store.index.file import IndexFiles
-from ..store.recovery import durable_progress
+from ..store.recovery import durable_progress, log_begin
 from ..store.retention import removal
 from ..store.retention.rules import (
     HOUR_MS,
@@ -190,7 +191,11 @@ class Clean(Actor):
         into them. Queue files are removed later (`pending`).
         """
         if bases:
-            self.min_offset.store(max(self.min_offset.load(), bases[-1] + self.log.file_size))
+            begin = max(self.min_offset.load(), bases[-1] + self.log.file_size)
+            # Otherwise the next start would miss the files that this process has removed.
+            log_begin.write(self.folders.ours, begin)
+            fault("clean:noted")
+            self.min_offset.store(begin)
             fault("clean:published")
         self._correct_queues()
         fault("clean:corrected")

@@ -34,6 +34,8 @@ class Commit(Actor):
         self.pool = self.world.pool
         self.log = self.world.log
         self.last = time.monotonic()
+        self.signals = select.poll()
+        self.signals.register(self.signal_fd, select.POLLIN)
         if self.pool is not None and self.settings.lock_mapped_file_enable:
             self._lock()
 
@@ -59,7 +61,7 @@ class Commit(Actor):
             if self.pool is None:
                 self.committed.store(wrote)
                 # Not a sleep on `wrote`: each message that wakes reput would wake this process too.
-                select.select([self.signal_fd], [], [], TICK_S)
+                self.signals.poll(TICK_S * 1000)
             elif wrote == self.committed.load():
                 self.wrote.sleep(wrote, TICK_S, self.asleep)
             else:

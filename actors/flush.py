@@ -12,6 +12,7 @@ could not write, and a second sync would report success without them.
 
 from __future__ import annotations
 
+import errno
 import time
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -23,6 +24,7 @@ from ..store.commitlog.seals import Seals, seal_of
 from ..store.consumequeue.queue import ENTRY_SIZE, QueueFiles
 from ..store.disk import files as disk
 from ..store.disk.paths import file_name
+from ..store.errors import StoreError
 from ..store.index.file import IndexFiles
 from ..store.recovery import checkpoint
 from ..store.recovery.checkpoint import Checkpoint
@@ -83,6 +85,7 @@ class Flush(Actor):
         self.still = (self.dispatched.load(), self.last_queues)
         self.beside = ThreadPoolExecutor(1, "queues")
         self.queue_job: Future[None] | None = None
+        self.unsealable: set[int] = set()  # damaged files, by offset
 
     def run(self) -> None:
         while not self.stopping:
@@ -141,12 +144,14 @@ class Flush(Actor):
         processes. After a failure `flush_error` is set, and no sync is tried again.
         """
         start = self.flushed.load()
+        if self.error.load():
+            return
         try:
             while start < end:
                 stop = min(end, self.log.base_of(start) + self.log.file_size)
                 self._sync_range(start, stop)
                 start = stop
-        except OSError as error:
+        except (OSError, StoreError) as error:
             self._fail(error, "commit log", start)
             return
         self.flushes.add(1)
@@ -169,12 +174,15 @@ class Flush(Actor):
                 disk.write_back(fd, start - base, stop - start, piece)
         disk.sync_range(self.file.mapping, start - base, stop - start)
 
-    def _fail(self, error: OSError, what: str, where: int) -> None:
-        self.error.store(error.errno or 5)
+    def _fail(self, error: OSError | StoreError, what: str, where: int) -> None:
+        """Notes that nothing can be made durable any more, because of the disk, or because somebody
+        removed or changed a file of the running store.
+        """
+        self.error.store(getattr(error, "errno", 0) or errno.EIO)
         self.flushed.wake()
         self.logger.critical(
             "a sync failed: the store takes no more messages; "
-            "check the disk, then restart the store",
+            "check the disk and the file, then restart the store",
             what=what,
             offset=where,
             error=str(error),
@@ -183,6 +191,8 @@ class Flush(Actor):
     def _queues_if_due(self) -> None:
         now = time.monotonic()
         settings = self.settings
+        if self.error.load():
+            return
         if now - self.last_queues < settings.flush_interval_consume_queue_ms / 1000:
             return
         if self.queue_job is not None and not self.queue_job.done():
@@ -269,15 +279,16 @@ class Flush(Actor):
                 self.first_dirty_index = published.index.name
             self._note(published, clean=clean)
             self._seal_one()
-        except OSError as error:
+        except (OSError, StoreError) as error:
             self._fail(error, "queues or index", published.dispatched)
             return
         self.durable_dispatch = published.dispatched
         self.flushed_count = published.dispatch_count
 
     def _note(self, published: Progress, *, clean: bool) -> None:
-        """Writes RocketMQ's checkpoint, then the progress record with the checkpoint's values. A
-        start compares the two, to find out whether RocketMQ has had the store since.
+        """Writes the progress record with the values of RocketMQ's checkpoint, then the checkpoint.
+        A start compares the two, to find out whether RocketMQ has had the store since. A kill in
+        between leaves a checkpoint that agrees with the slot before.
         """
         flushed = self.flushed.load()
         self.noted = checkpoint.careful(
@@ -286,7 +297,6 @@ class Flush(Actor):
             self._full_index_time(published.index.name),
             flushed,
         )
-        checkpoint.write(self.world.folders.root, self.noted)
         record = DurableProgress(
             flushed=flushed,
             clean=clean,
@@ -297,6 +307,7 @@ class Flush(Actor):
             index=self.noted.index_msg_timestamp,
         )
         self.progress.write(record)
+        checkpoint.write(self.world.folders.root, self.noted)
 
     def _time_at(self, position: int, known: int) -> int:
         """The newest store timestamp (epoch ms) noted below log offset `position`, else `known`."""
@@ -323,7 +334,7 @@ class Flush(Actor):
         self.seals.remove_outside(bases[0], end)
         sealed = set(self.seals.bases())
         for base in bases:
-            if base < end and base not in sealed:
+            if base < end and base not in sealed and base not in self.unsealable:
                 try:
                     self.seals.write(base, seal_of(self.log, base))
                 except FileNotFoundError:
@@ -332,12 +343,17 @@ class Flush(Actor):
                     # Nothing depends on a seal. The next round tries again.
                     if not disk_full(error):
                         raise
+                except StoreError as error:
+                    # Its bytes were durable once, so no message of the future depends on it. The
+                    # next start refuses it.
+                    self.unsealable.add(base)
+                    self.logger.error("a file of the commit log is damaged", error=str(error))
                 return
 
     def _sync_some(self, dirty: dict[int, tuple[int, int]]) -> None:
         try:
             self._sync_queues(dirty)
-        except OSError as error:
+        except (OSError, StoreError) as error:
             self._fail(error, "queues", self.dispatched.load())
 
     def _sync_queues(self, dirty: dict[int, tuple[int, int]]) -> None:

@@ -47,6 +47,7 @@ class Reput(Actor):
         folders = self.world.folders
         index = IndexFiles(folders.index, settings.max_hash_slot_num, settings.max_index_num)
         self.since, self.counted, self.busy = time.monotonic(), self.count.load(), False
+        self.without_space = False
         self.woken = 0  # how many readers `dispatching` had woken at the last look
         self.spin_s = settings.reput_spin_us / 1e6
         self.dispatching = Dispatching(
@@ -55,6 +56,7 @@ class Reput(Actor):
             self.world.log,
             QueueFiles(folders.consume_queue, settings.mapped_file_size_consume_queue),
             index if settings.message_index_enable else None,
+            delay_levels_ms=settings.message_delay_level,
             limit=limit,
         )
         if self.dispatching.undone:
@@ -90,11 +92,13 @@ class Reput(Actor):
             self.limit.sleep(seen, TICK_S, self.asleep)
 
     def _may_stop(self) -> bool:
-        """Whether all that append wrote is dispatched. Append has ended by now. After a failed sync
-        the rest never becomes durable, and reput does not wait for it.
+        """Whether all that is in the log is dispatched. Append and commit have ended. After a
+        failed sync the rest never becomes durable, and on a full disk it has no place. Then reput
+        does not wait for it: the next start dispatches it.
         """
-        written = self.control.load("wrote")
-        return self.dispatching.position >= written or self.control.load("flush_error") != 0
+        written = self.control.load("committed" if self.world.pool else "wrote")
+        done = self.dispatching.position >= written
+        return done or self.without_space or self.control.load("flush_error") != 0
 
     def _step(self) -> bool:
         """Dispatches for one slice of time. True when everything below the limit is dispatched.
@@ -105,10 +109,12 @@ class Reput(Actor):
         if self.dispatching.position >= self.limit.load():
             return True
         try:
+            self.without_space = False
             return self.dispatching.step(_SLICE_NS)
         except OSError as error:
             if not disk_full(error):
                 raise
+            self.without_space = True
             self.logger.error("no disk space for queues or index; trying again", error=str(error))
             time.sleep(TICK_S)
             return self.stopping

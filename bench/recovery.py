@@ -1,4 +1,6 @@
-"""`make bench-recovery`: how fast a store restarts, beside what the machine can read and check."""
+"""`make bench-recovery`: how fast a store restarts and is checked, beside what the machine can read
+and check.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +20,7 @@ from .limits import sample_record
 from .rows import Plan, Row
 from .run import bench_console, report
 from .store import BenchStore
+from .verify import verify_rates
 
 _CHUNK = 16 << 20
 _BODY = 1024
@@ -81,25 +84,57 @@ def _scan(view: memoryview, end: int, *, check: bool) -> None:
         sys.exit(f"the scan stopped at {found[0]} of {end}")
 
 
-def after_kill(plan: Plan) -> list[Row]:
-    """A store of 4 GB (less in the short form), whose processes are all killed under load: seconds
-    until it serves again.
-    """
+def first_start(plan: Plan) -> list[Row]:
+    """A new store with the settings that are shipped: seconds until it has taken a message."""
     taken = []
-    with BenchStore(plan.folder, f"mapped_file_size_commit_log={plan.file_size}") as store:
-        batch, sent = [b"x" * _BODY] * 256, 0
+    for _ in range(plan.runs):
+        with BenchStore(plan.folder, probe=True) as store:
+            taken.append(store.started_s)
+    return [Row("first start of a new store", "s", taken, bar=0.5, higher_is_better=False)]
+
+
+def restarts(plan: Plan) -> list[Row]:
+    """A store of 4 GB (less in the short form), killed under full load or stopped cleanly: seconds
+    until it takes messages again, with its files in the page cache and without.
+    """
+    taken: dict[tuple[bool, bool], list[float]] = {}
+    with BenchStore(
+        plan.folder, f"mapped_file_size_commit_log={plan.file_size}", probe=True
+    ) as store:
+        _send(store, 4 * plan.file_size)
         for _ in range(plan.runs):
-            with Producer(store.folder, timeout=60) as producer:
-                while sent < 4 * plan.file_size:
-                    producer.send_batch_oneway("bench", batch)
-                    sent += 256 * _BODY
-                producer.flush(60)
-                for _ in range(100):
-                    producer.send_batch_oneway("bench", batch)
-                taken.append(store.restart(kill=True))
+            for kill in (True, False):
+                for cold in (False, True):
+                    with Producer(store.folder, timeout=60) as producer:
+                        _send_with(producer, plan.file_size)
+                        if not kill:
+                            producer.flush(60)
+                        seconds = store.restart(kill=kill, cold=cold)
+                    taken.setdefault((kill, cold), []).append(seconds)
+    names = {True: "after kill -9 under load", False: "after a clean stop"}
     return [
-        Row("restart of a 4 GB store after kill -9", "s", taken, bar=3.0, higher_is_better=False)
+        Row(
+            f"restart of a 4 GB store {names[kill]}, {'cold' if cold else 'hot'}",
+            "s",
+            seconds,
+            bar=(0.0 if cold else 2.0) if kill else 1.0,
+            higher_is_better=False,
+        )
+        for (kill, cold), seconds in taken.items()
     ]
+
+
+def _send(store: BenchStore, size: int) -> None:
+    with Producer(store.folder, timeout=60) as producer:
+        _send_with(producer, size)
+        producer.flush(60)
+
+
+def _send_with(producer: Producer, size: int) -> None:
+    """Sends `size` bytes, and does not wait for the last answers."""
+    batch = [b"x" * _BODY] * 256
+    for _ in range(size // (256 * _BODY)):
+        producer.send_batch_oneway("bench", batch)
 
 
 def clean_start(plan: Plan) -> list[Row]:
@@ -108,7 +143,7 @@ def clean_start(plan: Plan) -> list[Row]:
     """
     topics = [f"topic-{i:05d}" for i in range(plan.count(2500))]
     size = 1 << 20
-    with BenchStore(plan.folder, f"mapped_file_size_commit_log={size}") as store:
+    with BenchStore(plan.folder, f"mapped_file_size_commit_log={size}", probe=True) as store:
         with Producer(store.folder, timeout=60) as producer:
             for _ in range(4):
                 for name in topics:
@@ -123,6 +158,34 @@ def clean_start(plan: Plan) -> list[Row]:
     return [Row(name, "s", taken, bar=1.0, higher_is_better=False)]
 
 
+def many_topics(plan: Plan) -> list[Row]:
+    """20,000 topics with 4 queues each, all with messages: seconds until the store serves again,
+    after a clean stop and after a kill of all processes.
+    """
+    topics = [f"topic-{i:05d}" for i in range(plan.count(20_000))]
+    limits = f"max_topics={len(topics) + 8}", f"max_queues={4 * len(topics) + 64}"
+    taken: dict[bool, list[float]] = {False: [], True: []}
+    with BenchStore(
+        plan.folder, f"mapped_file_size_commit_log={8 << 20}", *limits, probe=True
+    ) as store:
+        with Producer(store.folder, timeout=60) as producer:
+            for _ in range(4):
+                for name in topics:
+                    producer.send_oneway(name, b"x" * 128)
+            producer.flush(60)
+        store.settle()
+        for _ in range(plan.runs):
+            for kill, seconds in taken.items():
+                seconds.append(store.restart(kill=kill))
+    return [
+        Row(
+            f"start after a {'kill -9' if kill else 'clean stop'}, {len(topics)} topics x 4 queues",
+            "s", seconds, bar=5.0 if kill else 3.0, higher_is_better=False,
+        )
+        for kill, seconds in taken.items()
+    ]  # fmt: skip
+
+
 @click.command()
 @click.option("--runs", default=5, show_default=True, help="runs of each figure")
 @click.option("--short", is_flag=True, help="a short form that only shows that everything runs")
@@ -133,7 +196,14 @@ def main(*, runs: int, short: bool, folder: Path | None, output: Path) -> None:
     console = bench_console()
     with tempfile.TemporaryDirectory(prefix="silomq-bench-", dir=folder or Path.cwd()) as inside:
         plan = Plan.of(Path(inside), 1 if short else runs, short=short)
-        found = [*scan_rates(plan), *clean_start(plan), *after_kill(plan)]
+        found = [
+            *scan_rates(plan),
+            *first_start(plan),
+            *clean_start(plan),
+            *many_topics(plan),
+            *restarts(plan),
+            *verify_rates(plan),
+        ]
     report(found, plan, console, output)
 
 

@@ -27,6 +27,7 @@ from .rows import Plan, Row
 PARTS = (
     "throughput128",
     "throughput1024",
+    "rolls",
     "latency",
     "sync",
     "topics",
@@ -43,6 +44,7 @@ def collect(plan: Plan, parts: tuple[str, ...], console: Console) -> list[Row]:
     calls = {
         "throughput128": lambda: bench.throughput(plan, 128),
         "throughput1024": lambda: bench.throughput(plan, 1024),
+        "rolls": lambda: bench.file_rolls(plan),
         "latency": lambda: bench.latency(plan, hand_over),
         "sync": lambda: bench.sync_flush(plan),
         "topics": lambda: bench.many_topics(plan),

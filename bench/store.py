@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -12,29 +13,43 @@ from types import TracebackType
 from typing import Self
 
 from ..client.admin.admin import Admin
+from ..client.producing.producer import Producer
 from ..shm.control import Control
 from ..store.errors import StoreError
 
 _START_S = 60.0
 _QUIET_S = 60.0
 _LAST_PAGES = 4 * 4096
+_REST_S = 0.3  # allocate warms far more than one chunk in this time
 
 
 class BenchStore:
     """Runs a store with `settings` (NAME=VALUE) in a new folder below `parent`. Stops and removes
-    it at the end.
+    it at the end. With `probe` each start sends a message, and takes until that is stored.
     """
 
-    def __init__(self, parent: Path, *settings: str) -> None:
+    def __init__(self, parent: Path, *settings: str, probe: bool = False) -> None:
+        self.probe = probe
         self.folder = Path(tempfile.mkdtemp(prefix="silomq-bench-", dir=parent))
         command = [sys.executable, "-m", "silomq.supervisor", f"store_path={self.folder}"]
         self.command = [*command, "log_level=error", *settings]
-        self.process = subprocess.Popen(self.command)
-        self.admin = self._connect()
+        self.started_s = self._start()
 
-    def restart(self, *, kill: bool) -> float:
-        """Stops the store, with SIGKILL for all its processes if `kill`, and starts it. Returns
-        seconds until it serves.
+    def _start(self) -> float:
+        """Starts the store. Returns seconds until it serves, with `probe` until it has taken a
+        message.
+        """
+        start = time.perf_counter()
+        self.process = subprocess.Popen(self.command)
+        self.admin = self._connect(0.002)
+        if self.probe:
+            with Producer(self.folder) as producer:
+                producer.send("bench-starts", b"x")
+        return time.perf_counter() - start
+
+    def restart(self, *, kill: bool, cold: bool = False) -> float:
+        """Stops the store, with SIGKILL for all its processes if `kill`, and starts it; if `cold`,
+        with none of its files in the page cache. Returns seconds as `_start`.
         """
         import psutil
 
@@ -46,12 +61,20 @@ class BenchStore:
         else:
             self.process.terminate()
         self.process.wait(60)
-        start = time.perf_counter()
-        self.process = subprocess.Popen(self.command)
-        self.admin = self._connect(0.002)
-        return time.perf_counter() - start
+        if cold:
+            self._evict()
+        return self._start()
 
-    def _connect(self, every_s: float = 0.05) -> Admin:
+    def _evict(self) -> None:
+        """Removes all files of the stopped store from the page cache."""
+        for path in self.folder.rglob("*"):
+            if path.is_file():
+                fd = os.open(path, os.O_RDONLY)
+                os.fdatasync(fd)  # only clean pages can be removed
+                os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+                os.close(fd)
+
+    def _connect(self, every_s: float) -> Admin:
         deadline = time.monotonic() + _START_S
         while True:
             try:
@@ -66,21 +89,23 @@ class BenchStore:
     def control(self) -> Control:
         return self.admin.control
 
-    def settle(self, ahead_bytes: int = 0) -> None:
-        """Waits until the store is idle: all is dispatched and flushed, and at least `ahead_bytes`
-        bytes of files are made and warm.
+    def settle(self) -> None:
+        """Waits until the store is idle: all is dispatched and flushed, and allocate has made and
+        warmed what it wants ahead.
         """
         control = self.control
         deadline = time.monotonic() + _QUIET_S
+        before = (-1, -1)
         while time.monotonic() < deadline:
-            wrote, ready = control.load("wrote"), control.load("ready")
+            wrote = control.load("wrote")
             # The last pages are flushed only by the thorough interval, so this does not wait for
             # them.
             done = control.load("dispatched") == wrote <= control.load("flushed") + _LAST_PAGES
-            warm = control.load("warmed") >= ready and ready - wrote >= ahead_bytes
-            if done and warm:
+            now = control.load("ready"), control.load("warmed")
+            if done and now == before:
                 break
-            time.sleep(0.05)
+            before = now
+            time.sleep(_REST_S)
         time.sleep(1.2)  # append maps warm files when it is idle
 
     def wait_dispatched(self) -> None:

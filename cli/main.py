@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import click
 
 from .. import __version__
+from ..conf.standard_streams import open_missing
 from .offline.dump import dump
 from .offline.repair import repair
 from .offline.verify import verify
@@ -17,8 +18,9 @@ from .running.groups import delete_group, groups, reset_offset
 from .running.query import query
 from .running.send import send
 from .running.serve import config, serve
-from .running.status import delete_topic, status, topics
+from .running.status import status
 from .running.tail import tail
+from .running.topics import delete_topic, topics
 from .shared.common import say
 from .shared.outcome import Exit, explain
 from .spark.spark import spark
@@ -62,6 +64,7 @@ for _command in (
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command with `arguments` (default: the process's own). Returns its exit status."""
+    open_missing()
     if "_SILO_COMPLETE" in os.environ:
         return _complete(os.environ["_SILO_COMPLETE"])
     try:

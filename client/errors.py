@@ -1,4 +1,4 @@
-"""What a client raises besides the errors of the store (`store/errors.py`)."""
+"""What a client raises besides the errors of the store (`store/errors.py`), and warns of."""
 
 from ..store.errors import StoreError
 
@@ -16,9 +16,9 @@ class StoreClosed(StoreError, ConnectionError):
 
 
 class SessionLost(StoreClosed):
-    """The store ended this session alone: its ring was invalid, or a consumer kept a revoked queue.
-    A member of a group also gets this when the store was killed, because it cannot tell the
-    difference.
+    """The store ended this session alone: its ring was invalid, a consumer kept a revoked queue, or
+    its process was stopped for long. A member of a group also gets this when the store was killed,
+    because it cannot tell the difference.
     """
 
 
@@ -26,3 +26,22 @@ class TopicDeleted(StoreError, LookupError):
     """The topic being read was deleted. A topic of the same name that was made since is another
     topic: open it anew.
     """
+
+
+class NotHandedOut(StoreError, LookupError):
+    """A message cannot be sent back: this consumer has not handed it out, it is acknowledged
+    already, or its queue has gone to another member. Nothing was sent.
+    """
+
+
+class ForkedChild(StoreError, RuntimeError):
+    """A client was used in a child of the process that opened it (`fork`). Open one in the child.
+    The parent's client is not affected.
+    """
+
+
+def not_closed(client: str, store: str) -> ResourceWarning:
+    """The warning of a client that is collected and was not closed. `client` is its kind."""
+    return ResourceWarning(
+        f"{client} of the store at {store} was not closed: call close, or use a with block"
+    )

@@ -1,36 +1,57 @@
 """A client's connection to a store: its socket, its read-only view of the shared memory, and
 requests to the registry.
+
+A `Connection` closes its descriptors when it is collected, and warns: its client was not closed. It
+is in no reference cycle, so it is collected with the last of its users.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import select
 import socket
 import threading
 import time
+import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
-from ..shm import mail
+from ..conf.printable import printable
+from ..shm import mail, parts
 from ..shm._memory import Mapping
 from ..shm.control import SIZE, Control
 from ..shm.protocol.answers import AnyAnswer, Error, RegistryRestarted, Welcome
 from ..shm.protocol.requests import PROTOCOL, Answered, Hello, Request, answer_of
 from ..shm.ring import DATA
 from ..store.disk.paths import SOCKET
-from ..store.errors import IllegalMessage
+from ..store.errors import (
+    IllegalMessage,
+    StoreError,
+    TooManyOpenFiles,
+    limited_by_open_files,
+)
 from ..store.reading.get_message import Transfer
 from ..store.record.ids import LOCALHOST, local_address, month_bounds_ms
 from ..store.status import PutMessageStatus
 from ..store.topics.topic_table import TopicTable
-from .errors import StoreClosed
+from . import arguments
+from .errors import StoreClosed, not_closed
+from .forks import abandon_in_child, forked_child
 
 _REQUEST_S = 10.0
+_MOST_ANSWER = 1 << 30  # bytes: a topic of a million queues has 8 MB
+#: In this time (s) the supervisor has replaced a frozen process, and the successor has caught up,
+#: also on a busy machine.
+_REPLACE_S = 7.0
+_RETRY_CONNECT_S = 0.005
+#: So much of a path is in an error's message.
+_SHOWN = 300
 _ANSWERS: Final[msgspec.json.Decoder[AnyAnswer]] = msgspec.json.Decoder(AnyAnswer)
 
 
@@ -39,7 +60,8 @@ class StoreConfig:
     """The store's configuration that a client needs, in the form that the compiled modules take.
 
     Hosts are 8 or 20 bytes; `level` is an AckLevel; sizes are in bytes. `key_epoch_ms` is the start
-    of the month, from which unique keys count their time.
+    of the month, from which unique keys count their time. `patience_s` is the time in which the
+    store answers even if it must replace a frozen process first.
     """
 
     store: str
@@ -50,11 +72,14 @@ class StoreConfig:
     level: int
     sync_flush_timeout_ms: int
     append_crc: bool
+    light: bool  # whether messages may be put into light queues
     producer_spin_us: int
     page_cache_busy_ms: int
+    patience_s: float
     key_epoch_ms: int
     file_size_commit_log: int
     file_size_consume_queue: int
+    delay_levels: int
     index_slots: int
     index_entries: int  # of an index file; 0: the store keeps no index
     transfer: Transfer
@@ -71,11 +96,14 @@ class StoreConfig:
             level=welcome.level,
             sync_flush_timeout_ms=welcome.sync_flush_timeout_ms,
             append_crc=welcome.append_crc,
+            light=welcome.light,
             producer_spin_us=welcome.producer_spin_us,
             page_cache_busy_ms=welcome.page_cache_busy_ms,
+            patience_s=welcome.heartbeat_timeout_ms / 1000 + _REPLACE_S,
             key_epoch_ms=month_bounds_ms(int(time.time() * 1000))[0],
             file_size_commit_log=welcome.file_size_commit_log,
             file_size_consume_queue=welcome.file_size_consume_queue,
+            delay_levels=welcome.delay_levels,
             index_slots=welcome.index_slots,
             index_entries=welcome.index_entries,
             transfer=Transfer(**msgspec.structs.asdict(welcome.transfer)),
@@ -88,33 +116,54 @@ class HungUp(StoreClosed):
 
 class Connection:
     """One session with the store in folder `store`, with a ring of `ring_size` bytes (0: no ring).
+    `client` is the kind of client that has it, for messages.
 
-    Raises StoreClosed when no store runs there, or the user may not connect. Requests may come from
-    any thread.
+    Raises StoreClosed when no store runs there, or the user may not connect, and TooManyOpenFiles;
+    IllegalArgument and IllegalType for a `store` that is no path. Requests may come from any
+    thread.
     """
 
     def __init__(
-        self, store: str | os.PathLike[str], ring_size: int = 0, *, timeout_s: float = 10.0
+        self,
+        store: str | os.PathLike[str],
+        ring_size: int = 0,
+        *,
+        client: str = "connection",
+        timeout_s: float = 10.0,
     ) -> None:
-        self.path = os.fspath(store)
-        self._lock = threading.Lock()
+        self._socket: socket.socket | None = None  # first, because `__del__` looks at it
+        self.path = arguments.store(store)
+        self.shown = printable(self.path[:_SHOWN])
+        self.client = client
+        #: Whether this process is a forked child of the one that opened the connection.
+        self.forked = False
+        self._others: list[int] = []  # further descriptors: of the ring, and of append's bell
+        self._lock = threading.RLock()
+        self._answers = parts.Joiner(_ANSWERS, _MOST_ANSWER)
         self._next_id = 0
-        welcome, fds = self._begin(ring_size, time.monotonic() + timeout_s)
-        self.control = Control(Mapping(fds[0], 0, SIZE, writable=False))
-        self.control.check()
-        table_size = os.fstat(fds[1]).st_size
-        self.table = TopicTable(Mapping(fds[1], 0, table_size, writable=False))
-        self.capacity = welcome.capacity
-        self.ring: Mapping | None = None
+        self._patience_s = _REQUEST_S
         self.bell = -1
-        self.ring_fd = -1
-        if ring_size:
-            self.ring = Mapping(fds[2], 0, DATA + self.capacity)
-            self.ring_fd, self.bell = fds[2], fds[3]
+        abandon_in_child(self)
+        welcome, fds = self._begin(ring_size, time.monotonic() + timeout_s)
+        self._others = fds[2:]
+        with contextlib.ExitStack() as undo:
+            undo.callback(self.close)
+            undo.callback(mail.close_all, fds[:2])
+            self.control = Control(Mapping(fds[0], 0, SIZE, writable=False))
+            self.control.check()
+            table_size = os.fstat(fds[1]).st_size
+            self.table = TopicTable(Mapping(fds[1], 0, table_size, writable=False))
+            self.capacity = welcome.capacity
+            self.ring: Mapping | None = None
+            if ring_size:
+                self.ring = Mapping(fds[2], 0, DATA + self.capacity)
+                self.bell = fds[3]
+            undo.pop_all()
         mail.close_all(fds[:2])
         self.session = welcome.session
         self.notice = self.table.notice(welcome.index)
         self.config = StoreConfig.of(welcome)
+        self._patience_s = max(_REQUEST_S, self.config.patience_s)
 
     def _begin(self, ring_size: int, deadline: float) -> tuple[Welcome, list[int]]:
         """Connects and opens a session.
@@ -123,47 +172,72 @@ class Connection:
         descriptors. Then the client connects again.
         """
         while True:
-            self._socket = self._connect(max(0.1, deadline - time.monotonic()))
             try:
+                self._connect(max(0.1, deadline - time.monotonic()))
                 return self.ask(Hello(protocol=PROTOCOL, ring_size=ring_size))
             except HungUp:
-                self._socket.close()
+                self.close()
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(0.01)
             except BaseException:
-                self._socket.close()
+                self.close()
                 raise
 
-    def _connect(self, timeout_s: float) -> socket.socket:
-        end = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC)
+    def _connect(self, timeout_s: float) -> None:
+        """Sets `_socket`, at once, so that a child that is forked meanwhile closes its copy."""
+        with limited_by_open_files():
+            end = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC)
+        self._socket = end
         end.settimeout(timeout_s)
         try:
-            folder = os.open(self.path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+            with limited_by_open_files():
+                folder = os.open(self.path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
             try:
-                end.connect(f"/proc/self/fd/{folder}/{SOCKET}")
+                self._enter(end, f"/proc/self/fd/{folder}/{SOCKET}", timeout_s)
             finally:
                 os.close(folder)
-        except (FileNotFoundError, NotADirectoryError, ConnectionRefusedError) as error:
-            end.close()
+        except NotADirectoryError as error:
+            raise StoreClosed(
+                f"cannot connect to {self.shown}: it is a file, or lies in one; give the folder of "
+                "a store"
+            ) from error
+        except (FileNotFoundError, ConnectionRefusedError) as error:
             what = "no store runs there" if Path(self.path).is_dir() else "there is no such folder"
             raise StoreClosed(
-                f"cannot connect to {self.path}: {what}; "
-                f"start it with: silo serve --store {self.path}"
+                f"cannot connect to {self.shown}: {what}; "
+                f"start it with: silo serve --store {self.shown}"
             ) from error
         except TimeoutError as error:
-            end.close()
-            raise StoreClosed(f"{self.path}: the store does not accept connections") from error
-        except PermissionError as error:
-            end.close()
             raise StoreClosed(
-                f"cannot connect to {self.path}: user {os.geteuid()} may not; "
+                f"{self.shown}: the store has accepted no connection for {timeout_s:.1f} s; is it "
+                "frozen, or do very many clients connect at once? Try again"
+            ) from error
+        except PermissionError as error:
+            raise StoreClosed(
+                f"cannot connect to {self.shown}: user {os.geteuid()} may not; "
                 "join the group of its socket"
             ) from error
-        except BaseException:
-            end.close()
+        except TooManyOpenFiles:
             raise
-        return end
+        except OSError as error:  # such as a path that is too long, or has a loop
+            raise StoreClosed(f"cannot connect to {self.shown}: {error.strerror}") from error
+
+    @staticmethod
+    def _enter(end: socket.socket, path: str, timeout_s: float) -> None:
+        """Connects. While the store's queue of new connections is full, the kernel does not wait
+        but answers EAGAIN: then this tries again. Raises TimeoutError.
+        """
+        deadline = time.monotonic() + timeout_s
+        while True:
+            try:
+                end.connect(path)
+            except BlockingIOError as error:
+                if time.monotonic() > deadline:
+                    raise TimeoutError from error
+                time.sleep(_RETRY_CONNECT_S)
+            else:
+                return
 
     def request(self, request: Request[Answered]) -> Answered:
         """Asks the registry and returns its answer. Raises IllegalMessage when the registry
@@ -180,69 +254,134 @@ class Connection:
         A registry that replaces a killed one says so on every connection; then the request is sent
         once more.
         """
+        self.check_process()
         with self._lock:
+            end = self._socket
+            if end is None:
+                raise HungUp(f"this {self.client} of the store at {self.shown} is closed")
             self._next_id += 1
             request = msgspec.structs.replace(request, id=self._next_id)
-            deadline = time.monotonic() + _REQUEST_S
-            self._drop_old_packets()
-            self._send(request)
+            deadline = time.monotonic() + self._patience_s
+            packets = self._packets(request)
+            self._drop_old_packets(end)
+            self._send(end, packets, deadline)
             while True:
-                answer, fds = self._receive(deadline)
+                answer, fds = self._receive(end, deadline)
                 if isinstance(answer, RegistryRestarted):
-                    self._send(request)
+                    self._send(end, packets, deadline)
                 elif answer.id in (0, request.id):
                     break
                 else:
                     mail.close_all(fds)  # the second answer to a request that was sent twice
         if isinstance(answer, Error):
-            raise IllegalMessage(PutMessageStatus[answer.status], answer.why)
+            raise IllegalMessage(PutMessageStatus[answer.status], printable(answer.why))
         assert isinstance(answer, answer_of(type(request))), "the registry answers what was asked"
         return answer, fds
 
-    def _drop_old_packets(self) -> None:
+    def _drop_old_packets(self, end: socket.socket) -> None:
         """Drops packets that came since the last request: news of restarts, and second answers."""
-        self._socket.settimeout(0)
+        end.settimeout(0)
         while True:
             try:
-                answer, fds = mail.receive(self._socket, _ANSWERS)
+                answer, fds = mail.receive(end, self._answers)
             except (OSError, mail.NotAMessage):
                 return
+            except parts.Incomplete:
+                continue
             mail.close_all(fds)
             if answer is None:
                 return
 
-    def _send(self, request: Request[Answered]) -> None:
+    def _packets(self, request: Request[Answered]) -> list[bytes]:
+        """The request's packets. Raises IllegalMessage for values that no request can have."""
         try:
-            mail.send(self._socket, request)
-        except OSError as error:
-            raise HungUp(f"the store at {self.path} is gone ({error})") from error
-
-    def _receive(self, deadline: float) -> tuple[AnyAnswer, list[int]]:
-        self._socket.settimeout(max(0.001, deadline - time.monotonic()))
-        try:
-            answer, fds = mail.receive(self._socket, _ANSWERS)
-        except TimeoutError as error:
-            raise StoreClosed(
-                f"the registry of {self.path} has not answered for {_REQUEST_S:g} s"
+            return parts.packets(request, parts.MAX_REQUEST)
+        except (ValueError, OverflowError, TypeError) as error:
+            raise IllegalMessage(
+                PutMessageStatus.MESSAGE_ILLEGAL, f"this cannot be asked: {error}"
             ) from error
+
+    def _send(self, end: socket.socket, packets: list[bytes], deadline: float) -> None:
+        try:
+            for packet in packets:
+                end.settimeout(max(0.001, deadline - time.monotonic()))
+                mail.send_packet(end, packet)
+        except TimeoutError as error:
+            raise self._silent() from error
         except OSError as error:
-            raise HungUp(f"the store at {self.path} is gone ({error})") from error
+            raise HungUp(f"the store at {self.shown} is gone ({error})") from error
+
+    def _silent(self) -> StoreClosed:
+        return StoreClosed(
+            f"the registry of {self.shown} has not answered for {self._patience_s:g} s"
+        )
+
+    def _receive(self, end: socket.socket, deadline: float) -> tuple[AnyAnswer, list[int]]:
+        """The next answer. Raises StoreClosed, TooManyOpenFiles, and StoreError for a packet that
+        is no answer.
+        """
+        while True:
+            end.settimeout(max(0.001, deadline - time.monotonic()))
+            try:
+                answer, fds = mail.receive(end, self._answers)
+                break
+            except parts.Incomplete:
+                continue
+            except TimeoutError as error:
+                raise self._silent() from error
+            except OSError as error:
+                raise HungUp(f"the store at {self.shown} is gone ({error})") from error
+            except mail.DescriptorsLost as error:
+                raise TooManyOpenFiles(errno.EMFILE, os.strerror(errno.EMFILE)) from error
+            except mail.NotAMessage as error:
+                raise StoreError(f"the registry of {self.shown} answers: {error}") from error
         if answer is None:
-            raise HungUp(f"the store at {self.path} closed the connection")
+            raise HungUp(f"the store at {self.shown} closed the connection")
         return answer, fds
 
     def is_alive(self) -> bool:
         """Whether the store still holds this session: the other end of the socket is open."""
-        if self._socket.fileno() < 0:
+        end = self._socket
+        if end is None or end.fileno() < 0:
             return False
         poll = select.poll()
-        poll.register(self._socket, select.POLLRDHUP)
+        poll.register(end, select.POLLRDHUP)
         return not any(events & (select.POLLRDHUP | select.POLLHUP) for _, events in poll.poll(0))
 
+    def check_process(self) -> None:
+        """Raises ForkedChild in a forked child of the process that opened the connection."""
+        if self.forked:
+            raise forked_child(self.client, self.shown)
+
     def close(self) -> None:
-        self._socket.close()
-        for fd in (self.ring_fd, self.bell):
-            if fd >= 0:
-                with contextlib.suppress(OSError):
-                    os.close(fd)
-        self.ring_fd = self.bell = -1
+        """Ends the session, also if another process holds a copy of the socket. May be called
+        again.
+        """
+        if self.forked:
+            return
+        end = self._socket
+        if end is not None:
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)  # ends a request of another thread
+        with self._lock:  # no thread may use a number that another file gets next
+            self._close_descriptors()
+
+    def abandon(self) -> None:
+        """Closes the copies that a forked child has; `client/forks.py` says why. The session, which
+        is the parent's, does not end.
+        """
+        self.forked = True
+        self._close_descriptors()
+
+    def _close_descriptors(self) -> None:
+        end, self._socket = self._socket, None
+        fds, self._others = self._others, []
+        self.bell = -1
+        if end is not None:
+            end.close()
+        mail.close_all(fds)
+
+    def __del__(self, _warn: Callable[..., None] = warnings.warn) -> None:
+        if self._socket is not None:
+            self._close_descriptors()
+            _warn(not_closed(self.client, self.shown), source=self)

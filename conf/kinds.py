@@ -25,6 +25,11 @@ _DURATIONS_US: Final = {
     "h": 3_600_000_000,
     "d": 86_400_000_000,
 }
+_DELAY_UNITS_MS: Final = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_DELAY: Final = re.compile(r"([0-9]{1,9})([smhd])")
+#: The most delay levels that a store can have, and the longest of them.
+MAX_DELAY_LEVELS: Final = 48
+_LONGEST_DELAY_MS: Final = 3650 * 86_400_000
 _NUMBER: Final = re.compile(r"(-?[0-9][0-9_]*) *([A-Za-z]*)")
 _TRUE: Final = frozenset(("true", "yes", "on", "1"))
 _FALSE: Final = frozenset(("false", "no", "off", "0"))
@@ -217,12 +222,54 @@ class Text(Kind):
         return raw
 
 
-class Address(Kind):
-    """A numeric IPv4 or IPv6 address. Host names are refused, because records hold addresses."""
+class DelayLevels(Kind):
+    """RocketMQ's delay levels, such as "1s 5s 1m 2h 1d". The value is their times in ms, that of
+    level 1 first.
+    """
+
+    def __init__(self, reason: str, *rocketmq: str) -> None:
+        super().__init__("times", reason, *rocketmq)
 
     @property
     def range(self) -> str:
-        return "a numeric IPv4 or IPv6 address"
+        return (
+            f'1 to {MAX_DELAY_LEVELS} times from "1s" to "3650d" with blanks between them; the '
+            "units are s, m, h, d"
+        )
+
+    def parse(self, raw: object) -> tuple[int, ...]:
+        levels = raw if isinstance(raw, tuple) else self._read(raw)
+        if not 1 <= len(levels) <= MAX_DELAY_LEVELS:
+            raise ValueError
+        if not all(0 < ms <= _LONGEST_DELAY_MS and ms % 1000 == 0 for ms in levels):
+            raise ValueError
+        return levels
+
+    def _read(self, raw: object) -> tuple[int, ...]:
+        words = raw.split() if isinstance(raw, str) else []
+        found = [match for word in words if (match := _DELAY.fullmatch(word))]
+        if len(found) != len(words):
+            raise ValueError
+        return tuple(int(match[1]) * _DELAY_UNITS_MS[match[2]] for match in found)
+
+    def show(self, value: Any) -> str:
+        return shown(" ".join(map(_shown_delay, value)))
+
+
+def _shown_delay(ms: int) -> str:
+    """A time in the largest unit that holds it without a rest, as RocketMQ writes it."""
+    unit = next(u for u in "dhms" if ms % _DELAY_UNITS_MS[u] == 0)
+    return f"{ms // _DELAY_UNITS_MS[unit]}{unit}"
+
+
+class Address(Kind):
+    """A numeric IPv4 or IPv6 address. Host names are refused: records hold addresses, and the
+    address of a name may be another one after the next start.
+    """
+
+    @property
+    def range(self) -> str:
+        return "a numeric IPv4 or IPv6 address, no host name"
 
     def __init__(self, reason: str, *rocketmq: str) -> None:
         super().__init__("address", reason, *rocketmq)

@@ -7,10 +7,11 @@ write to the supervisor's stderr. Each line is one `write`, so lines of two proc
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import sys
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
+
+from .printable import printable, printable_json
 
 # structlog imports rich if it is installed, only to format tracebacks. That costs each start of a
 # store 4 MiB and 0.1 s. While its entry is None, the import fails, and structlog works without it.
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 STDERR: Final = 2
 _LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40}
+_FORMATS: Final = ("auto", "json", "console")
 _FIRST: Final = ("timestamp", "level", "store", "actor", "pid", "event")
 
 
@@ -60,7 +62,7 @@ def configure(store: str, actor: str, level: str = "info", fmt: str = "auto") ->
         bear,
     ]
     if console:
-        processors += [_printable, _console()]
+        processors += [structlog.processors.format_exc_info, _printable, _console()]
     else:
         processors += [structlog.processors.format_exc_info, _json]
     structlog.configure(
@@ -70,6 +72,17 @@ def configure(store: str, actor: str, level: str = "info", fmt: str = "auto") ->
         # A cached logger that was made before the fork would still write the supervisor's name.
         cache_logger_on_first_use=False,
     )
+
+
+def to_word(level: str, fmt: str) -> int:
+    """A level and a format as a number above 0, for a word of shared memory."""
+    return _LEVELS[level] << 8 | _FORMATS.index(fmt)
+
+
+def from_word(word: int) -> tuple[str, str]:
+    """The level and the format that `to_word` made a number of."""
+    names = {number: name for name, number in _LEVELS.items()}
+    return names[word >> 8], _FORMATS[word & 0xFF]
 
 
 def get_logger() -> FilteringBoundLogger:
@@ -89,19 +102,15 @@ def _console() -> Processor:
 def _json(_logger: WrappedLogger, _method: str, event: EventDict) -> str:
     ordered = {key: event[key] for key in _FIRST if key in event}
     # A lone surrogate (from a file name that is not UTF-8) becomes \udcff, which is valid JSON.
-    return json.dumps({**ordered, **event}, default=repr, ensure_ascii=False, skipkeys=True)
+    return printable_json({**ordered, **event}, default=repr, skipkeys=True)
 
 
 def _printable(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
     """Escapes characters that could control a terminal: names may come from a hostile client."""
     for key, value in event.items():
-        if key not in {"exc_info", "exception"}:
-            event[key] = _escape(value)
+        text = value if isinstance(value, str) else str(value)
+        # A traceback has lines of its own.
+        shown = printable(text, "\n" if key == "exception" else "")
+        if shown != text:
+            event[key] = shown
     return event
-
-
-def _escape(value: Any) -> Any:
-    text = value if isinstance(value, str) else str(value)
-    if text.isprintable():
-        return value
-    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)

@@ -19,6 +19,7 @@ from .kinds import (
     MIB,
     Address,
     Choice,
+    DelayLevels,
     Duration,
     Folder,
     Kind,
@@ -96,8 +97,25 @@ class Fields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         Text(
             r"|[a-z_][a-z0-9_.-]{0,31}",
             "a group of this machine, or empty",
-            "Members of this group may connect, beside the store's own user and root. Empty: no "
-            "group.",
+            "Members of this group may connect and read the store's files, beside the store's own "
+            "user and root. Empty: no group.",
+        ),
+    ] = ""
+    acl_enable: Annotated[
+        bool,
+        Switch(
+            "Only the store's user, root and admin_group alter topics, groups and offsets. If "
+            "false, every client may, as with RocketMQ's default.",
+            "aclEnable",
+        ),
+    ] = True
+    admin_group: Annotated[
+        str,
+        Text(
+            r"|[a-z_][a-z0-9_.-]{0,31}",
+            "a group of this machine, or empty",
+            "Members of this group may alter topics, groups and offsets, beside the store's own "
+            "user and root. They must be in socket_group too. Empty: no group.",
         ),
     ] = ""
 
@@ -151,14 +169,15 @@ class Fields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             "files",
             1,
             8,
-            "RocketMQ also makes two files ahead. Each takes its whole size on the disk at once.",
+            "RocketMQ also makes two files ahead. Here that is the most: a file is made when the "
+            "fill level and the rate say that it will be needed. It takes its whole size at once.",
         ),
     ] = 2
     warm_mapped_file_enable: Annotated[
         bool,
         Switch(
             "RocketMQ's default is false, because appends wait for it. Here another process does "
-            "it ahead.",
+            "it, in a window ahead of append: 128 MiB, more after a high rate.",
             "warmMapedFileEnable",
             "warmMappedFileEnable",
         ),
@@ -166,8 +185,8 @@ class Fields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     lock_mapped_file_enable: Annotated[
         bool,
         Switch(
-            "RocketMQ also locks warmed files. If the limit of locked memory forbids it, one "
-            "warning follows."
+            "RocketMQ locks whole files. Here the window ahead of append is locked. If the limit "
+            "of locked memory forbids it, one warning follows."
         ),
     ] = True
 
@@ -202,6 +221,37 @@ class Fields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             "checkCRCOnRecover",
         ),
     ] = True
+
+    message_delay_level: Annotated[
+        tuple[int, ...],
+        DelayLevels(
+            "RocketMQ's default. How long a message with delay level 1, 2, and so on waits. Set it "
+            "as it was in RocketMQ before the store takes over files of RocketMQ.",
+            "messageDelayLevel",
+        ),
+    ] = (
+        *(1000 * s for s in (1, 5, 10, 30)),
+        *(60_000 * m for m in (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 20, 30)),
+        *(3_600_000 * h for h in (1, 2)),
+    )
+
+    enable_lmq: Annotated[
+        bool,
+        Switch(
+            "RocketMQ's default. Light queues (%LMQ%...) are made when a message names them, or a "
+            "reader opens them.",
+            "enableLmq",
+        ),
+    ] = False
+    enable_multi_dispatch: Annotated[
+        bool,
+        Switch(
+            "RocketMQ's default. With enable_lmq, a message with the property "
+            "INNER_MULTI_DISPATCH is put into the light queues that it names. Those that RocketMQ "
+            "put there are served in any case.",
+            "enableMultiDispatch",
+        ),
+    ] = False
 
     auto_create_topic_enable: Annotated[
         bool,
@@ -250,6 +300,26 @@ class Fields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             "table.",
         ),
     ] = 1024
+    reserved_sessions: Annotated[
+        int,
+        Number(
+            "sessions",
+            0,
+            65_536,
+            "So many of max_sessions, but at most half of them, are kept for the store's user and "
+            "root. So `silo status` works when clients have taken all others.",
+        ),
+    ] = 8
+    max_sessions_per_uid: Annotated[
+        int,
+        Number(
+            "sessions",
+            0,
+            65_536,
+            "The most sessions of one user, other than the store's own and root. 0: half of "
+            "max_sessions, so that no user keeps all others out.",
+        ),
+    ] = 0
     ring_size: Annotated[
         int,
         Size(
@@ -382,6 +452,16 @@ class Fields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             "does not give back a queue within this time is expelled from its group.",
         ),
     ] = 60_000
+    consumer_stopped_timeout_ms: Annotated[
+        int,
+        Duration(
+            "ms",
+            3000,
+            3_600_000,
+            "A consumer whose process is stopped (SIGSTOP, debugger) is expelled after this time, "
+            "when its queues are wanted. One that is busy says so every second.",
+        ),
+    ] = 10_000
     flush_interval_consume_queue_ms: Annotated[
         int,
         Duration(

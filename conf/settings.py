@@ -1,15 +1,16 @@
 """The settings of a store, read from their sources. Other packages import this module of `conf`.
 
-Sources in rising precedence: defaults, the TOML file, variables `SILOMQ_<NAME>`, overrides
-(`NAME=VALUE`, the CLI's `--set`). In files and overrides names may be RocketMQ's (`flushDiskType`).
-An unknown name or a value that is not allowed raises SettingError, which says what is allowed.
+Sources in rising precedence: defaults, what the store was made with, the TOML file, variables
+`SILOMQ_<NAME>`, overrides (`NAME=VALUE`, the CLI's `--set`). In files and overrides names may be
+RocketMQ's (`flushDiskType`). An unknown name or a value that is not allowed raises SettingError,
+which says what is allowed.
 """
 
 from __future__ import annotations
 
 import os
 import tomllib
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
@@ -26,7 +27,7 @@ from .schema import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
 __all__ = (
@@ -34,6 +35,7 @@ __all__ = (
     "FlushDiskType",
     "LogFormat",
     "LogLevel",
+    "Remembered",
     "SettingError",
     "Settings",
     "describe",
@@ -42,6 +44,8 @@ __all__ = (
 )
 
 PREFIX: Final = "SILOMQ_"
+#: The origin of a setting that the store remembers.
+STORE: Final = "the store"
 #: Variables with the prefix that are not settings: the path of the file, and those of tests.
 NOT_SETTINGS: Final = frozenset(
     f"{PREFIX}{name}"
@@ -71,6 +75,22 @@ class Settings(Fields, frozen=True, kw_only=True, forbid_unknown_fields=True):
             msgspec.structs.force_setattr(self, "max_message_size", fits)
         check_relations(self)
 
+    @property
+    def sends_to_light_queues(self) -> bool:
+        """Whether producers may put messages into light queues. RocketMQ numbers the messages with
+        the first of these settings, and makes the queues' entries with the second.
+        """
+        return self.enable_lmq and self.enable_multi_dispatch
+
+
+class Remembered(NamedTuple):
+    """The settings that a store was made with. With `certain` other values are refused; otherwise
+    they are only better defaults.
+    """
+
+    values: Mapping[str, int]
+    certain: bool
+
 
 class Description(msgspec.Struct, frozen=True, kw_only=True):
     """One setting in words. `default` is written as in the TOML file."""
@@ -88,12 +108,15 @@ def load(
     *,
     environ: Mapping[str, str] | None = None,
     overrides: Sequence[str] = (),
+    remembered: Callable[[Path], Remembered] | None = None,
 ) -> Settings:
     """The settings from the TOML file at `path`, the environment and `overrides`.
 
-    Raises SettingError, or OSError when the file cannot be read.
+    `remembered` is called with the store's folder, and says with which settings it was made.
+    Raises SettingError, also for a setting that contradicts the store; OSError when the file cannot
+    be read.
     """
-    return load_with_origins(path, environ=environ, overrides=overrides)[0]
+    return load_with_origins(path, environ=environ, overrides=overrides, remembered=remembered)[0]
 
 
 def load_with_origins(
@@ -101,9 +124,10 @@ def load_with_origins(
     *,
     environ: Mapping[str, str] | None = None,
     overrides: Sequence[str] = (),
+    remembered: Callable[[Path], Remembered] | None = None,
 ) -> tuple[Settings, dict[str, str]]:
-    """`load`, and the source of each setting's value by the setting's name: "default", the file's
-    path, "environment NAME" or "--set".
+    """`load`, and the source of each setting's value by the setting's name: "default", STORE, the
+    file's path, "environment NAME" or "--set".
     """
     values: dict[str, Any] = {}
     origins = dict.fromkeys(kinds(), "default")
@@ -116,13 +140,38 @@ def load_with_origins(
         for name, value, origin in source:
             values[name] = value
             origins[name] = origin
+    made_with = _made_with(values, remembered)
+    for name, value in made_with.values.items():
+        if name not in values:
+            values[name], origins[name] = value, STORE
     try:
-        return Settings(**values), origins
+        settings = Settings(**values)
+        if made_with.certain:
+            _check_agrees(settings, made_with.values, values)
     except SettingError as error:
         origin = origins[error.key]
         if origin == "default":
             raise
         raise SettingError(error.key, error.value, error.allowed, origin) from None
+    return settings, origins
+
+
+def _made_with(
+    given: Mapping[str, Any], remembered: Callable[[Path], Remembered] | None
+) -> Remembered:
+    if remembered is None:
+        return Remembered({}, certain=False)
+    return remembered(given.get("store_path", Settings().store_path))
+
+
+def _check_agrees(
+    settings: Settings, made_with: Mapping[str, int], given: Mapping[str, Any]
+) -> None:
+    """Raises SettingError for a setting that is not the one which the store was made with."""
+    for name, value in made_with.items():
+        if getattr(settings, name) != value:
+            why = f"the store was made with {value}; leave it out, because the store knows it"
+            raise SettingError(name, given[name], why)
 
 
 def describe() -> list[Description]:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import copy
 import re
+import runpy
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -22,6 +23,7 @@ from typing import TYPE_CHECKING, Final
 from Cython.Build import cythonize
 from setuptools.command.build_ext import build_ext
 from setuptools.command.build_py import build_py
+from setuptools.errors import PlatformError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -130,6 +132,7 @@ class BuildModules(build_ext):
 
         The command of setuptools would do both in several threads, but Cython is not thread-safe.
         """
+        _check_machine()
         self._name_the_root()
         translated = cythonize(  # type: ignore[no-untyped-call]
             self.extensions,
@@ -152,6 +155,15 @@ class BuildModules(build_ext):
             if not link.exists():
                 link.parent.mkdir(exist_ok=True)
                 link.symlink_to("..")
+
+
+def _check_machine() -> None:
+    """Raises PlatformError with one sentence if the machine has no compiler or no headers. The
+    compiler's own message would say neither what SiloMQ needs it for nor how to get it.
+    """
+    lacks = runpy.run_path(str(Path(__file__).with_name("check_machine.py")))["lacks"]()
+    if lacks:
+        raise PlatformError(lacks)
 
 
 def users(macro: str) -> Iterator[Path]:

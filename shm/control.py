@@ -24,6 +24,9 @@ offset  size   type  field                meaning
 144     8      u64   started_ms           supervisor: epoch ms
 152     8      u64   append_mail          supervisor: messages to append so far. readers: append
 160     8      u64   sessions             supervisor: client sessions it holds. readers: cli
+168     8      u64   logging              supervisor: level and format of all log lines
+176     8      u64   run_stamp            of the file `abort`; 0 until the start is over
+184     8      u64   failed               supervisor: bit n: actor n lacks a file. readers: append
 256     8      u64   wrote                append: end of the last whole (or end-of-file) record; S
 264     8      u64   store_time_ms        append: newest store timestamp given out; S
 272     8      u64   records              append: records appended so far; S
@@ -114,6 +117,9 @@ CONTROL: dict[str, tuple[int, int]] = {
     "started_ms": (144, 8),
     "append_mail": (152, 8),
     "sessions": (160, 8),
+    "logging": (168, 8),
+    "run_stamp": (176, 8),
+    "failed": (184, 8),
     "wrote": (256, 8),
     "store_time_ms": (264, 8),
     "records": (272, 8),
@@ -155,7 +161,10 @@ CONTROL: dict[str, tuple[int, int]] = {
 #: The writers of a field of which each process writes one part, that with its number.
 _EACH = "each"
 _WRITTEN_BY = {
-    "supervisor": ("state", "generation", "started_ms", "append_mail", "sessions", "process"),
+    "supervisor": (
+        "state", "generation", "started_ms", "append_mail", "sessions", "logging", "failed",
+        "process",
+    ),
     "append": ("wrote", "store_time_ms", "records", "rejected", "file_wanted", "append_asleep"),
     "commit": ("committed", "commit_asleep"),
     "flush": ("flushed", "flushes", "flush_error", "flush_asleep"),
@@ -176,25 +185,17 @@ _WRITTEN_BY = {
 WRITERS = {"control": {name: who for who, fields in _WRITTEN_BY.items() for name in fields}}
 PROGRESS: dict[str, tuple[int, int]] = {
     name: (8 * i, 8)
-    for i, name in enumerate(
-        (
-            "dispatched",
-            "dispatch_count",
-            "index_name",
-            "index_count",
-            "index_slots",
-            "begin_time",
-            "end_time",
-            "begin_offset",
-            "end_offset",
-        )
-    )
-}
+    for i, name in enumerate((
+        "dispatched", "dispatch_count", "index_name", "index_count", "index_slots", "begin_time",
+        "end_time", "begin_offset", "end_offset",
+    ))
+}  # fmt: skip
 LAYOUTS = {"control": CONTROL, "progress": PROGRESS}
 
-# The processes of a store, in the order in which they start: the index is the entry in the process
-# table.
+# The processes in the order in which they start: the index is the entry in the process table.
 ACTORS = ("allocate", "append", "commit", "flush", "reput", "clean", "registry", "schedule")
+#: The bits in the word `failed` of actors without which a store takes no messages.
+NEEDED = sum(1 << ACTORS.index(name) for name in ("append", "commit", "flush", "reput"))
 SUPERVISOR = 15
 assert len(ACTORS) < SUPERVISOR
 
@@ -215,11 +216,17 @@ class ActorState(enum.IntEnum):
     BOOTING = 1
     READY = 2
     DEAD = 3
+    STOPPING = 4
 
 
 def process_number(role: str) -> int:
     """The entry of the actor `role`, or of the supervisor, in the process table."""
     return SUPERVISOR if role == "supervisor" else ACTORS.index(role)
+
+
+def failed_actors(failed: int) -> list[str]:
+    """The actors whose bits the word `failed` has."""
+    return [name for number, name in enumerate(ACTORS) if failed >> number & 1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -345,15 +352,12 @@ class Control:
             generation = self.load("progress_generation")  # SYNC: progress observe
             slot = f"progress_{generation % 2}"
             words = [self.word(slot, at).load() for at, _ in PROGRESS.values()]
-            # A slot is rewritten only after the other one was published. So one comparison tells
-            # whether all values belong to one publication.
+            # A slot is rewritten only after the other was published: so all are of one publication.
             if self.load("progress_generation") == generation:
                 return Progress.of(words)
 
     def set_progress(self, progress: Progress) -> None:
-        """Publishes progress, at start-up. Later reput does the same in its kernel, with the
-        stores in the same order.
-        """
+        """Publishes progress, at start-up. Later reput's kernel does it, in the same order."""
         generation = self.load("progress_generation") + 1
         for name, value in progress.fields().items():
             self.own(f"progress_{generation % 2}", PROGRESS[name][0]).store(value)

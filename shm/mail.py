@@ -1,8 +1,9 @@
 """Packets between a store's processes, and between the registry and its clients.
 
 A packet is one SOCK_SEQPACKET packet with one message (`shm/protocol/`) and up to eight
-descriptors. The message is JSON, so that a person with strace can read it. The kernel keeps packets
-apart, and a packet is received whole or not at all.
+descriptors. Messages between the registry and its clients may be longer (`parts.py`). The message
+is JSON, so that a person with strace can read it. The kernel keeps packets apart, and a packet is
+received whole or not at all.
 """
 
 from __future__ import annotations
@@ -47,6 +48,19 @@ class Misfit(NotAMessage):
         self.why = why
 
 
+class DescriptorsLost(NotAMessage):
+    """A packet whose descriptors are lost, some or all: too many came, or this process may not open
+    more files. `message` is what they came with, None if that is no message.
+    """
+
+    def __init__(self, message: object) -> None:
+        super().__init__(
+            f"not a message: descriptors were cut off: more than {MAX_FDS} came, or this process "
+            "has too many open files (see: ulimit -n)"
+        )
+        self.message = message
+
+
 class TooLong(ValueError):
     """A message that is longer than a packet may be."""
 
@@ -67,6 +81,11 @@ def send(
     data = msgspec.json.encode(message)
     if len(data) > MAX_PACKET:
         raise TooLong(f"a message of {len(data)} bytes: at most {MAX_PACKET} fit a packet")
+    send_packet(end, data, fds)
+
+
+def send_packet(end: socket.socket, data: bytes, fds: list[int] | tuple[int, ...] = ()) -> None:
+    """Sends the packet of an encoded message. Raises OSError as sendmsg."""
     rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
     end.sendmsg([data], rights)
 
@@ -86,7 +105,9 @@ def post(
         except BlockingIOError:
             if time.monotonic() > deadline:
                 raise
-            select.select([], [end], [], 0.1)
+            room = select.poll()  # select.select takes no descriptor above 1023
+            room.register(end, select.POLLOUT)
+            room.poll(100)
         else:
             return
 
@@ -96,7 +117,8 @@ def receive(end: socket.socket, decoder: Decoder[Message]) -> tuple[Message | No
     (None, []) when the other end is closed.
 
     Raises BlockingIOError when no packet has arrived (non-blocking sockets), and OSError as
-    recvmsg. Raises NotAMessage or Misfit for any other packet, and closes its descriptors.
+    recvmsg. Raises NotAMessage, Misfit or DescriptorsLost for any other packet, and closes its
+    descriptors.
     """
     space = socket.CMSG_SPACE(MAX_FDS * 4)
     data, ancillary, flags, _ = end.recvmsg(MAX_PACKET + 1, space, socket.MSG_CMSG_CLOEXEC)
@@ -107,23 +129,24 @@ def receive(end: socket.socket, decoder: Decoder[Message]) -> tuple[Message | No
     if not data and not fds:
         return None, []
     try:
-        _check_whole(flags)
+        _check_whole(data, flags, decoder)
         return _decode(data, decoder), list(fds)
-    except NotAMessage:
+    except BaseException:
         close_all(list(fds))
         raise
 
 
-def _check_whole(flags: int) -> None:
+def _check_whole(data: bytes, flags: int, decoder: Decoder[Message]) -> None:
     if flags & socket.MSG_TRUNC:
         raise NotAMessage(
             f"not a message: a packet of more than the {MAX_PACKET} bytes that are sent here"
         )
     if flags & socket.MSG_CTRUNC:
-        raise NotAMessage(
-            f"not a message: descriptors were cut off: more than {MAX_FDS} came, or this process "
-            "has too many open files (see: ulimit -n)"
-        )
+        try:
+            message = _decode(data, decoder)
+        except NotAMessage:
+            message = None
+        raise DescriptorsLost(message)
 
 
 def _decode(data: bytes, decoder: Decoder[Message]) -> Message:

@@ -9,13 +9,18 @@ registry's socket.
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import posix_ipc
 
 from ._memory import Mapping
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 MODE = 0o600
 _SHM = Path("/dev/shm")  # noqa: S108 - not for temporary files: Linux keeps POSIX objects there
@@ -35,8 +40,13 @@ def object_name(store_id: int, kind: str) -> str:
 
 def create_segment(store_id: int, kind: str, size: int) -> Mapping:
     """A new zeroed segment, mapped for writing. Raises posix_ipc.ExistentialError if the name is
-    taken, OSError (ENOSPC) when /dev/shm is too small.
+    taken, OSError when /dev/shm is too small (ENOSPC) or cannot be written to.
     """
+    with _explained(f"a segment of {size:,} bytes"):
+        return _create_segment(store_id, kind, size)
+
+
+def _create_segment(store_id: int, kind: str, size: int) -> Mapping:
     memory = posix_ipc.SharedMemory(object_name(store_id, kind), posix_ipc.O_CREX, mode=MODE)
     try:
         os.fchmod(memory.fd, MODE)
@@ -56,11 +66,33 @@ def open_segment(store_id: int, kind: str) -> int:
 
 
 def create_semaphore(store_id: int, kind: str) -> posix_ipc.Semaphore:
-    """A new semaphore with the count 0."""
-    semaphore = posix_ipc.Semaphore(object_name(store_id, kind), posix_ipc.O_CREX, mode=MODE)
+    """A new semaphore with the count 0. Raises OSError as `create_segment`."""
+    with _explained("a semaphore"):
+        semaphore = posix_ipc.Semaphore(object_name(store_id, kind), posix_ipc.O_CREX, mode=MODE)
     with contextlib.suppress(FileNotFoundError):
         os.chmod(_SHM / f"sem.{semaphore.name[1:]}", MODE)
     return semaphore
+
+
+@contextlib.contextmanager
+def _explained(what: str) -> Iterator[None]:
+    """Raises errors again with a sentence that names /dev/shm and says what to do."""
+    try:
+        yield
+    except posix_ipc.ExistentialError:
+        raise
+    except posix_ipc.PermissionsError as error:
+        why = f"cannot make {what} there: this user may not write to it"
+        raise PermissionError(errno.EACCES, why, str(_SHM)) from error
+    except OSError as error:
+        if error.errno == errno.ENOSPC:
+            why = (
+                f"no room for {what}: free some there (`ls -l {_SHM}` lists who has it), or mount "
+                f"it larger (`mount -o remount,size=2G {_SHM}`)"
+            )
+        else:
+            why = f"cannot make {what} there ({error.strerror}): it must be a tmpfs, mounted rw"
+        raise OSError(error.errno, why, str(_SHM)) from error
 
 
 def leftovers(store_id: int) -> list[str]:

@@ -2,18 +2,25 @@
 
 `StoreError` is their root: `except StoreError` catches them all, but no bug of the store. Bad bytes
 are `Corrupt`. A part of the log that a reader cannot read is `CorruptRange`. A message that the
-store refuses is `IllegalMessage` and carries the status that RocketMQ would answer. A full disk or
-a failed sync is an `OSError` and is not wrapped.
+store refuses is `IllegalMessage` and carries the status that RocketMQ would answer. Arguments that
+nothing could be done with are `IllegalArgument` or `IllegalType`, and calls at the wrong time are
+`IllegalUse`: these are also Python's ValueError, TypeError and RuntimeError. A full disk or a
+failed sync is an `OSError` and is not wrapped; `TooManyOpenFiles` is both.
 
 Every message says what happened, where, and what the user can do about it.
 """
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from .status import PutMessageStatus
 
 
@@ -39,23 +46,67 @@ class Corrupt(StoreError):
         return f"corrupt data at {where}: {self.why}"
 
 
-class CorruptRange(StoreError):
-    """A reader came to commit-log offsets `[start, end)` whose bytes are damaged.
-
-    The data before `start` and from `end` on is good. A reader may continue at `end`; no reader
-    skips the damage by itself.
+class BadBody(Corrupt):
+    """A message whose body is marked as compressed and cannot be decompressed: its bytes are
+    damaged, it is longer than `store/record/compression.py` allows, or the type is unknown. The
+    rest of the message is good. `MessageView.raw_body` has the bytes as they are stored.
     """
 
-    def __init__(self, start: int, end: int) -> None:
-        super().__init__(start, end)
-        self.start = start
-        self.end = end
+
+class UnsupportedFeature(StoreError):
+    """A store of RocketMQ that uses features which this store does not have. Nothing was changed.
+
+    `found` has for each its trace (the path of a file or folder), its name, and advice.
+    """
+
+    def __init__(self, found: Sequence[tuple[str, str, str]]) -> None:
+        super().__init__(found)
+        self.found = tuple(found)
 
     def __str__(self) -> str:
+        said = "; ".join(f"{path} shows {what}: {advice}" for path, what, advice in self.found)
+        return f"the store uses features of RocketMQ that SiloMQ does not have: {said}"
+
+
+class CorruptRange(StoreError):
+    """A reader came to commit-log offsets `[start, end)` whose bytes are damaged or lost.
+
+    The data before `start` and from `end` on is good. A reader of a queue also says which messages
+    it missed: the queue offsets `queue_offsets`, as [first, end), of queue `queue_id` of `topic`.
+    They are None for a reader that reads the log itself.
+
+    A range that `silo repair --holes` has declared is raised once when reading of a queue reaches
+    it; the next call goes on behind it.
+    """
+
+    def __init__(
+        self,
+        start: int,
+        end: int,
+        topic: str | None = None,
+        queue_id: int | None = None,
+        queue_offsets: tuple[int, int] | None = None,
+    ) -> None:
+        super().__init__(start, end, topic, queue_id, queue_offsets)
+        self.start = start
+        self.end = end
+        self.topic = topic
+        self.queue_id = queue_id
+        self.queue_offsets = queue_offsets
+
+    def __str__(self) -> str:
+        lost = ""
+        if self.queue_offsets is not None:
+            first, end = self.queue_offsets
+            lost = (
+                f"; queue {self.queue_id} of topic {self.topic} has lost its {end - first} messages"
+                f" from queue offset {first} to {end}"
+            )
         return (
             f"commit log is corrupt from offset {self.start} to {self.end}"
-            f" ({self.end - self.start} bytes): restore the range from a copy,"
-            f" or go on reading at {self.end}"
+            f" ({self.end - self.start} bytes){lost}: restore the range from a copy"
+            " (then silo repair --rebuild), or go on reading at "
+            f"{self.end if self.queue_offsets is None else 'the next message'}"
         )
 
 
@@ -74,10 +125,50 @@ class IllegalMessage(StoreError):
         return f"{self.status.name}: {self.why}"
 
 
-class IllegalQuery(StoreError, ValueError):
+class IllegalArgument(StoreError, ValueError):
+    """An argument of a call has a value that is not allowed. Nothing was done. The message names
+    the argument and says what is allowed.
+    """
+
+
+class IllegalType(StoreError, TypeError):
+    """An argument of a call has a type that is not allowed. Nothing was done. The message names the
+    argument and says what is allowed. Also raised for copies of clients, which cannot be made.
+    """
+
+
+class IllegalUse(StoreError, RuntimeError):
+    """A call that the object does not allow now, or not from this thread."""
+
+
+class IllegalQuery(IllegalArgument):
     """A query with an argument that is not valid in this store: an unknown topic, a queue or offset
     out of range, an impossible time, a malformed id. The message says what is allowed.
     """
+
+
+class TooManyOpenFiles(StoreError, OSError):
+    """This process, or the machine, may not open another file now. It is an OSError with `errno`
+    and, for a file, `filename`. Nothing was opened: the call may be repeated.
+    """
+
+    def __str__(self) -> str:
+        where = f" ({self.filename})" if self.filename else ""
+        return (
+            f"too many open files{where}: close some, or raise this process's limit (ulimit -n, "
+            "LimitNOFILE)"
+        )
+
+
+@contextlib.contextmanager
+def limited_by_open_files() -> Iterator[None]:
+    """Turns EMFILE and ENFILE within the block into TooManyOpenFiles."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.EMFILE, errno.ENFILE):
+            raise
+        raise TooManyOpenFiles(error.errno, error.strerror, error.filename) from error
 
 
 class MessageNotFound(StoreError, LookupError):

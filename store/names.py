@@ -20,6 +20,8 @@ ALLOWED: Final = "letters a-z and A-Z, digits, and the characters % | _ -"
 
 RETRY_PREFIX: Final = "%RETRY%"
 DLQ_PREFIX: Final = "%DLQ%"
+#: Light queues: more queues of a record of another topic (`MixAll.LMQ_PREFIX`).
+LMQ_PREFIX: Final = "%LMQ%"
 SYSTEM_PREFIX: Final = "rmq_sys_"
 
 SCHEDULE_TOPIC: Final = "SCHEDULE_TOPIC_XXXX"
@@ -67,6 +69,15 @@ def validate_topic(name: str) -> bytes:
     return _validate("topic", name, limit)
 
 
+def is_topic(name: str) -> bool:
+    """Whether `validate_topic` takes the name."""
+    try:
+        validate_topic(name)
+    except IllegalMessage:
+        return False
+    return True
+
+
 def validate_group(name: str) -> bytes:
     """The bytes of a consumer group's name: the characters of topics, at most 127 bytes.
 
@@ -89,6 +100,16 @@ def dead_letter_topic(group: str) -> str:
     (`MixAll.getDLQTopic`).
     """
     return DLQ_PREFIX + group
+
+
+def is_light_queue(name: str) -> bool:
+    """Whether the name is that of a light queue, a topic with one queue (`MixAll.isLmq`)."""
+    return name.startswith(LMQ_PREFIX)
+
+
+def allows_light_queues(topic: str) -> bool:
+    """Whether messages of a topic may lie in light queues (`MixAll.topicAllowsLMQ`)."""
+    return not topic.startswith((RETRY_PREFIX, SYSTEM_PREFIX)) and topic != SCHEDULE_TOPIC
 
 
 def is_system_topic(name: str) -> bool:

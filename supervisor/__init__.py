@@ -11,8 +11,23 @@ the supervisor reports it to append: append never sees a ring that the superviso
 socket pairs between the supervisor and its processes are made once, and the supervisor keeps both
 ends. So queued messages are not lost when their receiver dies.
 
-`prepare.py` recovers the store before the first fork, `main.py` is the loop, and `restarts.py`
-decides when a process is started again. A process without a heartbeat for `heartbeat_timeout_ms` is
-killed and replaced. A process in uninterruptible sleep gets more time. The store ends when a
-process fails to start `boot_failures_max` times in a row.
+**Descriptors.** Each session costs the supervisor, the registry and append up to three descriptors.
+The supervisor raises its soft limit of open files to the hard one, for good, and the registry
+refuses a session that the limit does not carry (`actors/descriptors.py`). Each process keeps a
+reserve for all else. Counting is better than waiting for the error: when descriptors are short,
+they are short in every process at once, and the start of an actor needs some. If they are short all
+the same (the machine's own limit, memory), an actor that cannot be forked, or that ends for this
+reason, is started again every 0.25 s, as often as needed. A session whose descriptors do not arrive
+ends, so that its client does not wait for processes that do not know it.
+
+**Signals.** No signal but SIGKILL ends the store uncleanly (`actors/signals.py` has the table).
+SIGHUP reads the logging settings again (`logging_settings.py`). On a terminal it stops the store
+cleanly, because few users expect a store to outlive its terminal.
+
+`prepare.py` recovers the store before the first fork, `first_words.py` says what was found,
+`main.py` is the loop, and `restarts.py` decides when a process is started again; `bad_files.py`
+keeps those that lack a file. A process without a heartbeat for `heartbeat_timeout_ms` is killed and
+replaced. A process in uninterruptible sleep gets more time, and so does one that sets itself up.
+Set-up has no limit as a whole: its work grows with the store, and it beats meanwhile. The store
+ends when a process fails to start `boot_failures_max` times in a row.
 """

@@ -9,8 +9,11 @@ import errno
 import sys
 from collections.abc import Sequence
 
-from ..conf.settings import SettingError, load
-from ..store.errors import Corrupt, CorruptRange, StoreError
+from ..conf.printable import printable
+from ..conf.settings import SettingError, Settings, load
+from ..conf.standard_streams import open_missing
+from ..store.errors import Corrupt, CorruptRange, StoreError, UnsupportedFeature
+from ..store.recovery.layout import known_sizes
 from .claim import AlreadyRunning
 from .main import serve
 
@@ -22,8 +25,10 @@ def explain(error: StoreError | OSError) -> tuple[int, str]:
     match error:
         case AlreadyRunning():
             return LOCKED, str(error)
-        case Corrupt() | CorruptRange():
+        case Corrupt() | CorruptRange() | UnsupportedFeature():
             return CORRUPT, str(error)
+        case OSError(errno=errno.EISDIR | errno.ENOTDIR | errno.ELOOP):
+            return CORRUPT, f"{error.strerror} ({error.filename}): move it away, then start again"
         case OSError():
             full = error.errno in (errno.ENOSPC, errno.EDQUOT)
             where = f" ({error.filename})" if error.filename else ""
@@ -35,20 +40,27 @@ def main(arguments: Sequence[str]) -> int:
     """Runs the store with these NAME=VALUE settings, and returns the exit status. Any exception
     that it raises is a defect of SiloMQ.
     """
+    open_missing()
+
+    def read() -> Settings:
+        return load(overrides=list(arguments), remembered=known_sizes)
+
     try:
-        settings = load(overrides=list(arguments))
+        settings = read()
     except SettingError as error:
         return _end(SETTING, str(error))
     except OSError as error:
         return _end(SETTING, f"cannot read the settings: {error.strerror} ({error.filename})")
+    except StoreError as error:
+        return _end(*explain(error))
     try:
-        return serve(settings)
+        return serve(settings, read)
     except (StoreError, OSError) as error:
         return _end(*explain(error))
 
 
 def _end(status: int, why: str) -> int:
-    sys.stderr.write("silomq.supervisor: " + " ".join(why.split()) + "\n")
+    sys.stderr.write(printable("silomq.supervisor: " + " ".join(why.split())) + "\n")
     return status
 
 

@@ -7,13 +7,17 @@ A new registry or append inherits every ring, bell and connection from the super
 from __future__ import annotations
 
 import contextlib
+import errno
 import socket
 from collections import deque
+from collections.abc import Iterator
 from typing import Final
 
 import msgspec
 
 from ..actors.actor import SCHEDULE_SESSION, Session, World
+from ..actors.descriptors import HOW_TO_RAISE
+from ..conf.logging import get_logger
 from ..shm import mail
 from ..shm.protocol.sessions import Attach, Began, Closing, Detach, Detached, Gone
 
@@ -41,6 +45,9 @@ class Broker:
                 message, fds = mail.receive(end, _MAIL)
             except BlockingIOError:
                 return
+            except mail.DescriptorsLost as lost:
+                self._cannot_hold(lost.message)
+                continue
             match message:
                 case None:
                     return
@@ -53,11 +60,25 @@ class Broker:
 
     def _add(self, began: Began, fds: list[int]) -> None:
         connection, ring, bell = fds if len(fds) == 3 else (fds[0], -1, -1)
-        session = Session(began.session, began.index, ring, began.capacity, bell, connection)
+        session = Session(
+            began.session, began.index, ring, began.capacity, bell, connection, began.uid
+        )
         self.world.sessions[session.number] = session
         self._count()
         if ring >= 0:
-            self._tell_append(Attach(session.number, session.index, session.capacity), [ring, bell])
+            attach = Attach(session.number, session.index, session.capacity, session.uid)
+            self._tell_append(attach, [ring, bell])
+
+    def _cannot_hold(self, began: object) -> None:
+        """Ends a session whose descriptors did not arrive, for want of descriptors in this process:
+        the registry hangs up on its client.
+        """
+        assert isinstance(began, Began), "no other mail brings descriptors"
+        get_logger().error(
+            "no descriptors for a session: it ends", session=began.session, advice=HOW_TO_RAISE
+        )
+        self.to_registry.append(Gone(began.session))
+        self.send_waiting()
 
     def _close(self, number: int) -> None:
         """Begins the end of a session whose client has closed its connection. Append first appends
@@ -94,14 +115,14 @@ class Broker:
         """Sends waiting messages, as far as the sockets have room. An actor that does not read must
         not block the supervisor. Messages to append about sessions that have ended are dropped.
         """
-        with contextlib.suppress(BlockingIOError):
+        with _until_full():
             while self.to_append:
                 message, fds = self.to_append[0]
                 if message.session in self.world.sessions:
                     mail.send(self.from_append, message, fds)
                     self.mail_count.add(1)
                 self.to_append.popleft()
-        with contextlib.suppress(BlockingIOError):
+        with _until_full():
             while self.to_registry:
                 mail.send(self.from_registry, self.to_registry[0])
                 self.to_registry.popleft()
@@ -111,6 +132,18 @@ class Broker:
         for session in self.world.sessions.values():
             mail.close_all(_descriptors(session))
         self.world.sessions.clear()
+
+
+@contextlib.contextmanager
+def _until_full() -> Iterator[None]:
+    """Ends the block when a socket is full, or too many descriptors of this user are on their way
+    (ETOOMANYREFS). What is left is sent in a later turn.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.EAGAIN, errno.ETOOMANYREFS, errno.ENOBUFS, errno.ENOMEM):
+            raise
 
 
 def _descriptors(session: Session) -> list[int]:

@@ -82,9 +82,11 @@ def _await_death(pid: int) -> None:
     except ProcessLookupError:
         return
     try:
-        if not select.select([pidfd], [], [], 1.0)[0]:
+        end = select.poll()
+        end.register(pidfd, select.POLLIN)
+        if not end.poll(1000):
             signal.pidfd_send_signal(pidfd, signal.SIGKILL)
-            if not select.select([pidfd], [], [], _OLD_ACTORS_S)[0]:
+            if not end.poll(_OLD_ACTORS_S * 1000):
                 raise StoreError(
                     f"process {pid} of an earlier run of this store does not die: look at it, "
                     "then start again"

@@ -10,26 +10,32 @@ import os
 import selectors
 import signal
 import time
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
 import setproctitle
 
-from ..actors.actor import SCHEDULE_SESSION, STOP_SIGNALS, STORAGE_FULL, Actor
+from ..actors.actor import BAD_FILE, SCHEDULE_SESSION, SHORTAGE, STORAGE_FULL, Actor
 from ..actors.allocate import Allocate
 from ..actors.append import Append
 from ..actors.clean import Clean
 from ..actors.commit import Commit
+from ..actors.descriptors import HOW_TO_RAISE, SHORTAGES
 from ..actors.flush import Flush
 from ..actors.registry.registry import Registry
 from ..actors.reput import Reput
 from ..actors.schedule.schedule import Schedule
+from ..actors.signals import handle_in_supervisor
 from ..conf.logging import configure, get_logger
 from ..conf.settings import Settings
 from ..shm import mail, segments
 from ..shm.control import ACTORS, ActorState, StoreState
 from ..store.disk.paths import ABORT, SOCKET
+from .bad_files import BadFiles
 from .broker import Broker
+from .child import Child, fork, patience_with
+from .first_words import say_first_words
+from .logging_settings import LoggingSettings
 from .notify import Notifier
 from .prepare import prepare
 from .restarts import RestartPolicy
@@ -41,27 +47,11 @@ CLASSES: dict[str, type[Actor]] = {
 # First the sources of new work end: clients' requests and delayed messages. Then each process ends
 # after the one that gives it work. Clean and allocate serve the others, and end last.
 STOP_ORDER = ("registry", "schedule", "append", "commit", "reput", "flush", "clean", "allocate")
-_BOOT_TIMEOUT_S = 60.0
 _TICK_S = 1.0
-# A process in uninterruptible sleep waits for the disk and cannot beat: it gets this many times
-# `heartbeat_timeout_ms`.
-_DISK_PATIENCE = 20
+# The pause before another try to start an actor, if the machine has no room for it.
+_SHORTAGE_PAUSE_S = 0.25
 assert tuple(CLASSES) == ACTORS
 assert sorted(STOP_ORDER) == sorted(ACTORS)
-
-
-@dataclass
-class Child:
-    """One running actor. `pidfd` is readable when it ends, `ready_fd` when it is ready; `ready_fd`
-    is -1 once it was read. `started` is in monotonic seconds.
-    """
-
-    name: str
-    pid: int
-    pidfd: int
-    ready_fd: int
-    started: float
-    ready: bool = False
 
 
 class GaveUp(Exception):
@@ -76,28 +66,35 @@ class GaveUp(Exception):
 
 
 class Supervisor:
-    """Runs one store until SIGTERM or SIGINT. `run` returns the exit status."""
+    """Runs one store until a signal ends it (`actors/signals.py`). `run` returns the exit status.
 
-    def __init__(self, settings: Settings) -> None:
+    `reread` reads the settings again, for a SIGHUP.
+    """
+
+    def __init__(self, settings: Settings, reread: Callable[[], Settings]) -> None:
         self.settings = settings
         self.notifier = Notifier()
         self.stop_requested = False
-        for number in STOP_SIGNALS:
-            signal.signal(number, self._on_stop)
+        stops_on_hang_up = handle_in_supervisor(self._on_stop)
         self.world, self.lock = prepare(settings)
         configure(self.world.store_name, "supervisor", settings.log_level, settings.log_format)
         self.logger: Any = get_logger()
-        self.logger.info("store recovered", path=self.world.folders.root.path, **self.world.report)
+        say_first_words(self.world, self.logger)
         self.broker = Broker(self.world)
+        self.logging = LoggingSettings(self.world, reread, self.logger)
+        if not stops_on_hang_up:
+            signal.signal(signal.SIGHUP, self.logging.ask)
         self.state = self.world.control.own("state")
         self.beat_word = self.world.control.own_beat()
         self.children: dict[str, Child] = {}
         self.due: dict[str, float] = {}  # actor -> when to start it again
+        self.turned = self.excused = time.monotonic()  # the last turn; the last time it was late
         self.starts = dict.fromkeys(ACTORS, 0)
         self.policies = {
             name: RestartPolicy(settings.restart_backoff_max_ms / 1000, settings.boot_failures_max)
             for name in ACTORS
         }
+        self.bad_files = BadFiles(self.world.control.own("failed"), self.logger)
         self.selector = selectors.DefaultSelector()
         self.selector.register(self.broker.from_append, selectors.EVENT_READ)
         self.selector.register(self.broker.from_registry, selectors.EVENT_READ)
@@ -109,8 +106,9 @@ class Supervisor:
         self.stop_requested = True
 
     def run(self) -> int:
-        """Runs the store until a signal ends it. The exit status: 0 after a stop, STORAGE_FULL when
-        an actor found no disk space to start, 1 when an actor could not be started otherwise.
+        """Runs the store until a signal ends it. The exit status: 0 after a stop; when an actor
+        could not start, STORAGE_FULL if it found no disk space, BAD_FILE if it lacked a file, else
+        1.
         """
         setproctitle.setproctitle(f"silomq[{self.world.store_name}] supervisor")
         status = 0
@@ -132,12 +130,9 @@ class Supervisor:
         gc.freeze()  # or each child's garbage collector would write to, and copy, shared pages
         for name in ACTORS:
             self._spawn(name)
-            deadline = time.monotonic() + _BOOT_TIMEOUT_S
             while not self._is_ready(name):
                 if self.stop_requested:
                     return
-                if time.monotonic() > deadline:
-                    raise GaveUp(f"{name} was not ready within {_BOOT_TIMEOUT_S:g} s")
                 self._turn(0.1)
         self.state.store(StoreState.RUNNING)
         self.notifier.ready("accepting puts")
@@ -147,24 +142,34 @@ class Supervisor:
         return name in self.children and self.children[name].ready
 
     def _spawn(self, name: str) -> None:
-        """Forks an actor, notes it in the process table, then releases its gate semaphore."""
-        read_fd, write_fd = os.pipe2(os.O_CLOEXEC)
-        # The child inherits the supervisor's signal handlers. Signals stay blocked in it until
-        # `live` has set its own.
-        signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
-        pid = os.fork()
-        if pid == 0:
-            self._become(name, write_fd)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
-        os.close(write_fd)
-        child = Child(name, pid, os.pidfd_open(pid), read_fd, time.monotonic())
+        """Forks an actor, notes it in the process table, then releases its gate semaphore.
+
+        If the machine has no room for it, it is due again soon. Raises GaveUp if the store has not
+        run yet.
+        """
+        try:
+            child = fork(name, self._become)
+        except OSError as error:
+            if error.errno not in SHORTAGES:
+                raise
+            self._put_off(name, error.strerror or str(error))
+            return
         self.children[name] = child
         self.due.pop(name, None)
         self.starts[name] += 1
         self.selector.register(child.pidfd, selectors.EVENT_READ, child)
         self.selector.register(child.ready_fd, selectors.EVENT_READ, child)
-        self._note(name, pid, ActorState.BOOTING)
+        self._note(name, child.pid, ActorState.BOOTING)
         self.world.gates[name].release()
+
+    def _put_off(self, name: str, why: str) -> None:
+        """Starts an actor later, because something is short that the machine may have again soon.
+        Raises GaveUp if the store has not run yet: whoever starts it can then change that.
+        """
+        if self.state.load() != StoreState.RUNNING:
+            raise GaveUp(f"cannot start {name}: {why}; {HOW_TO_RAISE}, or free memory")
+        self.logger.error("cannot start an actor now, trying again", actor_name=name, why=why)
+        self.due[name] = time.monotonic() + _SHORTAGE_PAUSE_S
 
     def _become(self, name: str, ready_fd: int) -> None:
         """Runs the actor in the child after the fork. Never returns."""
@@ -174,9 +179,8 @@ class Supervisor:
             for child in self.children.values():
                 os.close(child.pidfd)
             self._keep_sessions_for(name)
-            configure(
-                self.world.store_name, name, self.settings.log_level, self.settings.log_format
-            )
+            settings = self.world.settings
+            configure(self.world.store_name, name, settings.log_level, settings.log_format)
             status = CLASSES[name](self.world).live(ready_fd)
         finally:
             os._exit(status)
@@ -204,6 +208,8 @@ class Supervisor:
     def _turn(self, patience_s: float) -> None:
         """One turn of the loop: events of children and mail, then starts that are due."""
         self.beat_word.store(time.monotonic_ns())
+        if self.logging.asked:
+            self.logging.read()
         if self.due:
             patience_s = min(patience_s, max(0.0, min(self.due.values()) - time.monotonic()))
         if self.notifier.watchdog_s:
@@ -218,6 +224,7 @@ class Supervisor:
                 self.broker.read(key.fileobj)  # type: ignore[arg-type] # the two mail sockets
         self.broker.send_waiting()
         self._replace_frozen()
+        self.bad_files.forget(self.children.values())
         for name in [n for n, when in self.due.items() if when <= time.monotonic()]:
             self._spawn(name)
 
@@ -225,6 +232,7 @@ class Supervisor:
         if fd == child.ready_fd and fd >= 0:
             if os.read(child.ready_fd, 1):
                 child.ready = True
+                child.started = time.monotonic()
                 self._note(child.name, child.pid, ActorState.READY)
             self.selector.unregister(child.ready_fd)
             os.close(child.ready_fd)
@@ -243,7 +251,18 @@ class Supervisor:
             raise GaveUp(
                 f"no disk space for {child.name} to start: free some, then start again", code
             )
-        delay = self.policies[child.name].died(was_ready=child.ready, lived_s=lived)
+        if code == SHORTAGE and self.state.load() == StoreState.RUNNING:
+            self._put_off(child.name, "its limit of open files, or memory, was used up")
+            return
+        if code == BAD_FILE and self.state.load() != StoreState.RUNNING:
+            why = "a file of the store is missing or damaged; it has said which one"
+            raise GaveUp(f"{child.name} cannot start: {why}", BAD_FILE)
+        policy = self.policies[child.name]
+        delay = policy.died(was_ready=child.ready, lived_s=lived)
+        if code == BAD_FILE and policy.short_lives > 1:
+            self.bad_files.note(child.name)
+            self.due[child.name] = time.monotonic() + policy.max_delay_s
+            return
         said = f"signal {-code}" if code < 0 else f"exit status {code}"
         if delay is None:
             raise GaveUp(
@@ -273,14 +292,18 @@ class Supervisor:
 
     def _replace_frozen(self) -> None:
         """Kills actors that have not beaten for too long. The loop then sees their death and starts
-        them again.
+        them again. After the supervisor itself has stood still, they get the whole time once more:
+        Ctrl-Z and `fg` stop and continue all of them.
         """
         limit_s = self.settings.heartbeat_timeout_ms / 1000
         now = time.monotonic()
+        if now - self.turned > min(limit_s, limit_s / 2 + _TICK_S):
+            self.excused = now
+        self.turned = now
         for child in self.children.values():
             beat = self.world.control.beat(child.name).load() / 1e9
-            silent = now - max(beat, child.started)
-            if silent > limit_s * (_DISK_PATIENCE if waits_for_disk(child.pid) else 1):
+            silent = now - max(beat, child.started, self.excused)
+            if silent > limit_s and silent > limit_s * patience_with(child):
                 self.logger.error(
                     "actor does not beat, killing it", frozen=child.name, silent_s=round(silent, 1)
                 )
@@ -291,7 +314,8 @@ class Supervisor:
 
     def _stop_all(self) -> None:
         """Stops the actors in order, each after it has finished its work. Then removes the socket,
-        the shared memory and, if all is durable, `abort` and unused log files.
+        the shared memory (but for a pool whose bytes could not be written) and, if all is durable,
+        `abort` and unused log files.
         """
         self.stop_requested = True
         self.due.clear()
@@ -308,6 +332,7 @@ class Supervisor:
 
     def _stop_one(self, child: Child, deadline: float) -> bool:
         """Ends an actor by SIGTERM, and by SIGKILL at the deadline. Whether it ended by itself."""
+        self._note(child.name, child.pid, ActorState.STOPPING)
         signal.pidfd_send_signal(child.pidfd, signal.SIGTERM)
         while self.children.get(child.name) is child:
             left = deadline - time.monotonic()
@@ -339,29 +364,31 @@ class Supervisor:
                 log.base_of(end) if end % log.file_size == 0 else log.base_of(end) + log.file_size
             )
             log.remove_from(used)
+            try:
+                log.unwrite_from(end)
+            except OSError as error:  # it would only save the next start some time
+                self.logger.warning("cannot mark the log's end as unwritten", error=str(error))
             world.folders.root.unlink(ABORT)
         self.broker.close_all()
         world.listener.close()
         with contextlib.suppress(FileNotFoundError):
             world.folders.root.unlink(SOCKET)
-        segments.remove_all(world.store_id)
+        rest = end - world.control.load("committed") if world.pool else 0
+        if rest:
+            # As after a kill of all processes: the next start puts them into the log.
+            why = "the log lacks messages of the pool: they wait in memory for the next start"
+            self.logger.error(why, bytes=rest)
+        else:
+            segments.remove_all(world.store_id)
         os.close(self.lock)
         self.logger.info("store stopped", clean=clean, log_end=end)
 
 
-def waits_for_disk(pid: int) -> bool:
-    """Whether the process is in uninterruptible sleep (state D of /proc/PID/stat)."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            return file.read().rsplit(b")", 1)[1].split()[0] == b"D"
-    except OSError:
-        return False
-
-
-def serve(settings: Settings) -> int:
-    """Runs a store in this process until SIGTERM or SIGINT. Returns the exit status.
+def serve(settings: Settings, reread: Callable[[], Settings]) -> int:
+    """Runs a store in this process until SIGTERM or SIGINT. Returns the exit status. `reread` reads
+    the settings again for a SIGHUP.
 
     Raises StoreError, Corrupt and OSError when the store cannot start.
     """
     configure(settings.store_path.name, "supervisor", settings.log_level, settings.log_format)
-    return Supervisor(settings).run()
+    return Supervisor(settings, reread).run()

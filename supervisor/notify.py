@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 
@@ -27,11 +28,11 @@ class Notifier:
             return
         address = "\0" + self._address[1:] if self._address.startswith("@") else self._address
         text = "\n".join(f"{name.upper()}={value}" for name, value in fields.items())
-        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as end:
-            try:
-                end.sendto(text.encode(), address)
-            except OSError:
-                return
+        with (
+            contextlib.suppress(OSError),
+            socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as end,
+        ):
+            end.sendto(text.encode(), address)
 
     def ready(self, status: str) -> None:
         """Says that the start is over; `status` is shown by `systemctl status`."""

@@ -1,7 +1,7 @@
 """Prepares a store before the first actor is forked: lock, recovery, shared memory, sockets.
 
-`prepare` is the sequence: take the lock, wait for actors of an earlier run, put what was left in
-the pool into the log, recover the files, make shared memory.
+`prepare` is the sequence: take the lock, wait for actors of an earlier run, look at the pool and
+the files, save what was left in the pool, make shared memory, recover the files.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ import time
 import psutil
 
 from ..actors.actor import OWN_SESSIONS, SCHEDULE_SESSION, Session, World
+from ..actors.descriptors import HOW_TO_RAISE, Descriptors, raise_limit
+from ..actors.registry import passed_descriptors
 from ..conf.settings import Settings
 from ..shm import mail, pool, ring, segments
 from ..shm._memory import Mapping
@@ -23,11 +25,16 @@ from ..shm.control import ACTORS, SIZE, Control
 from ..shm.ownership import STARTUP
 from ..store.disk import files as disk
 from ..store.disk.paths import ABORT, SOCKET, StoreFolders
+from ..store.disk.sharing import UMASK, share_tree
+from ..store.disk.stamps import stamp
 from ..store.errors import StoreError
+from ..store.recovery import shared_progress
 from ..store.recovery.apply import apply
-from ..store.recovery.layout_version import check_layout
+from ..store.recovery.layout import check_layout
 from ..store.recovery.look import look
-from ..store.recovery.pool_recovery import look_in_pool, put_into_log
+from ..store.recovery.plan import Report
+from ..store.recovery.pool_recovery import look_in_pool, settle_pool
+from ..store.recovery.unsupported import refuse_unsupported
 from ..store.topics.table_layout import Plan
 from ..store.topics.topic_table import TopicTable
 from .claim import await_old_actors, take_lock
@@ -39,27 +46,20 @@ _RECORD_ROOM = 65536
 def prepare(settings: Settings) -> tuple[World, int]:
     """Does everything up to the first fork. Returns the world and the descriptor of the held lock.
 
-    Raises AlreadyRunning, StoreError, Corrupt, OSError. It then closes what it has opened, and
-    removes its shared memory.
+    Raises AlreadyRunning, StoreError, Corrupt, UnsupportedFeature, OSError. It then closes what it
+    has opened, and removes its shared memory.
     """
+    descriptors = take_descriptors()
+    check_admin_group(settings.admin_group)
     with contextlib.ExitStack() as undo:
+        refuse_unsupported(settings.store_path)
         folders = undo.enter_context(open_folders(settings.store_path))
         lock = take_lock(folders)
         undo.callback(os.close, lock)
         store_id = segments.store_identity(settings.store_path)
-        check_layout(folders)
+        check_layout(folders, settings)
         await_old_actors(store_id)
-        # The pool of a crashed store is removed with its other segments, so it is saved first.
-        from_pool = recover_pool(folders, settings, store_id)
-        undo.callback(segments.remove_all, store_id)
-        if settings.socket_group:
-            share_with_group(folders, settings.socket_group)
-        plan = look(folders, settings, from_pool=from_pool)
-        segments.remove_all(store_id)
-        control, table = make_memory(settings, store_id)
-        report = apply(
-            plan, folders, settings, Control(control, STARTUP), TopicTable(table, STARTUP)
-        )
+        control, table, report = recover(folders, settings, store_id, undo)
         if settings.transient_store_pool_enable:
             make_pool(settings, store_id)
         note_running(folders)
@@ -75,6 +75,7 @@ def prepare(settings: Settings) -> tuple[World, int]:
             listener=undo.enter_context(listen(folders, settings.socket_group)),
             append_mail=mail.pair(),
             registry_mail=mail.pair(),
+            descriptors=descriptors,
             report=report.as_dict(),
         )
         world.sessions[SCHEDULE_SESSION] = own_session(world)
@@ -82,13 +83,64 @@ def prepare(settings: Settings) -> tuple[World, int]:
     now_ms = int(time.time() * 1000)
     world.control.own("started_ms").store(now_ms)
     world.control.own("generation").add(1)
+    world.control.own("run_stamp").store(stamp(folders.root, ABORT))
     world.take_role("supervisor")  # from here on each word has one writer
     world.control.own_beat().store(time.monotonic_ns())
     return world, lock
 
 
+def recover(
+    folders: StoreFolders, settings: Settings, store_id: int, undo: contextlib.ExitStack
+) -> tuple[Mapping, Mapping, Report]:
+    """Recovers the store's files, in new shared memory: control block, topic table, and the report.
+    `undo` gets the removal of shared memory. Raises Corrupt, StoreError, OSError. A store that is
+    refused keeps what a killed run left: the next start must be refused for the same reason.
+    """
+    pool_rest = look_in_pool(store_id, settings.mapped_file_size_commit_log)
+    published = shared_progress.read(folders, store_id)  # before any file's rights change
+    if pool_rest is None and published is None:
+        undo.callback(segments.remove_all, store_id)
+    if settings.socket_group:
+        share_with_group(folders, settings.socket_group)
+    plan = look(folders, settings, pool=pool_rest, published=published)
+    kept: list[str] = []
+    if plan.pool is not None:
+        # The pool is removed with the other segments. Until its bytes are saved they stay, also if
+        # the store is refused.
+        kept = settle_pool(plan.pool, folders)
+    undo.callback(segments.remove_all, store_id)
+    segments.remove_all(store_id)
+    control, table = make_memory(settings, store_id)
+    memory = Control(control, STARTUP), TopicTable(table, STARTUP)
+    return control, table, apply(plan, folders, settings, *memory, kept=kept)
+
+
+def take_descriptors() -> Descriptors:
+    """Raises the limit of open files as far as it goes. Raises StoreError if that is too little."""
+    found = raise_limit()
+    if not found.enough:
+        raise StoreError(
+            f"the limit of open files is {found.limit}, a store needs at least {found.least}: "
+            f"{HOW_TO_RAISE}"
+        )
+    return found
+
+
+def check_admin_group(name: str) -> None:
+    """Raises StoreError for a group that this machine does not know."""
+    try:
+        if name:
+            grp.getgrnam(name)
+    except KeyError:
+        raise StoreError(
+            f'admin_group = "{name}": this machine has no such group; make it, or name another'
+        ) from None
+
+
 def open_folders(path: os.PathLike[str] | str) -> StoreFolders:
-    """Opens or makes the store's folders. Raises StoreError that names the path and the reason."""
+    """Opens or makes the store's folders. Raises StoreError that names the path and the reason, and
+    OSError for a file or a link in the place of a folder within.
+    """
     try:
         folders = StoreFolders(path, create=True)
         if not folders.root.is_writable():
@@ -96,29 +148,23 @@ def open_folders(path: os.PathLike[str] | str) -> StoreFolders:
             raise PermissionError(errno.EACCES, "the folder is not writable", os.fspath(path))
     except OSError as error:
         where = error.filename or path
+        if os.fspath(where).startswith(f"{os.fspath(path)}/"):
+            raise
+        is_file = isinstance(error, FileExistsError | NotADirectoryError)
+        why = "it is a file, or lies in one" if is_file else error.strerror
         raise StoreError(
-            f"cannot use {os.fspath(path)} as a store: {error.strerror} ({where}); "
+            f"cannot use {os.fspath(path)} as a store: {why} ({where}); "
             f"give a folder that user {os.geteuid()} may write to"
         ) from error
     return folders
 
 
-def recover_pool(folders: StoreFolders, settings: Settings, store_id: int) -> int:
-    """Writes to the log what a crashed store left in its pool. Returns the number of bytes."""
-    rest = look_in_pool(store_id, settings.mapped_file_size_commit_log)
-    if rest is None:
-        return 0
-    put_into_log(rest, folders)
-    return rest.size
-
-
 def share_with_group(folders: StoreFolders, group: str) -> None:
-    """Lets a group read the store's folders (mode 02750). Files made from now on belong to the
-    group. Raises OSError.
+    """Lets a group read all that is in the store's folder, and all that is made there from now on,
+    whatever the umask. Raises StoreError, OSError.
     """
-    gid = grp.getgrnam(group).gr_gid
-    for folder in (folders.root, folders.commit_log, folders.consume_queue, folders.index):
-        folder.share(gid, 0o2750)
+    os.umask(UMASK)
+    share_tree(folders.root, grp.getgrnam(group).gr_gid)
 
 
 def make_memory(settings: Settings, store_id: int) -> tuple[Mapping, Mapping]:
@@ -177,6 +223,7 @@ def listen(folders: StoreFolders, group: str) -> socket.socket:
         listener.bind(path)
         gid = grp.getgrnam(group).gr_gid if group else -1
         folders.root.share(gid, 0o660, SOCKET)
+        passed_descriptors.refuse(listener)
         listener.listen(128)
         undo.pop_all()
     return listener
@@ -197,4 +244,5 @@ def own_session(world: World) -> Session:
         capacity,
         os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC),
         connection=-1,
+        uid=os.getuid(),
     )

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 #: Variables with our prefix that are for the tests themselves; others would change settings.
 OURS = ("SILOMQ_FAULT_BUILD", "SILOMQ_LONG")
@@ -81,6 +84,19 @@ def pytest_report_header() -> list[str]:
     place = Path(silomq.__path__[0])
     faults = os.environ.get("SILOMQ_FAULT_BUILD", "none, crash tests will be skipped")
     return [f"silomq: {place}", f"fault build: {faults}"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_shared_memory_stays() -> Iterator[None]:
+    """The stores of a module leave nothing in /dev/shm. It begins before other fixtures, so it ends
+    after them.
+    """
+    from support import harness
+
+    yield
+    left = {str(path): harness.memory_of(path) for path in harness.started if path.is_dir()}
+    harness.started.clear()
+    assert not any(left.values()), {path: names for path, names in left.items() if names}
 
 
 @pytest.fixture(scope="session")

@@ -1,8 +1,28 @@
 """The registry: the process that answers clients. Sessions, topics, grants, consumer groups.
 
-A request and its answer are one packet each on a Unix socket (`shm/protocol/requests.py` lists the
-requests). Every request is idempotent: when the registry is replaced, a client repeats its pending
-request. A client that does not read its answers loses its connection.
+Requests and answers are packets on a Unix socket (`shm/protocol/requests.py` lists them). Every
+request is idempotent: when the registry is replaced, a client repeats its pending request. A client
+that does not read its answers loses its connection.
+
+**Failures.** A packet is turned into a typed request, with bounds, before anything acts on it. What
+fits no request is answered with an error that names the field. If a request fails because of the
+operating system, or because of a defect, the client gets an error too, the log has the traceback,
+and the registry goes on. Otherwise the client would ask the successor the same, which would die of
+it as well, and no other client would be served.
+
+**Long messages** go in parts (`shm/parts.py`). A client that reads its answer slowly holds up
+nobody: the rest waits here until its socket has room, and so do its further requests (`unsent.py`).
+Unfinished requests and unsent answers are bounded in time and in size, together and for each user
+(`shares.py`). A client is told to try again when there is no room for its message.
+
+**Many users.** Clients of other users than the store's own and root share what there is. Each user
+has a quota of sessions, and some sessions are kept for the two (`quotas.py`). Connections without a
+session are bounded in number and time (`waiting.py`). In a turn of the loop each connection has one
+request answered, users take turns, and a user has a bounded time (`turns.py`). Descriptors that a
+client sends are never taken (`passed_descriptors.py`). Topics, groups and offsets are altered by
+the store's user, root and `admin_group` (`access.py`). What ordinary clients need stays open to all
+who may connect: a new topic by its first message, joining and leaving groups, retry topics, and the
+offsets of a member's own group.
 
 **Groups.** The registry knows the members of each group and divides the queues by RocketMQ's
 averaging. In RocketMQ each client divides for itself, and for a while two clients may have the same
@@ -17,8 +37,10 @@ queue. Here a queue is revoked from one member before the next one gets it:
 
 So no two members have the same queue at the same time, which orderly consuming needs (RocketMQ: a
 lock at the broker, renewed every 20 s). The registry notices the death of a member by its socket. A
-member that does not answer within `consumer_release_timeout_ms` is expelled. Only in this case may
-two processes work on the same message.
+member that does not give back a queue within `consumer_release_timeout_ms` is expelled. So is one
+that gives no sign of life for `consumer_stopped_timeout_ms` while the registry wants one, because
+its process is stopped (`stopped_members.py`). Only in these two cases may two processes work on the
+same message.
 
 All members of a group must have the same subscription, or joining is refused. In RocketMQ the last
 subscription replaces the others, and messages that pass only one of the filters are lost. In a

@@ -32,13 +32,22 @@ class GroupConfigs:
         found = self.known.get(group)
         if found is None:
             found = self.known[group] = GroupConfig(group)
-            self._save()
+            try:
+                self._save()
+            except OSError:
+                del self.known[group]
+                raise
         return found
 
     def forget(self, group: str) -> None:
         """Removes the settings of a group, if it has any, and saves. Raises OSError."""
-        if self.known.pop(group, None) is not None:
-            self._save()
+        found = self.known.pop(group, None)
+        if found is not None:
+            try:
+                self._save()
+            except OSError:
+                self.known[group] = found
+                raise
 
     def __contains__(self, group: str) -> bool:
         return group in self.known

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ...store.config import offsets as offsets_json
@@ -26,13 +26,13 @@ from ...store.disk.files import Folder
 from ...store.errors import Corrupt
 from ...store.groups import ack_file
 from ...store.groups.ack_file import About, AckReader, Progress, Queue
+from ...store.topics.topic_table import TopicTable
 from ..actor import World
 
 Key = tuple[str, str, int]  # group, topic, queue id
 BROADCAST = "%BROADCAST%"
 _NAMELESS = f"{BROADCAST}#"
 _RESET = "reset"
-_BROADCAST_FILE = "broadcastOffset.json"
 
 
 def broadcast_key(group: str, instance: str, session: int) -> str:
@@ -45,6 +45,18 @@ def broadcast_key(group: str, instance: str, session: int) -> str:
     return f"{BROADCAST}{instance}%{group}" if instance else f"{_NAMELESS}{session}%{group}"
 
 
+def ends_of(table: TopicTable, queues: Iterable[Queue], ends: list[int]) -> Iterator[int]:
+    """For each queue its end, as it is in the table's column `ends`; -1 for a queue that does not
+    exist.
+    """
+    slots: dict[str, tuple[int, ...]] = {}
+    for topic, queue_id in queues:
+        if topic not in slots:
+            found = table.find(topic)
+            slots[topic] = () if found is None else tuple(found.slots)
+        yield ends[slots[topic][queue_id]] if queue_id < len(slots[topic]) else -1
+
+
 class GroupProgress:
     """Progress of all groups. Raises Corrupt when neither an offset file nor its backup can be
     read.
@@ -52,12 +64,13 @@ class GroupProgress:
 
     def __init__(self, world: World, logger: Any) -> None:
         self.logger = logger
-        self.folder: Folder = world.folders.ours.folder("groups", create=True)
+        self.table = world.table
+        self.folder: Folder = world.folders.ours.folder(ack_file.FOLDER, create=True)
         paths = (
             (world.folders.config.path, offsets_json.OFFSETS_FILE),
             (
                 world.folders.ours.path,
-                _BROADCAST_FILE,
+                offsets_json.BROADCAST_FILE,
             ),
         )
         self.paths = [os.path.join(*parts) for parts in paths]
@@ -73,6 +86,8 @@ class GroupProgress:
         self._only_in: dict[Key, int] = {}
         self._resets: dict[Key, int] = {}  # the ack file with the last reset
         self._number = time.time_ns()
+        #: The offsets of each living ack file, by its number, at the last save.
+        self.last_saved: dict[int, dict[Queue, int]] = {}
 
     def _load(self, path: str) -> offsets_json.GroupOffsets:
         offsets, problems = offsets_json.load(path)
@@ -80,7 +95,7 @@ class GroupProgress:
             self.logger.error("consumer offsets", problem=problem)
         return offsets
 
-    def take_over(self, sessions: Iterable[int]) -> list[AckReader]:
+    def take_over(self, sessions: Iterable[int], beat: Callable[[], None]) -> list[AckReader]:
         """Reads the ack files that a killed registry or a crashed store left, and folds all in.
 
         Returns the newest ack file of each of `sessions`, which its member still writes to.
@@ -90,15 +105,17 @@ class GroupProgress:
         readers = []
         for number in ack_file.numbers(self.folder):
             self._number = max(self._number, number)
+            beat()
             try:
                 readers.append(AckReader(self.folder, number))
-            except Corrupt as error:
-                # A power cut did this. The offsets in the JSON file count.
-                self.logger.warning("dropped an ack file that was not whole", error=str(error))
-                ack_file.remove(self.folder, number)
+            except (Corrupt, OSError) as error:
+                # The offsets in the JSON file count. A power cut leaves files that are not whole.
+                self.logger.warning("an ack file cannot be used: set aside", error=str(error))
+                ack_file.set_aside(self.folder, number)
         newest = {r.about.session: r.number for r in readers if r.about.session in alive}
         kept = []
         for reader in readers:
+            beat()
             self._fold(reader)
             if newest.get(reader.about.session) == reader.number:
                 self.living[reader.number] = reader
@@ -112,7 +129,19 @@ class GroupProgress:
         nameless = {group for group, _, _ in self.known if group.startswith(_NAMELESS)}
         for group in nameless - {reader.about.group for reader in kept}:
             self.forget(group)  # its only member ended with the store
+        self._bound_all()
         return kept
+
+    def _bound_all(self) -> None:
+        """Bounds the progress of all groups now. Messages that are sent before a group has its next
+        member would else take the places of those that a power cut has removed.
+        """
+        keys = list(self.known)
+        queues = ((topic, queue_id) for _, topic, queue_id in keys)
+        ends = ends_of(self.table, queues, self.table.queue_column("max_offset"))
+        for key, end in zip(keys, ends, strict=True):
+            if end >= 0:
+                self._bounded(key, end)
 
     def _fold(self, reader: AckReader) -> None:
         """Puts the progress of an ack file into `known`, except in queues that were reset later. A
@@ -155,14 +184,17 @@ class GroupProgress:
         """Makes a new ack file for a member and returns its number.
 
         The `old` one is folded in first; the member has stopped writing to it. `ends` are the
-        `max_offset` of each of `about.queues`. Raises OSError (ENOSPC).
+        `max_offset` of each of `about.queues`. Raises OSError (ENOSPC): then the old one still
+        counts.
         """
-        if old is not None:
-            self.retire(old)
+        if old is not None and old in self.living:
+            self._fold(self.living[old])
         keys = [(about.group, *queue) for queue in about.queues]
         start = [self._bounded(key, end) for key, end in zip(keys, ends, strict=True)]
         number = self._new_file(about, start)
         self.living[number] = AckReader(self.folder, number)
+        if old is not None and self.living.pop(old, None) is not None:
+            self.gone.append(old)
         for key in keys:
             self._only_in.pop(key, None)
         return number
@@ -263,8 +295,10 @@ class GroupProgress:
         """
         fresh: list[dict[tuple[str, str], dict[int, int]]] = [{}, {}]
         offsets = {key: progress.offset for key, progress in self.known.items()}
+        self.last_saved = {}
         for reader in self.living.values():
-            for queue, offset in self._offsets_of(reader).items():
+            self.last_saved[reader.number] = found = self._offsets_of(reader)
+            for queue, offset in found.items():
                 offsets[reader.about.group, *queue] = offset
         for (group, topic, queue_id), offset in offsets.items():
             if group.startswith(_NAMELESS):

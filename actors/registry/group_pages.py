@@ -11,6 +11,8 @@ from .members import Members
 from .refusals import illegal
 
 _PAGE = 200
+# A page of queues costs a walk over all queues of all groups, so it is large.
+_PAGE_QUEUES = 10_000
 
 
 class GroupPages:
@@ -36,7 +38,7 @@ class GroupPages:
         return GroupsPage(groups=page, more=len(names) > _PAGE)
 
     def group(self, request: AskGroup) -> GroupPage:
-        """A group's progress in up to 200 queues, and up to 200 of its members.
+        """A group's progress in up to 10,000 queues, and up to 200 of its members.
 
         Queues are ordered by topic and queue id; the page begins at number `request.after`. Raises
         Refused for an unknown group.
@@ -47,9 +49,13 @@ class GroupPages:
         if not offsets and not members and group not in self._configs:
             raise illegal(f"there is no consumer group {group}")
         owner = {queue: member.session for member in members for queue in member.owned}
+        page = sorted(offsets)[after : after + _PAGE_QUEUES]
+        slots = {topic: self._slots(topic) for topic in {topic for topic, _ in page}}
         queues = [
-            GroupQueue(*queue, offsets[queue], self._end(*queue), owner.get(queue, 0))
-            for queue in sorted(offsets)[after : after + _PAGE]
+            GroupQueue(
+                *queue, offsets[queue], self._end(slots[queue[0]], queue[1]), owner.get(queue, 0)
+            )
+            for queue in page
         ]
         return GroupPage(
             queues=queues,
@@ -57,12 +63,16 @@ class GroupPages:
                 GroupMember(m.session, m.about.model, m.about.instance, len(m.owned))
                 for m in members[:_PAGE]
             ],
-            more=len(offsets) > after + _PAGE,
+            more=len(offsets) > after + _PAGE_QUEUES,
         )
 
-    def _end(self, topic: str, queue_id: int) -> int:
-        """The queue's `max_offset`; 0 for a queue that does not exist."""
+    def _slots(self, topic: str) -> tuple[int, ...]:
+        """The slots of a topic's queues; none if it does not exist."""
         found = self._table.find(topic)
-        if found is None or queue_id >= len(found.slots):
+        return () if found is None else found.slots
+
+    def _end(self, slots: tuple[int, ...], queue_id: int) -> int:
+        """The queue's `max_offset`; 0 for a queue that does not exist."""
+        if queue_id >= len(slots):
             return 0
-        return self._table.queue_word(found.slots[queue_id], "max_offset").load()
+        return self._table.queue_word(slots[queue_id], "max_offset").load()

@@ -18,6 +18,7 @@ from ...shm.protocol.answers import Answer, Assigned, Done, Joined, ResetAnswer,
 from ...shm.protocol.requests import (
     AskGroup,
     AskGroups,
+    Busy,
     DeleteGroup,
     GroupRequest,
     Join,
@@ -36,6 +37,7 @@ from .group_offsets import GroupProgress, broadcast_key
 from .group_pages import GroupPages
 from .members import BROADCASTING, CLUSTERING, Member, Members
 from .refusals import illegal
+from .stopped_members import ask_the_quiet
 from .system_topics import SystemTopics
 
 # Many members often join at once, and one division of the queues serves them all. It costs each
@@ -54,8 +56,14 @@ class Groups:
     """
 
     def __init__(
-        self, world: World, logger: Any, topics: SystemTopics, expel: Callable[[int], None]
+        self,
+        world: World,
+        logger: Any,
+        topics: SystemTopics,
+        expel: Callable[[int], None],
+        beat: Callable[[], None],
     ) -> None:
+        """Takes over the groups of the registry before this one. `beat` is called in long loops."""
         self.table = world.table
         self.control = world.control
         self.settings = world.settings
@@ -70,7 +78,7 @@ class Groups:
         self.save_at = time.monotonic()
         self.topics_seen = self.table.topic_count
         indexes = {s.number: s.index for s in world.sessions.values() if not s.closing}
-        for reader in self.progress.take_over(indexes):
+        for reader in self.progress.take_over(indexes, beat):
             about = reader.about
             member = Member(about.session, indexes[about.session], about, reader.number)
             member.owned = set(about.queues)
@@ -85,7 +93,12 @@ class Groups:
         """The answer to a request of the session with this number and index, and descriptors for
         the client, which the caller closes.
         """
+        member = self.members.get(session)
+        if member is not None:
+            member.hear(time.monotonic())
         match request:
+            case Busy():
+                return Done(), ()
             case Join():
                 return self.join(session, index, request), ()
             case Sync():
@@ -184,6 +197,7 @@ class Groups:
         The queues are first revoked from the members that have them. Until all are given back, the
         answer is `wait`, and the client repeats the request.
         """
+        validate_group(request.group)
         group, topic, offsets = request.group, request.topic, request.offsets
         self._check_offsets(topic, offsets)
         queues = {(topic, queue_id) for queue_id in offsets}
@@ -191,7 +205,7 @@ class Groups:
         for member in self.members.of(group):
             if member.owned & queues:
                 member.target = member.target - queues
-                member.asked_at = member.asked_at or time.monotonic()
+                member.revoke(time.monotonic())
                 self.table.notify(member.index)
                 busy = True
         if busy:
@@ -236,7 +250,7 @@ class Groups:
                 if other is not member:
                     taken |= other.owned
         owned = kept | (member.target - taken)
-        member.asked_at = 0.0
+        member.settle()
         if owned == member.owned:
             return
         freed = member.owned - owned
@@ -308,8 +322,8 @@ class Groups:
                     targets[reader.session] |= {(topic, i) for i in range(found.read_queue_nums)}
         for member in members:
             member.target = targets[member.session] - member.stale
-            if member.owned - member.target and not member.asked_at:
-                member.asked_at = time.monotonic()
+            if member.owned - member.target:
+                member.revoke(time.monotonic())
             if member.owned != member.target:
                 self.table.notify(member.index)
 
@@ -323,24 +337,31 @@ class Groups:
 
     def tick(self) -> None:
         """Divides queues and saves progress when that is due, and expels members that have not
-        given back queues in time.
+        given back queues in time, or whose processes are stopped.
         """
         now = time.monotonic()
         self._notice_topics()
         for group in [g for g, at in self.due.items() if at <= now]:
             del self.due[group]
             self._divide(group)
-        patience = self.settings.consumer_release_timeout_ms / 1000
+        self._expel_overdue(now)
+        if now >= self.save_at:
+            self.save()
+            ask_the_quiet(self.members, self.progress, self.table)
+
+    def _expel_overdue(self, now: float) -> None:
+        release_s = self.settings.consumer_release_timeout_ms / 1000
+        stopped_s = self.settings.consumer_stopped_timeout_ms / 1000
         for member in list(self.members.values()):
-            if member.asked_at and now - member.asked_at > patience:
+            why = member.overdue(now, release_s, stopped_s)
+            if why:
                 self.logger.warning(
-                    "a consumer did not give back its queues in time: it is expelled",
+                    "a consumer is expelled",
+                    why=why,
                     group=member.about.group,
                     session=member.session,
                 )
                 self.expel(member.session)
-        if now >= self.save_at:
-            self.save()
 
     def patience(self) -> float:
         """Seconds until a division or a save is due, at least 0."""

@@ -19,8 +19,11 @@ class Member:
     topic table, `number` the number of its ack file.
 
     A member has the queues `owned`, and is to have the queues `target`. `stale` are owned queues of
-    deleted topics. `asked_at` is the time (monotonic seconds) at which queues were revoked that the
-    member has not given back; 0 if there are none.
+    deleted topics.
+
+    Times are in monotonic seconds. `asked_at` is when queues were revoked that the member has not
+    given back; 0 if there are none. `silent_since` is when a sign of life was asked for that has
+    not come; 0 if none is due. `offsets` are the member's offsets at the last look.
     """
 
     session: int
@@ -31,11 +34,40 @@ class Member:
     target: set[Queue] = field(default_factory=set)
     stale: set[Queue] = field(default_factory=set)
     asked_at: float = 0.0
+    silent_since: float = 0.0
+    offsets: dict[Queue, int] = field(default_factory=dict)
 
     @property
     def exclusive(self) -> bool:
         """Whether no other member of the group may have the same queue."""
         return self.about.model == CLUSTERING
+
+    def revoke(self, now: float) -> None:
+        """Notes that the member is asked to give back queues, unless it is asked already."""
+        self.asked_at = self.asked_at or now
+        self.ask(now)
+
+    def ask(self, now: float) -> None:
+        """Notes that a sign of life is due, unless one is due already."""
+        self.silent_since = self.silent_since or now
+
+    def hear(self, now: float) -> None:
+        """Notes a sign of life. The next one is due at once while queues are not given back."""
+        self.silent_since = now if self.asked_at else 0.0
+
+    def settle(self) -> None:
+        """Notes that the member has given back what was revoked."""
+        self.asked_at = self.silent_since = 0.0
+
+    def overdue(self, now: float, release_s: float, stopped_s: float) -> str:
+        """Why the member is to be expelled; "" if it is not. It has `release_s` to give back
+        queues, and must give a sign of life every `stopped_s` meanwhile.
+        """
+        if self.asked_at and now - self.asked_at > release_s:
+            return "it did not give back its queues in time"
+        if self.silent_since and now - self.silent_since > stopped_s:
+            return "its process gave no sign of life: is it stopped?"
+        return ""
 
 
 class Members(dict[int, Member]):

@@ -8,14 +8,15 @@ stay open then: the supervisor holds them.
 
 from __future__ import annotations
 
+import dataclasses
+import os
 import selectors
 import socket
-from typing import Final
 
 import msgspec
 
 from ...conf.settings import FlushDiskType
-from ...shm import mail
+from ...shm import mail, parts
 from ...shm.protocol.answers import (
     Answer,
     Assigned,
@@ -42,6 +43,7 @@ from ...shm.protocol.requests import (
 )
 from ...shm.segments import open_segment
 from ...store.errors import IllegalMessage
+from ...store.reading.get_message import Transfer
 from ...store.record.ids import Host
 from ...store.status import AckLevel, PutMessageStatus
 from ...store.topics.table_changes import repair
@@ -51,8 +53,7 @@ from .groups import Groups
 from .refusals import Refused, illegal, unavailable
 from .sessions import Sessions, error
 from .system_topics import SystemTopics
-
-_REQUESTS: Final[msgspec.json.Decoder[AnyRequest]] = msgspec.json.Decoder(AnyRequest)
+from .turns import Turns
 
 
 class Registry(Actor):
@@ -63,7 +64,7 @@ class Registry(Actor):
     def setup(self) -> None:
         self.table = self.world.table
         self.manual_asked = self.control.own("manual_asked")
-        filed = repair(self.table)
+        filed = repair(self.table, self.beat)
         if filed:
             self.logger.warning("filed queues that a killed registry had not", queues=filed)
         self.topics = SystemTopics(self.world, self.logger, self.beat)
@@ -71,9 +72,14 @@ class Registry(Actor):
         self.table_fd = open_segment(self.world.store_id, "table")
         self.selector = selectors.DefaultSelector()
         self.sessions = Sessions(
-            self.world, self.selector, self._member_left, self._stop_watching_for_nobody
+            self.world,
+            self.logger,
+            self.selector,
+            self._member_left,
+            self._stop_watching_for_nobody,
         )
-        self.groups = Groups(self.world, self.logger, self.topics, self.sessions.expel)
+        self.turns = Turns(self.sessions.uid_of)
+        self.groups = Groups(self.world, self.logger, self.topics, self.sessions.expel, self.beat)
         for fd in (self.world.listener, self.sessions.inbox, self.signal_fd):
             self.selector.register(fd, selectors.EVENT_READ)
         self.sessions.adopt_all()
@@ -81,14 +87,23 @@ class Registry(Actor):
     def run(self) -> None:
         while not self.stopping:
             self.beat()
-            for key, _ in self.selector.select(self._patience()):
-                self.beat()  # one turn may answer a thousand requests
+            ready = []
+            for key, events in self.selector.select(self._patience()):
                 if key.fileobj is self.world.listener:
                     self.sessions.accept()
                 elif key.fileobj is self.sessions.inbox:
                     self.sessions.read_mail()
+                elif key.fileobj == self.signal_fd:
+                    os.read(self.signal_fd, 4096)
                 elif isinstance(key.fileobj, socket.socket):
-                    self._serve(key.fileobj)
+                    if events & selectors.EVENT_WRITE:
+                        self.sessions.send_rest(key.fileobj)
+                    else:
+                        ready.append(key.fileobj)
+            for connection in self.turns.order(ready):
+                self.beat()  # one turn may answer many requests
+                self._serve(connection)
+            self.sessions.tick()
             if self.topics.file.unsaved_since and self.topics.file.due_in() <= 0.0:
                 self.topics.file.save()
             self.groups.tick()
@@ -105,7 +120,7 @@ class Registry(Actor):
     def _patience(self) -> float:
         file = self.topics.file
         due = max(0.0, file.due_in()) if file.unsaved_since else TICK_S
-        return min(due, self.groups.patience())
+        return min(due, self.groups.patience(), self.sessions.patience())
 
     def _member_left(self, number: int) -> None:
         self.groups.leave(number)
@@ -122,9 +137,18 @@ class Registry(Actor):
 
     def _serve(self, connection: socket.socket) -> None:
         """Reads one request and answers it. A packet that is no request gets an error."""
+        if connection.fileno() < 0:
+            return  # closed earlier in this turn
         try:
-            request, fds = mail.receive(connection, _REQUESTS)
-        except BlockingIOError:
+            if self.sessions.brings_descriptors(connection):
+                self._refuse_packet(connection, "descriptors are not taken from clients")
+                return
+            request, fds = mail.receive(connection, self.sessions.reader(connection))
+        except (BlockingIOError, parts.Incomplete):
+            return
+        except parts.NoRoom:
+            why = "too many long requests at once: try again"
+            self.sessions.answer_unavailable(connection, why)
             return
         except OSError:  # the client closed its socket with an answer unread
             self.sessions.hang_up(connection)
@@ -134,9 +158,7 @@ class Registry(Actor):
             self._answer(connection, id_of(misfit.data), refusal)
             return
         except mail.NotAMessage as what:
-            self.logger.warning("a client's packet makes no sense: hanging up", error=str(what))
-            self._answer(connection, 0, error(PutMessageStatus.MESSAGE_ILLEGAL, str(what)))
-            self.sessions.hang_up(connection)
+            self._refuse_packet(connection, str(what))
             return
         mail.close_all(fds)
         if request is None:
@@ -147,15 +169,17 @@ class Registry(Actor):
         if isinstance(answer, Assigned):
             mail.close_all(list(out))  # opened for this answer; those of a welcome stay open
 
+    def _refuse_packet(self, connection: socket.socket, why: str) -> None:
+        """Hangs up on a client whose packet makes no sense, and says why."""
+        self.logger.warning("a client's packet makes no sense: hanging up", error=why)
+        self._answer(connection, 0, error(PutMessageStatus.MESSAGE_ILLEGAL, why))
+        self.sessions.hang_up(connection)
+
     def _answer(
         self, connection: socket.socket, number: int, answer: Answer, fds: tuple[int, ...] = ()
     ) -> None:
-        """Answers the request `number`. An answer too long for a packet becomes an error."""
-        try:
-            self.sessions.answer(connection, msgspec.structs.replace(answer, id=number), fds)
-        except mail.TooLong as too_long:
-            refusal = error(PutMessageStatus.SERVICE_NOT_AVAILABLE, f"the answer is {too_long}")
-            self.sessions.answer(connection, msgspec.structs.replace(refusal, id=number))
+        """Answers the request `number`."""
+        self.sessions.answer(connection, msgspec.structs.replace(answer, id=number), fds)
 
     def _do_or_refuse(
         self, connection: socket.socket, request: AnyRequest
@@ -168,15 +192,24 @@ class Registry(Actor):
             return error(refused.status, refused.why), ()
         except TableFull as full:
             return error(PutMessageStatus.SERVICE_NOT_AVAILABLE, str(full)), ()
-        except (KeyError, TypeError, ValueError) as odd:
-            # Values of the right types can still be wrong, as a name with lone surrogates is.
-            why = f"malformed request: {type(odd).__name__} {odd}"
+        except OSError as failed:
+            self.logger.error("a request failed", request=type(request).__name__, error=str(failed))
+            why = f"the store failed: {failed.strerror or failed}; see its log, then try again"
+            return error(PutMessageStatus.SERVICE_NOT_AVAILABLE, why), ()
+        except Exception as bug:
+            # Not the end of this process: the client would ask its successor the same.
+            self.logger.critical(
+                "a request failed because of a defect of the store",
+                request=type(request).__name__, error=repr(bug), exc_info=True,
+            )  # fmt: skip
+            why = f"the store failed because of a defect ({type(bug).__name__}): see its log"
             return error(PutMessageStatus.UNKNOWN_ERROR, why), ()
 
     def _do(self, connection: socket.socket, request: AnyRequest) -> tuple[Answer, tuple[int, ...]]:
         """The answer to a request, with descriptors to send along. Raises Refused, IllegalMessage,
         TableFull.
         """
+        self.sessions.check_access(connection, request, self._group_of(connection))
         if isinstance(request, TopicRequest):
             return self._serve_topics(self.sessions.find(connection), request), ()
         if isinstance(request, GroupRequest):
@@ -198,6 +231,12 @@ class Registry(Actor):
                 return Report(report=self.world.report), ()
             case IsOpen():
                 return SessionOpen(open=request.session in self.sessions), ()
+
+    def _group_of(self, connection: socket.socket) -> str:
+        """The consumer group of the connection's session, "" if there is none."""
+        session = self.sessions.find(connection)
+        member = None if session is None else self.groups.members.get(session.number)
+        return "" if member is None else member.about.group
 
     def _serve_topics(self, session: Session | None, request: TopicRequest) -> Answer:
         """Answers a request about topics. A change or deletion divides the queues of the groups
@@ -237,25 +276,21 @@ class Registry(Actor):
             index=session.index,
             capacity=session.capacity,
             store=self.world.folders.root.path,
-            store_host=Host.parse(f"{settings.store_host}:{settings.store_port}").packed().hex(),
+            store_host=Host.of(settings.store_host, settings.store_port).packed().hex(),
             max_message_size=settings.max_message_size,
             level=self._level(),
             sync_flush_timeout_ms=settings.sync_flush_timeout_ms,
             append_crc=settings.enabled_append_prop_crc,
+            light=settings.sends_to_light_queues,
             producer_spin_us=settings.producer_spin_us,
             page_cache_busy_ms=settings.os_page_cache_busy_timeout_ms,
+            heartbeat_timeout_ms=settings.heartbeat_timeout_ms,
             file_size_commit_log=settings.mapped_file_size_commit_log,
             file_size_consume_queue=settings.mapped_file_size_consume_queue,
+            delay_levels=len(settings.message_delay_level),
             index_slots=settings.max_hash_slot_num,
             index_entries=settings.max_index_num if settings.message_index_enable else 0,
-            transfer=TransferLimits(
-                memory_ratio=settings.access_message_in_memory_max_ratio,
-                bytes_in_memory=settings.max_transfer_bytes_on_message_in_memory,
-                count_in_memory=settings.max_transfer_count_on_message_in_memory,
-                bytes_on_disk=settings.max_transfer_bytes_on_message_in_disk,
-                count_on_disk=settings.max_transfer_count_on_message_in_disk,
-                batch=settings.max_msgs_num_batch,
-            ),
+            transfer=TransferLimits(**dataclasses.asdict(Transfer.of(settings))),
         )
 
     def _level(self) -> AckLevel:

@@ -20,7 +20,6 @@ from ...shm.protocol.requests import (
     TopicRequest,
 )
 from ...store.config.topics import TopicConfig
-from ...store.delay.levels import MAX_DELAY_LEVEL
 from ...store.names import (
     SCHEDULE_TOPIC,
     TIMER_TOPIC,
@@ -31,17 +30,18 @@ from ...store.names import (
 )
 from ...store.topics.topic_table import Topic
 from ..actor import World
-from .topics import Topics
-
-# The topics of delayed messages, and how many queues each has.
-_DELAYED = {SCHEDULE_TOPIC: MAX_DELAY_LEVEL, TIMER_TOPIC: 1}
+from .topics import Topics, changed
 
 
 class SystemTopics(Topics):
     """All topics, those of the store itself included."""
 
     def __init__(self, world: World, logger: Any, beat: Callable[[], None]) -> None:
+        # The topics of delayed messages, and how many queues each needs: one for each level.
+        levels = len(world.settings.message_delay_level)
+        self.delayed = {SCHEDULE_TOPIC: levels, TIMER_TOPIC: 1}
         super().__init__(world, logger, beat)
+        self._grow_delayed()
         self.watch_delayed()
 
     def serve(self, session: int | None, request: TopicRequest) -> Answer:
@@ -70,7 +70,7 @@ class SystemTopics(Topics):
         """Makes reput wake the schedule process, which sleeps on the arrival words of the delayed
         messages' queues.
         """
-        for name in _DELAYED:
+        for name in self.delayed:
             topic = self.table.find(name)
             for slot in topic.slots if topic is not None else ():
                 self.control.watch(slot)
@@ -84,11 +84,10 @@ class SystemTopics(Topics):
         """
         opened = self.open(Open(request.topic, write=True), session)
         system = TIMER_TOPIC if request.timer else SCHEDULE_TOPIC
-        nums = _DELAYED[system]
-        topic = self.open_system(system, nums)
+        topic = self.open_system(system, self.delayed[system])
         if session is not None:
             self.table.grant(session, topic.index)
-        return OpenedDelayed(index=opened.index, slots=opened.slots, delayed=topic.slots[:nums])
+        return OpenedDelayed(index=opened.index, slots=opened.slots, delayed=topic.slots)
 
     def open_retry(self, request: OpenRetry, session: int | None) -> Opened:
         """Opens the retry topic of a group, or its dead-letter topic, for writing. A new one gets
@@ -105,8 +104,18 @@ class SystemTopics(Topics):
         """The topic `name` of the store itself. Makes it with `queues` queues if it is missing."""
         return self.table.find(name) or self._add(TopicConfig(name, queues, queues))
 
+    def _grow_delayed(self) -> None:
+        """Gives the topics of delayed messages the queues that they need, before the schedule
+        process opens them. The setting may have more levels than before; RocketMQ makes 18 queues,
+        whatever its setting says.
+        """
+        for name, queues in self.delayed.items():
+            topic = self.table.find(name)
+            if topic is not None and topic.write_queue_nums < queues:
+                self._apply(topic, changed(self.file.configs[name], queues, queues, None))
+
     def _add(self, config: TopicConfig) -> Topic:
         topic = super()._add(config)
-        if config.topic_name in _DELAYED:
+        if config.topic_name in self.delayed:
             self.watch_delayed()
         return topic

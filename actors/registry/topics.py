@@ -27,7 +27,13 @@ from ...shm._words import fault
 from ...shm.protocol.answers import Deleted, Done, Opened, TopicEntry, TopicFound, TopicsPage
 from ...shm.protocol.requests import Alter, AskTopic, AskTopics, Create, Delete, Open
 from ...store.config.topics import TopicConfig
-from ...store.names import TIMER_TOPIC, UNSENDABLE_TOPICS, is_system_topic, validate_topic
+from ...store.names import (
+    TIMER_TOPIC,
+    UNSENDABLE_TOPICS,
+    is_light_queue,
+    is_system_topic,
+    validate_topic,
+)
 from ...store.topics import table_changes
 from ...store.topics.deletions import Deletions, remove_queues
 from ...store.topics.topic_table import Topic, TopicState
@@ -36,7 +42,7 @@ from .refusals import Refused, illegal, unavailable
 from .rounds import await_round
 from .topics_file import TopicsFile
 
-_PAGE_TOPICS = 100
+_PAGE_TOPICS = 1000
 _WRITE, _READ = 2, 4
 
 
@@ -49,7 +55,7 @@ class Topics:
 
     def __init__(self, world: World, logger: Any, beat: Callable[[], None]) -> None:
         """Reads the saved attributes, and every topic of the table: a killed registry may not have
-        saved the newest. `beat` is called while a method waits.
+        saved the newest. `beat` is called in long loops, and while a method waits.
         """
         self.settings = world.settings
         self.table = world.table
@@ -63,12 +69,15 @@ class Topics:
         self.live = 0
         self.deleting: dict[str, Topic] = {}
         for topic in self.table.entries():
+            beat()
             if topic.state == TopicState.LIVE:
                 self.live += 1
                 self._adopt(topic)
             elif topic.state == TopicState.DELETING:
                 self.deleting[topic.name] = topic
         self.count_word.store(self.live)
+        if self.deleting:  # a killed registry may have decided, and not have synced that
+            world.folders.ours.sync()
         for name in list(self.deleting):
             self._go_on_deleting(name)
 
@@ -81,7 +90,7 @@ class Topics:
         if saved is None:
             self.file.put(TopicConfig(topic.name, *has))
         elif (saved.read_queue_nums, saved.write_queue_nums, saved.perm) != has:
-            self.file.put(_changed(saved, *has))
+            self.file.put(changed(saved, *has))
 
     # -- opening
 
@@ -102,19 +111,25 @@ class Topics:
         if not topic.perm & (_WRITE if write else _READ):
             why = f"topic {name} may not be {'written' if write else 'read'} (perm {topic.perm})"
             raise illegal(why)
+        nums = topic.write_queue_nums if write else topic.read_queue_nums
+        if nums == 0:  # RocketMQ's tools can leave such a topic behind
+            raise illegal(f"topic {name} has no queues to {'write' if write else 'read'}")
         if write and session is not None:
             self.table.grant(session, topic.index)
-        nums = topic.write_queue_nums if write else topic.read_queue_nums
         return Opened(index=topic.index, slots=topic.slots[:nums])
 
     def _make_for(self, request: Open) -> Topic:
-        """Makes a topic that does not exist, for a producer that opens it. Raises Refused."""
-        if not (request.write and self.settings.auto_create_topic_enable):
+        """Makes a topic that does not exist, for a producer that opens it; a light queue also for
+        a reader. Raises Refused.
+        """
+        light = is_light_queue(request.topic)
+        makes = request.write and self.settings.auto_create_topic_enable
+        if not (makes or (light and self.settings.enable_lmq)):
             why = f"topic {request.topic} does not exist"
             if request.write:
                 why += ", and auto_create_topic_enable is off: create it (silo topics create)"
             raise illegal(why)
-        queues = self.settings.default_topic_queue_nums
+        queues = 1 if light else self.settings.default_topic_queue_nums
         return self._add(TopicConfig(request.topic, queues, queues))
 
     # -- making and changing
@@ -152,7 +167,7 @@ class Topics:
         self._refuse_system(name)
         queues = self.settings.default_topic_queue_nums
         before = self.file.configs.get(name) or TopicConfig(name, queues, queues)
-        after = _changed(
+        after = changed(
             before, request.read_queues, request.write_queues, request.perm, order=request.order
         )
         self._check_queues(after.read_queue_nums)
@@ -264,7 +279,7 @@ class Topics:
         """
         topic = self.deleting[name]
         decided = self.deletions.topics.get(name)
-        if decided and decided.done and self.table.is_deleted(topic.slots[0]):
+        if decided and decided.done and all(map(self.table.is_deleted, topic.slots)):
             table_changes.end_deletion(self.table, topic.index)
             del self.deleting[name]
             return
@@ -288,7 +303,7 @@ class Topics:
         return TopicFound(topic=self._entry(topic))
 
     def page(self, request: AskTopics) -> TopicsPage:
-        """The live ones among 100 entries of the table, from entry `request.after` on. `next` is
+        """The live ones among 1,000 entries of the table, from entry `request.after` on. `next` is
         the entry at which the next page begins, -1 at the end.
         """
         count = self.table.topic_count
@@ -310,7 +325,7 @@ class Topics:
         )
 
 
-def _changed(
+def changed(
     config: TopicConfig,
     read_nums: int | None,
     write_nums: int | None,

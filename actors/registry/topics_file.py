@@ -1,17 +1,20 @@
 """`config/topics.json` of a running store: the attributes of all topics, and when to save them.
 
-The registry is its only writer (RocketMQ: TopicConfigManager).
+The registry is its only writer (RocketMQ: TopicConfigManager). Light queues (LMQ) are not in it,
+as in RocketMQ: a start finds them by their folders.
 """
 
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Any
 
 from ...store.config import topics
 from ...store.config.topics import TopicConfig
 from ...store.disk.files import Folder
 from ...store.disk.paths import TOPICS
+from ...store.names import is_light_queue
 from ..actor import TICK_S
 from .refusals import unavailable
 
@@ -28,10 +31,11 @@ class TopicsFile:
     def __init__(self, folder: Folder, logger: Any) -> None:
         self._path = f"{folder.path}/{TOPICS}"
         self._logger = logger
-        saved, _ = topics.load(self._path)
-        self._version = saved.data_version
+        self._saved, report = topics.load(self._path)
+        self._main_is_good = report.main_is_good
+        self._texts: topics.Texts = {}
         self._delay_s = _SAVE_DELAY_S
-        self.configs = dict(saved.topics)
+        self.configs = dict(self._saved.topics)
         self.unsaved_since = 0.0
 
     def put(self, config: TopicConfig) -> None:
@@ -56,12 +60,15 @@ class TopicsFile:
         as long. A save that fails is logged, and is due again after a second.
         """
         began = time.monotonic()
-        self._version = self._version.next(int(time.time() * 1000))
+        version = self._saved.data_version.next(int(time.time() * 1000))
+        listed = {name: one for name, one in self.configs.items() if not is_light_queue(name)}
+        self._saved = replace(self._saved, topics=listed, data_version=version)
         try:
-            topics.save(self._path, topics.TopicTable(self.configs, self._version))
+            topics.save(self._path, self._saved, main_is_good=self._main_is_good, texts=self._texts)
         except OSError as error:
             self._logger.error("cannot save topics.json; trying again", error=str(error))
             self.unsaved_since = time.monotonic() + TICK_S
             return
+        self._main_is_good = True
         self.unsaved_since = 0.0
         self._delay_s = max(_SAVE_DELAY_S, 5 * (time.monotonic() - began))

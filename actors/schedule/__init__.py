@@ -1,9 +1,9 @@
 """schedule: delivers delayed messages into their topics when they are due.
 
-Schedule sleeps on the arrival words of 19 queues (18 levels and the timers) until the earliest due
-time. It sends through a ring of its own, that of session number 1. The supervisor makes the ring at
-the start and holds it. So the next schedule process finds all frames of a killed one in it. The
-progress that `store/delay` keeps makes each delivery happen exactly once.
+Schedule sleeps on the arrival words of its queues (each level has one, the timers another) until
+the earliest due time. It sends through a ring of its own, that of session number 1. The supervisor
+makes the ring at the start and holds it. So the next schedule process finds all frames of a killed
+one in it. The progress that `store/delay` keeps makes each delivery happen exactly once.
 
 A client may put any record into the topics of delayed messages. So schedule decodes and checks each
 record before it delivers it. What happens to a message that does not fit:

@@ -2,8 +2,8 @@
 
 Reads the queues of SCHEDULE_TOPIC_XXXX (one for each delay level, in the order of due times) and of
 rmq_sys_wheel_timer (any due time; `store/delay/timers.py`). Sends the messages that are due through
-a ring of its own. The only writer of `silomq/schedule`, of `silomq/timer/`, of `schedule_floor` and
-of `config/delayOffset.json`.
+a ring of its own. The only writer of `silomq/schedule`, of `silomq/timer/`, of `schedule_floor`, of
+`config/delayOffset.json` and of `config/timercheck`.
 
 The order is: publish a frame; read its answer; mark a timer's entry; publish the progress. After a
 kill the next schedule process waits until append has answered every frame. Then it scans the log
@@ -17,22 +17,22 @@ import time
 from collections import deque
 from dataclasses import dataclass
 
+from ...conf.kinds import MAX_DELAY_LEVELS
 from ...shm._memory import Mapping
 from ...shm._words import Word, fault, wait_any
 from ...shm.ring import DATA
 from ...shm.ringwriter import RingWriter
 from ...store.commitlog.log_reader import LogReader
 from ...store.consumequeue.queue import QueueFiles
-from ...store.delay import delays
-from ...store.delay.levels import DELAY_LEVELS_MS, MAX_DELAY_LEVEL
+from ...store.delay import delays, levels
 from ...store.delay.timers import Timers, Waiting
 from ...store.delay.waiting_queue import DelayedQueue
-from ...store.errors import Corrupt, IllegalMessage, StoreError
+from ...store.errors import IllegalMessage, StoreError
 from ...store.names import SCHEDULE_TOPIC, TIMER_TOPIC
-from ...store.record.format import Record, decode_record
 from ...store.record.ids import Host
 from ...store.status import PutMessageStatus
 from ..actor import SCHEDULE_SESSION, TICK_S, Actor
+from .entering import Entering
 from .state import State
 from .topics import NoTopic, find_slot
 
@@ -42,8 +42,6 @@ _RESEND_MS = 100
 _PARK_MS = 1000
 _DRAIN_S = 2.0
 _TIMER = -1  # in place of a level
-# A store time that is further ahead of the clock was given out before the clock was set back.
-_CLOCK_SLACK_MS = 1000
 # Append reads the clock when a batch begins, which may be before the frame arrives. No store time
 # may be earlier than the due time.
 _BATCH_MS = 2
@@ -83,12 +81,12 @@ class Schedule(Actor):
         session = world.sessions[SCHEDULE_SESSION]
         memory = Mapping(session.ring, 0, DATA + session.capacity)
         self.ring = RingWriter(memory, session.capacity, session.bell, self.control)
-        self.store_host = Host.parse(f"{settings.store_host}:{settings.store_port}")
+        self.store_host = Host.of(settings.store_host, settings.store_port)
         self.queues = QueueFiles(
             world.folders.consume_queue, settings.mapped_file_size_consume_queue
         )
         self.log = LogReader(world.folders.commit_log, settings.mapped_file_size_commit_log)
-        self.timers = Timers(world.folders.ours)
+        self.timers = Timers(world.folders.ours, self.beat)
         self.topics = self.control.word("topics")
         self.levels: list[DelayedQueue] = []
         self.timer_queue: DelayedQueue | None = None
@@ -102,6 +100,7 @@ class Schedule(Actor):
         self._open_queues()
         self.state = State(world, self.control, self.timers, self.logger, self._beat_now)
         self.state.take_over(self.levels, self.timer_queue)
+        self.entering = Entering(self.timers, self.state, self.log, self.logger)
         for queue, following in zip(self.levels, self.state.progress.next, strict=False):
             queue.cursor = following
         self.state.note_floor(self.levels, self.timer_queue)
@@ -135,9 +134,10 @@ class Schedule(Actor):
         """Opens the queues of the two topics, once the first delayed message has made the topic."""
         table = self.world.table
         if not self.levels and (topic := table.find(SCHEDULE_TOPIC)) is not None:
+            # Also queues above the last level: messages wait there if the setting had more levels.
             self.levels = [
                 DelayedQueue(self.queues, table, self.control, SCHEDULE_TOPIC, queue_id, slot)
-                for queue_id, slot in enumerate(topic.slots[:MAX_DELAY_LEVEL])
+                for queue_id, slot in enumerate(topic.slots[:MAX_DELAY_LEVELS])
             ]
         if self.timer_queue is None and (topic := table.find(TIMER_TOPIC)) is not None:
             self.timer_queue = DelayedQueue(
@@ -167,7 +167,7 @@ class Schedule(Actor):
                 self.ring.tail.wait(seen_tail, 0.1)
         if self.started:
             self.state.publish(in_flight=bool(self.in_flight), failed=bool(self.failed))
-            self.state.save_at_stop()
+            self.state.save_at_stop(self.timer_queue)
 
     def _turn(self) -> float:
         """Sends everything that is due now. Returns when (epoch ms) to look again."""
@@ -180,10 +180,12 @@ class Schedule(Actor):
             wake.append(self.resend_at)
         else:
             wake += [self._deliver_level(level, now) for level in range(len(self.levels))]
-            wake += [self._enter_timers(now), self._deliver_timers(now)]
+            under_way = {item.waiting for item in self.in_flight}
+            wake.append(self.entering.enter(self.timer_queue, under_way, now))
+            wake.append(self._deliver_timers(min(now, self.entering.until_ms)))
         self._reap()
         self.state.publish(in_flight=bool(self.in_flight), failed=bool(self.failed))
-        self.state.tick(self.levels, self.timer_queue, now)
+        self.state.tick(self.levels, self.timer_queue, now, self._due_left)
         return min(wake) + _BATCH_MS
 
     def _deliver_level(self, level: int, now: int) -> float:
@@ -200,9 +202,8 @@ class Schedule(Actor):
             entry = queue.peek()
             if entry is None:
                 return float("inf")
-            offset, size, due = entry
-            if due > now + DELAY_LEVELS_MS[level] + _CLOCK_SLACK_MS:
-                due = now
+            offset, size, _ = entry
+            due = self._due_ms(level, entry, now)
             if due > now:
                 return due
             if len(self.in_flight) >= _IN_FLIGHT:
@@ -220,28 +221,29 @@ class Schedule(Actor):
             queue.cursor += 1
         return now
 
-    def _enter_timers(self, now: int) -> float:
-        """Writes up to 256 new messages of the timer topic into the files of their minutes. Returns
-        when (epoch ms) to look again. More at once would delay messages that are due.
+    def _due_ms(self, level: int, entry: tuple[int, int, int], now: int) -> int:
+        """When the message behind an entry of this level's queue is due, epoch ms. A level above
+        the last counts as the last.
         """
-        queue = self.timer_queue
-        if queue is None:
-            return float("inf")
-        queue.cursor = self.state.progress.timer_next
-        entries = queue.following(_BATCH)
-        if not entries:
-            return float("inf")
-        found = []
-        for i, (offset, size, _) in enumerate(entries):
-            record = self._record(offset, size)
-            if record is not None and delays.TIMER_DELETE in record.properties:
-                self.logger.warning("deleting a timer is RocketMQ's alone: ignored", offset=offset)
-            elif record is not None:
-                found.append((delays.due_ms(record), queue.cursor + i, offset, size))
-        self.timers.enter(found, now)
-        fault("schedule:entered")
-        self.state.entered(queue.cursor + len(entries))
-        return now
+        offset, size, due = entry
+        delays_ms = self.settings.message_delay_level
+        delay_ms = delays_ms[min(level, len(delays_ms) - 1)]
+        if levels.is_believed(due, now, delay_ms):
+            return due
+        record = self.entering.record(offset, size)
+        return now if record is None else levels.due_ms(record.store_timestamp, now, delay_ms)
+
+    def _due_left(self, now: int) -> bool:
+        """Whether messages are due that this process has not looked at yet, or timers that are not
+        in memory yet.
+        """
+        timer = self.timers.next_due_ms()
+        if timer is not None and timer <= now:
+            return True
+        heads = enumerate(queue.peek() for queue in self.levels)
+        return any(
+            entry is not None and self._due_ms(level, entry, now) <= now for level, entry in heads
+        )
 
     def _deliver_timers(self, now: int) -> float:
         """Sends the timers that are due. Returns when (epoch ms) to look again."""
@@ -268,22 +270,12 @@ class Schedule(Actor):
 
     # -- one message
 
-    def _record(self, offset: int, size: int) -> Record | None:
-        """The record of a delayed message. None, with an error in the log, if it is removed or
-        damaged.
-        """
-        try:
-            return decode_record(self.log.record(offset, size))
-        except (FileNotFoundError, Corrupt) as error:
-            self.logger.error("a delayed message is lost", offset=offset, why=str(error))
-            return None
-
     def _send(self, item: Item, offset: int, size: int) -> bool:
         """Sends a message, unless it was delivered already or cannot be delivered: then it only
         counts as done. False if the ring has no room. Raises NoTopic when its topic is missing now.
         """
         item.end = self.ring.head
-        record = self._record(offset, size)
+        record = self.entering.record(offset, size)
         if record is None:
             self.in_flight.append(item)
             return True
@@ -291,7 +283,7 @@ class Schedule(Actor):
         if item.offset >= 0:
             self.in_flight.append(item)
             return True
-        why = ""
+        why, settings = "", self.settings
         target = delays.destination(record)
         if target is None:
             why = "it does not say its topic and queue"
@@ -300,12 +292,16 @@ class Schedule(Actor):
             try:
                 found = find_slot(self.world, topic, queue_id)
                 item.slot = found[0]
+                light = delays.light_queues(record) if settings.sends_to_light_queues else ()
+                for name in light:
+                    find_slot(self.world, name, 0)
                 item.record, item.body = delays.restore(
                     record,
                     topic,
                     found[1],
                     self.store_host,
-                    record_crc=self.settings.enabled_append_prop_crc,
+                    light=len(light),
+                    record_crc=settings.enabled_append_prop_crc,
                 )
             except IllegalMessage as error:
                 why = str(error)

@@ -13,7 +13,7 @@ from ...shm.protocol.answers import Done, Error
 from ...shm.protocol.requests import Create
 from ...store.disk.paths import SOCKET
 from ...store.errors import IllegalMessage
-from ...store.names import RETRY_PREFIX, validate_topic
+from ...store.names import RETRY_PREFIX, is_light_queue, validate_topic
 from ...store.status import PutMessageStatus
 from ..actor import World
 
@@ -41,13 +41,16 @@ def find_slot(world: World, topic: str, queue_id: int) -> tuple[int, int]:
         found = world.table.find(topic)
         if found is None:
             raise NoTopic(f"the registry made topic {topic}, which is not in the table")
+    if not found.slots:
+        raise NoTopic(f"topic {topic} has no queues")
     queue_id %= len(found.slots)
     return found.slots[queue_id], queue_id
 
 
 def _make(world: World, topic: str, queue_id: int) -> None:
     validate_topic(topic)
-    least = 1 if topic.startswith(RETRY_PREFIX) else world.settings.default_topic_queue_nums
+    single = topic.startswith(RETRY_PREFIX) or is_light_queue(topic)
+    least = 1 if single else world.settings.default_topic_queue_nums
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC) as end:
             end.settimeout(_PATIENCE_S)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-from ..shared.common import json_option, printable, put_line, say
+from ...conf.printable import escape_json, printable, printable_json
+from ..shared.common import json_option, put_line, put_text, say
 from .tooling import bad_input_is_usage, settings_of, store_argument
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -77,7 +77,7 @@ def manifest(
 
     The output of two stores, or of two programs, can be compared line by line. Nothing is written.
     """
-    settings = settings_of(config_file, overrides)
+    settings = settings_of(config_file, overrides, store)
     from ...tools.rocketmq.manifest import KeyQuery, TimeQuery
     from ...tools.rocketmq.manifest import manifest as lines
     from ...tools.rocketmq.view import StoreView
@@ -87,7 +87,7 @@ def manifest(
         key_queries = [KeyQuery.parse(text) for text in keys]
         view = StoreView(store, settings)
         for line in lines(view, time_queries, key_queries, exact=exact):
-            put_line(line)
+            put_text(escape_json(line))
         for problem in view.log.problems:
             say(f"silo: {problem}")
 
@@ -96,7 +96,7 @@ def _put(pieces: Iterable[dict[str, Any]], *, as_json: bool) -> None:
     """Prints pieces as lines: JSON, or `name=value` with what is wrong at the end."""
     for piece in pieces:
         if as_json:
-            put_line(json.dumps(piece, ensure_ascii=True))
+            put_text(printable_json(piece))
             continue
         words = [str(piece["kind"])]
         words += [
@@ -109,7 +109,11 @@ def _put(pieces: Iterable[dict[str, Any]], *, as_json: bool) -> None:
 
 def _shown(value: object) -> str:
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{name}: {_shown(v)}" for name, v in value.items()) + "}"
+        return (
+            "{"
+            + ", ".join(f"{printable(str(name))}: {_shown(v)}" for name, v in value.items())
+            + "}"
+        )
     text = printable(str(value))
     return text if len(text) <= _WIDEST else f"{text[:_WIDEST]}..."
 
@@ -131,7 +135,7 @@ def commitlog(
 
     --offset is an address in the log: the first record at or after it is shown first.
     """
-    settings = settings_of(config_file, overrides)
+    settings = settings_of(config_file, overrides, store)
     from ...tools import dump as tool
     from ...tools.raw.files import StoreFiles
 
@@ -153,14 +157,14 @@ def record(
     as_json: bool,
 ) -> None:
     """Show all fields of the record at address OFFSET of STORE's log."""
-    settings = settings_of(config_file, overrides)
+    settings = settings_of(config_file, overrides, store)
     from ...tools import dump as tool
     from ...tools.raw.files import StoreFiles
 
     with bad_input_is_usage():
         piece = tool.dump_record(StoreFiles(store, settings), offset)
     if as_json:
-        put_line(json.dumps(piece))
+        put_text(printable_json(piece))
         return
     for name, value in piece.items():
         if isinstance(value, dict):
@@ -188,7 +192,7 @@ def consumequeue(
     as_json: bool,
 ) -> None:
     """Show the entries of STORE's queues. --offset is a queue offset, --count is of each queue."""
-    settings = settings_of(config_file, overrides)
+    settings = settings_of(config_file, overrides, store)
     from ...tools import dump as tool
     from ...tools.raw.files import StoreFiles
 
@@ -213,7 +217,7 @@ def index(
     """Show header and entries of STORE's index files. --offset is an entry's number, --count is of
     each file.
     """
-    settings = settings_of(config_file, overrides)
+    settings = settings_of(config_file, overrides, store)
     from ...tools import dump as tool
     from ...tools.raw.files import StoreFiles
 
@@ -228,7 +232,7 @@ def checkpoint(
     store: Path, config_file: Path | None, overrides: tuple[str, ...], *, as_json: bool
 ) -> None:
     """Show the times (epoch ms) and offsets of STORE's checkpoint."""
-    settings = settings_of(config_file, overrides)
+    settings = settings_of(config_file, overrides, store)
     from ...tools import dump as tool
     from ...tools.raw.files import StoreFiles
 

@@ -15,6 +15,7 @@ _EPILOG = """\b
 Examples:
   silo repair ./store --rebuild
   silo repair ./store --rebuild --yes
+  silo repair ./store --holes
   silo repair ./store --truncate-at 4096 --yes
 """
 
@@ -28,6 +29,11 @@ Examples:
     metavar="OFFSET",
     help="End the log at this address, then rebuild queues and index.",
 )
+@click.option(
+    "--holes",
+    is_flag=True,
+    help="Declare lost parts of the log as holes and go on with all the rest; then rebuild.",
+)
 @click.option("--yes", is_flag=True, help="Do it. Without this, only say what would be done.")
 def repair(
     store: Path,
@@ -36,18 +42,26 @@ def repair(
     *,
     rebuild: bool,
     truncate_at: int | None,
+    holes: bool,
     yes: bool,
 ) -> None:
     """Repair STORE, which must be stopped. Removed data is kept below STORE/recovery."""
-    if rebuild == (truncate_at is not None):
-        raise click.UsageError("give either --rebuild or --truncate-at OFFSET")
-    settings = settings_of(config_file, overrides)
+    if rebuild + holes + (truncate_at is not None) != 1:
+        raise click.UsageError("give one of --rebuild, --holes and --truncate-at OFFSET")
+    settings = settings_of(config_file, overrides, store)
     from ...tools.raw.files import StoreFiles
-    from ...tools.repair import apply, plan_rebuild, plan_truncate
+    from ...tools.repair import apply, log_state, plan_holes, plan_rebuild, plan_truncate
 
     with bad_input_is_usage():
-        files = StoreFiles(store, settings)
-        steps = plan_rebuild(files) if truncate_at is None else plan_truncate(files, truncate_at)
+        before = log_state(store)
+        if holes:
+            steps = plan_holes(os.fspath(store), settings)
+        else:
+            files = StoreFiles(store, settings)
+            steps = (
+                plan_rebuild(files) if truncate_at is None else plan_truncate(files, truncate_at)
+            )
+            files.close()
         if not yes:
             for step in steps:
                 say(f"would {step.what}")
@@ -55,9 +69,8 @@ def repair(
             return
         lock = lock_store(store)
         try:
-            if StoreFiles(store, settings).log != files.log:
+            if log_state(store) != before:
                 raise Failure(Exit.LOCKED, f"{store} was written to just now: try again")
-            files.close()
             kept = apply(os.fspath(store), settings, steps, lambda step: say(step.what))
         finally:
             os.close(lock)

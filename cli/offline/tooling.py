@@ -5,6 +5,7 @@ exit status 2 for input that a tool cannot work on.
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -31,13 +32,19 @@ def store_argument(command: F) -> F:
     return command
 
 
-def settings_of(config_file: Path | None, overrides: tuple[str, ...]) -> Settings:
-    """The settings of these options. Raises Failure with status 3 for an illegal one."""
+def settings_of(
+    config_file: Path | None,
+    overrides: tuple[str, ...],
+    store: str | os.PathLike[str] | None = None,
+) -> Settings:
+    """The settings of these options, with the sizes that the files in the folder `store` have.
+    Raises Failure with status 3 for an illegal setting, or one that contradicts the store.
+    """
     from ...conf.settings import SettingError
     from ...tools.raw.files import read_settings
 
     try:
-        return read_settings(config_file, overrides)
+        return read_settings(config_file, overrides, store)
     except SettingError as error:
         raise Failure(Exit.SETTING, str(error)) from error
     except OSError as error:

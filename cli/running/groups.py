@@ -10,8 +10,10 @@ import click
 
 from ...client.admin.admin import Admin
 from ...client.lookup.store_reader import StoreReader
-from ..shared.common import json_option, output, put_json, say, store_option
-from .status import plain_table
+from ..shared.common import json_option, output, put_json, put_line, say, store_option
+from ..shared.completion import group_names, topic_names
+from ..shared.tables import plain_table
+from .tail_places import Place, offset_of, parse_place
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -25,18 +27,21 @@ Examples:
   silo groups readers --json | jq .lag
 """
 _RESET_EPILOG = """\b
-TO is `earliest`, `latest`, a queue offset, or `@` with a time in epoch ms.
+TO is `earliest`, `latest`, a queue offset, or `@` with a time: milliseconds since 1970, a date and
+time (local, or with a zone), or a length of time ago.
 
 \b
 Examples:
   silo reset-offset readers orders earliest
   silo reset-offset readers orders 1200 --queue 3
   silo reset-offset readers orders @1767225600000
+  silo reset-offset readers orders '@2026-11-21 09:15'
+  silo reset-offset readers orders @2h
 """
 
 
 @click.command(epilog=_GROUPS_EPILOG, short_help="Show consumer groups: progress, lag, members.")
-@click.argument("group", required=False)
+@click.argument("group", required=False, shell_complete=group_names)
 @store_option
 @json_option
 def groups(group: str | None, store: Path, *, as_json: bool) -> None:
@@ -80,12 +85,13 @@ def _show(state: GroupState, *, as_json: bool) -> None:
         numbers = (f"{number:,}" for number in (q.end, q.offset, q.lag))
         table.add_row(q.topic, str(q.queue_id), *numbers, _who(q.member))
     _print(table)
-    print()
+    put_line("")
     table = plain_table("Members", "Member", "Model", "Instance", "Queues", right=(3,))
     for m in state.members:
         table.add_row(_who(m.session), m.model, m.instance or "-", str(m.queues))
     _print(table)
-    print(f"\nDiff total: {state.lag:,}")
+    put_line("")
+    put_line(f"Diff total: {state.lag:,}")
 
 
 def _who(session: int) -> str:
@@ -97,14 +103,14 @@ def _print(table: Table) -> None:
 
 
 @click.command("reset-offset", epilog=_RESET_EPILOG, short_help="Move a group to other offsets.")
-@click.argument("group")
-@click.argument("topic")
-@click.argument("to")
+@click.argument("group", shell_complete=group_names)
+@click.argument("topic", shell_complete=topic_names)
+@click.argument("to", type=parse_place)
 @click.option("--queue", type=click.IntRange(min=0), help="Only this queue; else all of them.")
 @store_option
 @json_option
 def reset_offset(
-    group: str, topic: str, to: str, queue: int | None, store: Path, *, as_json: bool
+    group: str, topic: str, to: Place, queue: int | None, store: Path, *, as_json: bool
 ) -> None:
     """Move the consumer group GROUP to another offset in each queue of TOPIC.
 
@@ -116,7 +122,7 @@ def reset_offset(
         if found is None:
             raise click.UsageError(f"topic {topic} does not exist")
         queues = range(found.read_queues) if queue is None else (queue,)
-        offsets = {number: _place(reader, topic, number, to) for number in queues}
+        offsets = {number: offset_of(to, reader, topic, number) for number in queues}
         admin.reset_offset(group, topic, offsets)
     if as_json:
         put_json({"group": group, "topic": topic, "offsets": offsets})
@@ -125,22 +131,8 @@ def reset_offset(
             say(f"{group} continues at offset {offset} of queue {number} of {topic}")
 
 
-def _place(reader: StoreReader, topic: str, queue: int, to: str) -> int:
-    if to == "earliest":
-        return reader.min_offset(topic, queue)
-    if to == "latest":
-        return reader.max_offset(topic, queue)
-    number = to.removeprefix("@")
-    if not (number.isascii() and number.isdigit()):
-        why = f"{to!r}: give `earliest`, `latest`, a queue offset, or @ and epoch ms"
-        raise click.UsageError(why)
-    if to != number:
-        return reader.offset_at_time(topic, queue, int(number))
-    return int(number)
-
-
 @click.command("delete-group", short_help="Delete a consumer group that has no members.")
-@click.argument("group")
+@click.argument("group", shell_complete=group_names)
 @store_option
 @json_option
 def delete_group(group: str, store: Path, *, as_json: bool) -> None:

@@ -1,8 +1,7 @@
-"""`silo query`: looks messages up in a running store, as mqadmin's queryMsgBy... commands do."""
+"""`silo query`: looks messages up, as mqadmin's queryMsgBy... commands do."""
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -11,9 +10,21 @@ import click
 
 from ...client.consuming.message_view import MessageView
 from ...client.lookup.store_reader import StoreReader
-from ..shared.common import json_option, printable, put_json, put_line, store_option
+from ...client.times import LAST_MS
+from ...conf.printable import printable
+from ..shared.common import json_option, put_json, put_line, store_option
+from ..shared.completion import topic_names
 from ..shared.outcome import Exit, Failure
-from .messages import await_dispatch, body_field, local_time, message_fields
+from ..shared.reader import open_reader
+from ..shared.times import TIME
+from .messages import (
+    await_dispatch,
+    body_field,
+    body_of,
+    body_size,
+    local_time,
+    message_fields,
+)
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -24,28 +35,11 @@ Examples:
   silo query unique orders C0000202393A6A5747F268FBDB790001
   silo query offset orders 1 0
   silo query time orders 1 '2026-11-21 09:15'
+  silo query key orders order-17 --begin 15min
+
+A TIME is milliseconds since 1970, a date and time like '2026-11-21 09:15:36' (local, or with a
+zone), or a length of time ago like 15min.
 """
-_FOREVER = 2**63 - 1
-
-
-class _Time(click.ParamType[int]):
-    """Epoch ms, or a date and time (local unless it says its zone)."""
-
-    name = "time"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        if isinstance(value, int):
-            return value
-        text = str(value)
-        if text.removeprefix("-").isascii() and text.removeprefix("-").isdecimal():
-            if len(text) > 20:
-                self.fail(f"{text[:40]!a}... is no time", param, ctx)
-            return int(text)
-        try:
-            return round(dt.datetime.fromisoformat(text).timestamp() * 1000)
-        except (ValueError, OverflowError, OSError):
-            why = f"{text[:40]!a} is neither milliseconds since 1970 nor like '2026-11-21 09:15:36'"
-            self.fail(why, param, ctx)
 
 
 def _message_options(command: F) -> F:
@@ -69,19 +63,19 @@ def query() -> None:
 @_message_options
 def by_id(message_id: str, store: Path, *, with_body: bool, as_json: bool) -> None:
     """Print the message with the offset message id MESSAGE_ID."""
-    with StoreReader(store) as reader:
+    with _reader(store) as reader:
         found = reader.by_offset_message_id(message_id)
     _put_one(found, with_body=with_body, as_json=as_json)
 
 
 @query.command("key", short_help="By key (mqadmin queryMsgByKey).")
-@click.argument("topic")
+@click.argument("topic", shell_complete=topic_names)
 @click.argument("key")
 @click.option(
     "--max", "most", type=int, default=32, show_default=True, help="At most this many, the newest."
 )
-@click.option("--begin", type=_Time(), default=0, help="Stored then or later.")
-@click.option("--end", type=_Time(), default=_FOREVER, help="Stored then or earlier.")
+@click.option("--begin", type=TIME, default=0, help="Stored then or later.")
+@click.option("--end", type=TIME, default=LAST_MS, help="Stored then or earlier.")
 @_message_options
 def by_key(
     *,
@@ -94,12 +88,8 @@ def by_key(
     with_body: bool,
     as_json: bool,
 ) -> None:
-    """Print the messages of TOPIC that have KEY, oldest first.
-
-    Times are milliseconds since 1970, or like '2026-11-21 09:15:36'.
-    """
-    await_dispatch(store)
-    with StoreReader(store) as reader:
+    """Print the messages of TOPIC that have KEY, oldest first."""
+    with _reader(store) as reader:
         found = reader.by_key(topic, key, most, begin, end)
     if not found:
         raise Failure(Exit.FAILED, f"no message of topic {topic} with key {key!a} in that time")
@@ -110,7 +100,7 @@ def by_key(
 
 
 @query.command("unique", short_help="By unique key (mqadmin queryMsgByUniqueKey).")
-@click.argument("topic")
+@click.argument("topic", shell_complete=topic_names)
 @click.argument("key")
 @_message_options
 def by_unique(topic: str, key: str, store: Path, *, with_body: bool, as_json: bool) -> None:
@@ -118,8 +108,7 @@ def by_unique(topic: str, key: str, store: Path, *, with_body: bool, as_json: bo
 
     Prints several messages if a producer sent it again.
     """
-    await_dispatch(store)
-    with StoreReader(store) as reader:
+    with _reader(store) as reader:
         found = reader.by_unique_key(topic, key)
     if not found:
         raise Failure(Exit.FAILED, f"no message of topic {topic} with unique key {key!a}")
@@ -127,7 +116,7 @@ def by_unique(topic: str, key: str, store: Path, *, with_body: bool, as_json: bo
 
 
 @query.command("offset", short_help="By queue offset (mqadmin queryMsgByOffset).")
-@click.argument("topic")
+@click.argument("topic", shell_complete=topic_names)
 @click.argument("queue", type=int)
 @click.argument("offset", type=int)
 @_message_options
@@ -135,32 +124,35 @@ def by_offset(
     topic: str, queue: int, offset: int, store: Path, *, with_body: bool, as_json: bool
 ) -> None:
     """Print the message at OFFSET of queue QUEUE of TOPIC."""
-    await_dispatch(store)
-    with StoreReader(store) as reader:
+    with _reader(store) as reader:
         found = reader.at(topic, queue, offset)
     _put_one(found, with_body=with_body, as_json=as_json)
 
 
 @query.command("time", short_help="The queue offset for a time.")
-@click.argument("topic")
+@click.argument("topic", shell_complete=topic_names)
 @click.argument("queue", type=int)
-@click.argument("when", type=_Time())
+@click.argument("when", type=TIME)
 @click.option("--upper", is_flag=True, help="The last message stored then or earlier instead.")
 @store_option
 @json_option
 def by_time(topic: str, queue: int, when: int, store: Path, *, upper: bool, as_json: bool) -> None:
     """Print the offset, in queue QUEUE of TOPIC, of the first message stored at WHEN or later.
 
-    If there is none, the queue's end is printed. WHEN is milliseconds since 1970, or like
-    '2026-11-21 09:15:36'.
+    If there is none, the queue's end is printed. WHEN is a time (`silo query --help`).
     """
-    await_dispatch(store)
-    with StoreReader(store) as reader:
+    with _reader(store) as reader:
         found = reader.offset_at_time(topic, queue, when, "upper" if upper else "lower")
     if as_json:
         put_json({"topic": topic, "queue_id": queue, "timestamp": when, "offset": found}, indent=2)
     else:
         put_line(str(found))
+
+
+def _reader(store: Path) -> StoreReader:
+    """A reader that finds all messages which were stored before."""
+    await_dispatch(store)
+    return open_reader(store)
 
 
 def _put_one(message: MessageView, *, with_body: bool, as_json: bool) -> None:
@@ -179,7 +171,7 @@ def _put_all(messages: Sequence[MessageView], *, with_body: bool, as_json: bool)
         for label, value in _labelled(message):
             put_line(f"{label + ':':<20} {value}")
         if with_body:
-            put_line(f"{'Message Body:':<20} {printable(message.body)}")
+            put_line(f"{'Message Body:':<20} {printable(body_of(message))}")
 
 
 def _fields(message: MessageView) -> dict[str, Any]:
@@ -191,7 +183,7 @@ def _fields(message: MessageView) -> dict[str, Any]:
         "sys_flag": message.sys_flag,
         "flag": message.flag,
         "size": message.size,
-        "body_size": len(message.body),
+        "body_size": body_size(message),
     }
 
 
@@ -212,7 +204,7 @@ def _labelled(message: MessageView) -> list[tuple[str, object]]:
         ("Store Host", message.store_host),
         ("System Flag", message.sys_flag),
         ("Properties", f"{{{printable(properties)}}}"),
-        ("Body Size", len(message.body)),
+        ("Body Size", body_size(message)),
     ]
 
 

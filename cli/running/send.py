@@ -2,46 +2,52 @@
 
 from __future__ import annotations
 
-import itertools
 import os
-import signal
 import sys
-import time
-from collections import deque
-from collections.abc import Iterator
 from pathlib import Path
-from types import FrameType
-from typing import Any, Self
+from typing import Any
 
 import click
 
-from ... import Message, SendFuture
 from ...client.admin.admin import Admin
 from ...client.producing.producer import Producer
 from ...client.producing.send_result import SendResult
 from ...store.errors import IllegalMessage, StoreError
 from ...store.names import validate_topic
 from ...store.status import PutMessageStatus
-from ..shared.common import json_option, put_json, put_line, say, store_option
+from ..shared.common import json_option, put_json, put_line, store_option
+from ..shared.completion import topic_names
 from ..shared.outcome import Exit, Failure
+from ..shared.times import INSTANT, LENGTH, Seconds
+from .send_lines import LineSender, send_lines
 
 _EPILOG = """\b
 Examples:
   silo send orders 'one coffee' --tags drinks --keys order-17
   silo send orders --property shop=lisbon < orders.jsonl
+  silo send orders 'a reminder' --delay 10min
+  silo send pictures --file photo.jpg --tags jpeg
   tail -f app.log | silo send logs
+  silo tail orders --json | silo send copies --json-lines
+
+\b
+A line of --json-lines is an object with "body" (or "body_base64"), and perhaps "tags", "keys" (a
+text or a list), "properties", and one of "delay_ms", "deliver_at" (epoch ms) and "delay_level".
 """
-_CHUNK = 256 * 1024  # bytes asked of standard input at once
-_BATCH_LINES = 256
-_BATCH_BYTES = 128 * 1024
-_IN_FLIGHT = 64  # batches
-_PROGRESS_S = 0.25
 
 
 @click.command(epilog=_EPILOG, short_help="Send a message, or lines of standard input.")
-@click.argument("topic")
+@click.argument("topic", shell_complete=topic_names)
 @click.argument("body", required=False)
 @store_option
+@click.option(
+    "--file",
+    "body_file",
+    type=click.Path(path_type=Path, allow_dash=True),
+    metavar="FILE",
+    help="Send the bytes of FILE as one message; - is standard input.",
+)
+@click.option("--json-lines", is_flag=True, help="Lines are JSON objects, as tail --json has them.")
 @click.option("--tags", metavar="TAG", help="Tag of the messages.")
 @click.option("--keys", multiple=True, metavar="KEY", help="Key for look-ups; may be repeated.")
 @click.option(
@@ -51,11 +57,16 @@ _PROGRESS_S = 0.25
     metavar="NAME=VALUE",
     help="User property; may be repeated.",
 )
+@click.option("--delay", type=LENGTH, metavar="LENGTH", help="Deliver after 500ms, 10s, 2h ...")
+@click.option("--deliver-at", type=INSTANT, metavar="TIME", help="Deliver then.")
+@click.option(
+    "--delay-level", type=click.IntRange(min=1), metavar="N", help="Deliver after this delay level."
+)
 @click.option("--queue", type=click.IntRange(min=0), help="Queue to send to.")
 @click.option("--shard-key", metavar="KEY", help="Choose the queue by the hash of KEY.")
 @click.option(
     "--timeout",
-    type=click.FloatRange(min=0, min_open=True),
+    type=Seconds(min=0, min_open=True),
     default=10.0,
     show_default=True,
     metavar="SECONDS",
@@ -67,9 +78,14 @@ def send(
     topic: str,
     body: str | None,
     store: Path,
+    body_file: Path | None,
+    json_lines: bool,
     tags: str | None,
     keys: tuple[str, ...],
     properties: tuple[str, ...],
+    delay: int | None,
+    deliver_at: int | None,
+    delay_level: int | None,
     queue: int | None,
     shard_key: str | None,
     timeout: float,
@@ -83,20 +99,44 @@ def send(
     validate_topic(topic)
     if queue is not None and shard_key is not None:
         raise click.UsageError("--queue and --shard-key exclude each other")
+    if (body is not None) + (body_file is not None) + json_lines > 1:
+        raise click.UsageError("give one of BODY, --file and --json-lines")
+    if sum(given is not None for given in (delay, deliver_at, delay_level)) > 1:
+        raise click.UsageError("give one of --delay, --deliver-at and --delay-level")
+    content = _content(body, body_file)
     extras: dict[str, Any] = {
         "tags": tags,
         "keys": " ".join(keys) or None,
         "properties": _pairs(properties),
+        "delay_ms": delay,
+        "deliver_at": deliver_at,
+        "delay_level": delay_level,
     }
+    extras = {name: value for name, value in extras.items() if value is not None}
     route: dict[str, Any] = {"queue": queue, "shard_key": shard_key}
     with Producer(store, timeout=timeout) as producer:
         try:
-            if body is not None:
-                result = producer.send(topic, os.fsencode(body), **extras, **route)
+            if content is not None:
+                result = producer.send(topic, content, **extras, **route)
                 return _print_result(result, as_json=as_json)
-            return _send_lines(LineSender(producer, topic, extras, route), as_json=as_json)
+            return send_lines(
+                LineSender(producer, topic, extras, route, as_objects=json_lines), as_json=as_json
+            )
         except IllegalMessage as error:
             raise _disk_error(store, error) or error from None
+
+
+def _content(body: str | None, body_file: Path | None) -> bytes | None:
+    """The body that the command line gives; None if lines of standard input are to be sent."""
+    if body_file is None:
+        return None if body is None else os.fsencode(body)
+    if str(body_file) == "-":
+        return sys.stdin.buffer.read()
+    try:
+        return body_file.read_bytes()
+    except OSError as error:
+        why = f"cannot read {body_file}: {error.strerror}"
+        raise Failure(Exit.USAGE, why) from error
 
 
 def _pairs(properties: tuple[str, ...]) -> dict[str, str] | None:
@@ -144,169 +184,3 @@ def _print_result(result: SendResult, *, as_json: bool) -> int:
         place = f"{result.topic}[{result.queue_id}]@{result.queue_offset}"
         put_line(f"{result.status.name} {place} {result.message_id}")
     return Exit.OK if result.status == PutMessageStatus.PUT_OK else Exit.FAILED
-
-
-class LineSender:
-    """Sends lines in batches, many of them unanswered at once, and counts the answers."""
-
-    def __init__(
-        self, producer: Producer, topic: str, extras: dict[str, Any], route: dict[str, Any]
-    ) -> None:
-        self.producer = producer
-        self.topic = topic
-        self.extras = extras
-        self.route = route
-        self.plain = not any(extras.values())
-        self.open: deque[tuple[SendFuture, int, int]] = deque()  # with its messages and bytes
-        self.taken = 0  # lines given to the ring
-        self.messages = 0
-        self.bytes = 0
-        self.not_durable = 0
-
-    def feed(self, lines: list[bytes]) -> None:
-        """Sends `lines`, in as few batches as the limits allow."""
-        start = size = 0
-        for i, line in enumerate(lines):
-            if i > start and (size + len(line) > _BATCH_BYTES or i - start == _BATCH_LINES):
-                self._send(lines[start:i])
-                start, size = i, 0
-            size += len(line)
-        self._send(lines[start:])
-
-    def _send(self, lines: list[bytes]) -> None:
-        if len(lines) > 1:
-            items = lines if self.plain else [Message(line, **self.extras) for line in lines]
-            try:
-                future = self.producer.send_batch_async(self.topic, items, **self.route)
-            except IllegalMessage:
-                # Nothing of the batch was sent. Sending line by line shows which line is illegal,
-                # or that only their total size was.
-                for line in lines:
-                    self._send([line])
-                return
-        else:
-            try:
-                future = self.producer.send_async(self.topic, lines[0], **self.extras, **self.route)
-            except IllegalMessage as error:
-                where = f"line {self.taken + 1}: {error.why}"
-                raise IllegalMessage(error.status, where) from None
-        self.taken += len(lines)
-        self.open.append((future, len(lines), sum(map(len, lines))))
-        self.settle(_IN_FLIGHT)
-
-    def settle(self, most: int) -> None:
-        """Takes the answers that have arrived, and waits until at most `most` batches are
-        unanswered.
-        """
-        while self.open and (len(self.open) > most or self.open[0][0].done()):
-            future, count, size = self.open.popleft()
-            result = future.result()
-            self.messages += count
-            self.bytes += size
-            if result.status != PutMessageStatus.PUT_OK:
-                self.not_durable += count
-
-
-def _send_lines(sender: LineSender, *, as_json: bool) -> int:
-    began = time.monotonic()
-    talks = sys.stderr.isatty() and not sys.stdin.isatty()
-    due = began + _PROGRESS_S
-    if sys.stdin.isatty() and sys.stderr.isatty():
-        say("reading lines from the terminal; Ctrl-D ends them")
-    interrupted = False
-    try:
-        try:
-            with _Input() as source:
-                for lines in _lines(source):
-                    sender.feed(lines)
-                    if talks and time.monotonic() >= due:
-                        due = time.monotonic() + _PROGRESS_S
-                        print(f"\r{_summary(sender, began)} ", end="", file=sys.stderr, flush=True)
-        except KeyboardInterrupt:
-            interrupted = True
-        except IllegalMessage:
-            # Count the answers to messages that were sent before the bad line.
-            sender.settle(0)
-            raise
-        sender.settle(0)
-    finally:
-        if talks:
-            print("\r\x1b[K", end="", file=sys.stderr)
-        say(_summary(sender, began))
-    if as_json:
-        seconds = time.monotonic() - began
-        put_json(
-            {
-                "topic": sender.topic,
-                "messages": sender.messages,
-                "bytes": sender.bytes,
-                "seconds": round(seconds, 6),
-                "messages_per_second": round(sender.messages / seconds),
-            }
-        )
-    if sender.not_durable:
-        status = PutMessageStatus.FLUSH_DISK_TIMEOUT.name
-        why = f"{status}: {sender.not_durable} messages were stored, but not synced in time"
-        raise Failure(Exit.FAILED, why)
-    return Exit.INTERRUPTED if interrupted else Exit.OK
-
-
-def _summary(sender: LineSender, began: float) -> str:
-    seconds = max(time.monotonic() - began, 1e-9)
-    rate = sender.messages / seconds
-    messages = "message" if sender.messages == 1 else "messages"
-    return f"{sender.messages:,} {messages} stored in {seconds:.2f} s, {rate:,.0f} a second"
-
-
-class _Input:
-    """Reads standard input. Ctrl-C interrupts a wait for input at once.
-
-    At any other time a first Ctrl-C takes effect at the next read. Between sending a batch and
-    noting it, an exception would leave messages uncounted. A second Ctrl-C takes effect at once.
-    """
-
-    def __init__(self) -> None:
-        self._waiting = False
-        self._asked = False
-
-    def __enter__(self) -> Self:
-        self._before = signal.getsignal(signal.SIGINT)
-        if self._before is not signal.SIG_IGN:  # as nohup sets it
-            signal.signal(signal.SIGINT, self._interrupt)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        signal.signal(signal.SIGINT, self._before)
-
-    def _interrupt(self, _number: int, _frame: FrameType | None) -> None:
-        if self._waiting or self._asked:
-            raise KeyboardInterrupt
-        self._asked = True
-
-    def read(self) -> bytes:
-        """The bytes that have arrived, at least one; none at the end of input.
-
-        Raises KeyboardInterrupt when Ctrl-C was pressed, now or since the last read.
-        """
-        self._waiting = True
-        try:
-            if self._asked:
-                raise KeyboardInterrupt
-            return os.read(0, _CHUNK)
-        finally:
-            self._waiting = False
-
-
-def _lines(source: _Input) -> Iterator[list[bytes]]:
-    """Yields lines without their ends, each time all lines that have arrived."""
-    rest: list[bytes] = []  # the pieces of a line that has not ended yet
-    while chunk := source.read():
-        first, *others = chunk.split(b"\n")
-        rest.append(first)
-        if others:
-            whole = [b"".join(rest), *itertools.islice(others, len(others) - 1)]
-            rest = [others[-1]]
-            yield whole
-    last = b"".join(rest)
-    if last:
-        yield [last]

@@ -49,18 +49,26 @@ def load_settings(
     illegal one.
     """
     from ...conf.settings import SettingError, load_with_origins
+    from ...store.recovery.layout import known_sizes
 
-    chosen = list(overrides)
-    # Without --store, the settings read the path themselves, and know its origin.
-    if click.get_current_context().get_parameter_source("store") is ParameterSource.COMMANDLINE:
-        chosen.insert(0, f"store_path={store}")
     try:
-        return load_with_origins(config_file, overrides=chosen)
+        return load_with_origins(
+            config_file, overrides=_with_store(store, overrides), remembered=known_sizes
+        )
     except SettingError as error:
         raise Failure(Exit.SETTING, str(error)) from error
     except OSError as error:
         why = f"cannot read the settings: {error.strerror} ({error.filename or config_file})"
         raise Failure(Exit.SETTING, why) from error
+
+
+def _with_store(store: Path, overrides: tuple[str, ...]) -> list[str]:
+    """The overrides, with that of --store. Without --store, the settings read the path themselves,
+    and know its origin.
+    """
+    source = click.get_current_context().get_parameter_source("store")
+    given = [f"store_path={store}"] if source is ParameterSource.COMMANDLINE else []
+    return [*given, *overrides]
 
 
 @click.command(epilog=_SERVE_EPILOG)
@@ -69,14 +77,20 @@ def serve(store: Path, config_file: Path | None, overrides: tuple[str, ...]) -> 
     """Run the store in DIR until SIGTERM or Ctrl-C.
 
     The folder is made if it is not there. Log lines go to stderr: readable on a terminal, JSON
-    otherwise.
+    otherwise. SIGHUP reads log_level and log_format again. When the terminal on which the store was
+    started is closed, the store stops cleanly; nohup, setsid or a service keep it running.
     """
     settings, _ = load_settings(store, config_file, overrides)
+    from ...conf.settings import load
+    from ...store.recovery.layout import known_sizes
     from ...supervisor import main
     from ...supervisor.claim import AlreadyRunning
 
+    def reread() -> Settings:
+        return load(config_file, overrides=_with_store(store, overrides), remembered=known_sizes)
+
     try:
-        return main.serve(settings)
+        return main.serve(settings, reread)
     except AlreadyRunning as error:
         raise Failure(Exit.LOCKED, str(error)) from error
 

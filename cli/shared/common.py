@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.core import ParameterSource
+
+from ...conf.printable import printable, printable_json
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from collections.abc import Iterable
+
+    from rich.console import Console, ConsoleOptions, RenderableType
+    from rich.segment import Segment
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -30,8 +35,22 @@ def store_option(command: F) -> F:
         show_envvar=True,
         show_default=True,
         metavar="DIR",
+        callback=_store_of_group,
         help="Folder of the store.",
     )(command)
+
+
+def _store_of_group(context: click.Context, _option: click.Parameter, store: Path) -> Path:
+    """The store that was named before a subcommand, unless one was named behind it: what is typed
+    has precedence over the environment.
+    """
+    outer = context.parent
+    while outer is not None:
+        here, there = (each.get_parameter_source("store") for each in (context, outer))
+        if ParameterSource.COMMANDLINE in (here, there):
+            return store if here is ParameterSource.COMMANDLINE else Path(outer.params["store"])
+        outer = outer.parent
+    return store
 
 
 def config_option(command: F) -> F:
@@ -68,31 +87,38 @@ def output() -> Console:
     read each row as one line.
     """
     from rich.console import Console
+    from rich.segment import Segment
+
+    class SafeConsole(Console):
+        """Passes on nothing that a terminal would obey, but its own styles."""
+
+        def render(
+            self, renderable: RenderableType, options: ConsoleOptions | None = None
+        ) -> Iterable[Segment]:
+            for text, style, control in super().render(renderable, options):
+                yield Segment(text if control else printable(text, "\n"), style, control)
 
     wide = None if sys.stdout.isatty() else _WIDE
-    return Console(highlight=False, markup=False, width=wide)
+    return SafeConsole(highlight=False, markup=False, width=wide)
 
 
 def say(text: str) -> None:
-    """Prints a message to stderr, so that stdout holds only data."""
-    print(text, file=sys.stderr, flush=True)
+    """Prints a message to stderr, so that stdout holds only data. It may have several lines."""
+    print(printable(text, "\n"), file=sys.stderr, flush=True)
 
 
 def put_line(text: str) -> None:
-    """Prints a line of data, as UTF-8 in any locale."""
-    sys.stdout.buffer.write(text.encode("utf-8", "backslashreplace") + b"\n")
+    """Prints a line of data, as UTF-8 in any locale. All that is not printable is escaped, line
+    ends too.
+    """
+    sys.stdout.buffer.write(printable(text).encode() + b"\n")
+
+
+def put_text(text: str) -> None:
+    """As `put_line`, for text of our own that has several lines."""
+    sys.stdout.buffer.write(printable(text, "\n").encode() + b"\n")
 
 
 def put_json(value: object, *, indent: int | None = None) -> None:
     """Prints a value as JSON: on one line for streams, indented for a single answer."""
-    put_line(json.dumps(value, ensure_ascii=False, indent=indent))
-
-
-def printable(data: str | bytes) -> str:
-    """Text for one line of a terminal: characters that are not printable, and bytes that are not
-    UTF-8, are escaped.
-    """
-    text = data.decode("utf-8", "backslashreplace") if isinstance(data, bytes) else data
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+    put_text(printable_json(value, indent=indent))

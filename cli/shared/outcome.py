@@ -7,7 +7,15 @@ import errno
 
 import click
 
-from ...store.errors import Corrupt, CorruptRange, IllegalMessage, IllegalQuery, StoreError
+from ...store.errors import (
+    Corrupt,
+    CorruptRange,
+    IllegalArgument,
+    IllegalMessage,
+    IllegalType,
+    StoreError,
+    UnsupportedFeature,
+)
 from ...store.status import PutMessageStatus
 
 
@@ -34,7 +42,11 @@ class Failure(Exception):
 
 # Refusals that the caller can avoid by sending another message.
 _CALLERS_FAULT = frozenset(
-    (PutMessageStatus.MESSAGE_ILLEGAL, PutMessageStatus.PROPERTIES_SIZE_EXCEEDED)
+    (
+        PutMessageStatus.MESSAGE_ILLEGAL,
+        PutMessageStatus.PROPERTIES_SIZE_EXCEEDED,
+        PutMessageStatus.WHEEL_TIMER_MSG_ILLEGAL,
+    )
 )
 _FULL = frozenset((errno.ENOSPC, errno.EDQUOT))
 
@@ -51,10 +63,13 @@ def explain(error: Exception) -> tuple[Exit, str]:
             return Exit.USAGE, error.format_message()
         case IllegalMessage():
             return Exit.USAGE if error.status in _CALLERS_FAULT else Exit.FAILED, str(error)
-        case IllegalQuery():
+        case IllegalArgument() | IllegalType():
             return Exit.USAGE, str(error)
-        case Corrupt() | CorruptRange():
+        case Corrupt() | CorruptRange() | UnsupportedFeature():
             return Exit.CORRUPT, str(error)
+        case OSError(errno=errno.EISDIR | errno.ENOTDIR | errno.ELOOP):
+            why = f"{error.strerror} ({error.filename}): move it away, then start again"
+            return Exit.CORRUPT, why
         case StoreError():
             return Exit.FAILED, str(error)
         case UnicodeEncodeError():

@@ -13,6 +13,7 @@ import click
 from ..offline.tooling import bad_input_is_usage
 from ..shared.common import config_option, json_option, output, say, set_option
 from ..shared.outcome import Exit, Failure
+from ..shared.tables import plain_table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -122,17 +123,12 @@ def located(place: str) -> str:
 
 def print_table(title: str, rows: list[dict[str, Any]], most: int = 30) -> None:
     """Prints rows as a table on stdout. A long table is cut, which a message says."""
-    from rich import box
-    from rich.table import Table
-
     from ...pipeline.jobs.report import text_of
 
     if not rows:
         return
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
-    for name, value in rows[0].items():
-        numeric = isinstance(value, int | float)
-        table.add_column(name, justify="right" if numeric else "left", overflow="fold")
+    numbers = [i for i, value in enumerate(rows[0].values()) if isinstance(value, int | float)]
+    table = plain_table(title, *rows[0], right=tuple(numbers))
     for row in rows[:most]:
         table.add_row(*(text_of(value) for value in row.values()))
     output().print(table)

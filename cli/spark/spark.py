@@ -100,14 +100,14 @@ def audit(
     """Check STORES, which must be stopped: CRCs, gaps and duplicates, queues and index against the
     log, consumer groups against queues. Exit status 1 if anything is wrong.
     """
-    settings = settings_of(config_file, overrides)
+    settings_of(config_file, overrides)
     with job("audit", master, conf) as active:
         from ...pipeline.jobs import audit as task
         from ...pipeline.jobs.reading import messages
 
-        paths = real_paths(stores)
-        df = messages(active, paths, task.SCHEMA, onCorrupt="skip", includeDelayed=True)
-        found = task.audit(active, df, paths, settings)
+        settings = {path: settings_of(config_file, overrides, path) for path in real_paths(stores)}
+        df = messages(active, list(settings), task.SCHEMA, onCorrupt="skip", includeDelayed=True)
+        found = task.audit(active, df, settings)
         if parquet:
             task.write_parquet(active, found, os.path.abspath(parquet))
     if as_json:
@@ -152,7 +152,7 @@ def rebuild(
     """Rebuild the consume queues and the index of STORE, which must be stopped, from its commit
     log. The old files are moved to STORE/recovery.
     """
-    settings = settings_of(config_file, overrides)
+    settings = settings_of(config_file, overrides, store)
     path = os.path.abspath(store)
     with job("rebuild", master, conf) as active:
         from dataclasses import asdict
@@ -276,7 +276,7 @@ def archive(
     URL that pyarrow or fsspec know (s3://, gs://, hdfs://...). Files that are there already are
     left alone.
     """
-    settings = settings_of(config_file, overrides)
+    settings = settings_of(config_file, overrides, store)
     wrong: list[tuple[str, str]] = []
     with job("archive", master, conf) as active:
         from ...pipeline.jobs import archive as task

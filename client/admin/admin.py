@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
-from ...shm.control import ACTORS, ActorState, Control, StoreState
+from ...shm.control import ACTORS, ActorState, Control, StoreState, failed_actors
 from ...shm.protocol.answers import TopicEntry
 from ...shm.protocol.requests import Alter, AskReport, AskTopic, AskTopics, Clean, Create, Delete
 from ...store.retention.rules import DiskFlag
 from ...store.status import AckLevel
+from .. import arguments
 from ..session import Connection
 from .group_admin import GroupAdmin
 
@@ -89,7 +90,7 @@ class Admin(GroupAdmin):
     """
 
     def __init__(self, store: str | os.PathLike[str]) -> None:
-        self._link = Connection(store)
+        self._link = Connection(store, client="Admin")
 
     @property
     def control(self) -> Control:
@@ -113,9 +114,11 @@ class Admin(GroupAdmin):
         - `flush_error`: errno of a failed sync, after which the store takes no messages; else 0.
           `allocate_error`: errno of the last failure to make a file, 0 after a success.
           `locked_bytes`: memory that is locked for files.
+        - `failed`: the actors that cannot go on because a file is missing or damaged.
         - `disk`: `log_used_percent` and `queue_used_percent`, None when they are unknown, and
           `flags`: DISK_FULL, LOGIC_DISK_FULL, or none.
-        - `processes`: for each actor `pid`, `starts` (how often), `started_ms`, `state`.
+        - `processes`: for each actor `pid` (0 while it does not run), `starts` (how often),
+          `started_ms`, `state`.
         - `start_up`: what the last start found and did, by name.
         """
         control = self._link.control
@@ -125,6 +128,7 @@ class Admin(GroupAdmin):
             "store": self._link.config.store,
             "state": StoreState(control.load("state")).name,
             **words,
+            "failed": failed_actors(control.load("failed")),
             "dispatch_behind_bytes": words["wrote"] - words["dispatched"],
             "flush_behind_bytes": words["wrote"] - words["flushed"],
             "disk": {
@@ -154,6 +158,7 @@ class Admin(GroupAdmin):
 
     def topic(self, topic: str) -> TopicStatus:
         """One topic and its queues. Raises IllegalMessage if no topic has that name."""
+        topic = arguments.text("topic", topic)
         entry = self._link.request(AskTopic(topic)).topic
         table = self._link.table
         queues = tuple(
@@ -188,6 +193,8 @@ class Admin(GroupAdmin):
         Raises IllegalMessage for a name or number that is not allowed, for a topic of the store's
         own, and when the topic exists with another number of queues.
         """
+        topic = arguments.text("topic", topic)
+        queues = arguments.whole("queues", queues, -(2**63))
         if read_queues is write_queues is perm is order is None:
             self._link.request(Create(topic, queues))
             return
@@ -223,7 +230,14 @@ class Admin(GroupAdmin):
         Raises IllegalMessage for a name or number that is not allowed, and for a topic of the
         store's own.
         """
-        self._link.request(Alter(topic, read_queues, write_queues, perm, order))
+        request = Alter(
+            arguments.text("topic", topic),
+            _number_or_none("read_queues", read_queues),
+            _number_or_none("write_queues", write_queues),
+            _number_or_none("perm", perm),
+            None if order is None else arguments.switch("order", order),
+        )
+        self._link.request(request)
 
     def delete_topic(self, topic: str) -> bool:
         """Deletes a topic with its queues, durably. Returns whether there was one.
@@ -233,7 +247,7 @@ class Admin(GroupAdmin):
         log until their files expire. A new topic of that name begins with queue offset 0. Raises
         IllegalMessage for a topic of the store's own.
         """
-        return self._link.request(Delete(topic)).deleted
+        return self._link.request(Delete(arguments.text("topic", topic))).deleted
 
     def clean(self) -> None:
         """Asks the store to remove expired files now, at any hour (RocketMQ's
@@ -246,6 +260,8 @@ class Admin(GroupAdmin):
         """Ends the session. May be called again."""
         self._link.close()
 
+    __reduce_ex__ = arguments.no_copy
+
     def __enter__(self) -> Self:
         return self
 
@@ -256,6 +272,11 @@ class Admin(GroupAdmin):
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _number_or_none(name: str, value: object) -> int | None:
+    """A number whose range the registry checks; None stays None."""
+    return None if value is None else arguments.whole(name, value, -(2**63))
 
 
 def _percent(word: int) -> int | None:

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ...shm.protocol.requests import AskGroup, AskGroups, DeleteGroup, Reset
-from ...store.errors import StoreError
+from ...store.errors import IllegalArgument, StoreError
+from .. import arguments
 from ..session import Connection
 
 _RESET_S = 0.005
@@ -91,6 +92,7 @@ class GroupAdmin:
 
     def group(self, name: str) -> GroupState:
         """Progress and members of a group. Raises IllegalMessage for an unknown group."""
+        name = arguments.text("group", name)
         queues: list[QueueProgress] = []
         members: list[MemberInfo] = []
         more = True
@@ -104,19 +106,23 @@ class GroupAdmin:
         return GroupState(name, queues, members)
 
     def reset_offset(
-        self, group: str, topic: str, offsets: Mapping[int, int], *, timeout: float = 60.0
+        self, group: str, topic: str, offsets: Mapping[int, int], *, timeout: float | None = 60.0
     ) -> None:
         """Moves a group to other offsets of a topic: `offsets` is queue id -> queue offset, from
         the queue's first message to its end. The change is durable when this returns.
 
         Members of the group give these queues back first, which takes until their next poll. Raises
-        ValueError for no queue, IllegalMessage for a queue or offset that the topic does not have,
-        and StoreError when members keep the queues for `timeout` seconds.
+        IllegalArgument for no queue, IllegalMessage for a queue or offset that the topic does not
+        have, and StoreError when members keep the queues for `timeout` seconds (None: no limit).
         """
-        if not offsets:
-            raise ValueError("offsets: name at least one queue")
-        request = Reset(group, topic, dict(offsets))
-        deadline = time.monotonic() + timeout
+        named = {
+            arguments.whole("queue", queue_id, most=2**31 - 1): arguments.whole("offset", offset)
+            for queue_id, offset in arguments.mapping("offsets", offsets, 1 << 16).items()
+        }
+        if not named:
+            raise IllegalArgument("offsets: name at least one queue")
+        request = Reset(arguments.text("group", group), arguments.text("topic", topic), named)
+        deadline = time.monotonic() + arguments.seconds("timeout", timeout)
         while self._link.request(request).wait:
             if time.monotonic() > deadline:
                 raise StoreError(
@@ -129,4 +135,4 @@ class GroupAdmin:
         """Forgets a group: how far it is, and how it consumes. Raises IllegalMessage when the group
         has members.
         """
-        self._link.request(DeleteGroup(group))
+        self._link.request(DeleteGroup(arguments.text("group", group)))

@@ -9,4 +9,19 @@ A cursor must not read the queue of a deleted topic. It checks `since` in the to
 reads, and again after it has opened the queue's folder, because the folder may belong to a new
 topic of the same name. Then a `Consumer` raises TopicDeleted, a member of a group waits until the
 queue is revoked, and a `StoreReader` finds the new topic.
+
+**Declared holes** (`store/commitlog/holes.py`) are raised as CorruptRange and then passed. A cursor
+stays before a hole until its caller hands the error on, so a batch that was read before the hole
+does not swallow it. It looks for holes only in stores that have some, by two binary searches over
+the entries that it is about to read.
+
+**Compressed bodies.** `MessageView.body` is decompressed, as in RocketMQ's clients, and `raw_body`
+is what is stored. `sys_flag` stays as it is stored: it says what `raw_body` is, and a message that
+is sent back needs both. (RocketMQ's decoder clears the bit since 5.x, and keeps it in 4.9.) A view
+keeps no decompressed body: it would hold up to 64 MiB for as long as the view lives.
+
+A body that does not decompress must not stop the messages behind it. So `body` raises BadBody only
+when it is asked for. In a column of Arrow it is null, with a warning: an error would stop a job at
+each such message, and bytes of another kind would be taken for the body. RocketMQ's client drops
+such a message.
 """

@@ -14,7 +14,14 @@ class Memory:
     base: int
     end: int
     path: str
-    def __init__(self, source: Buffer, base: int = 0, path: str = "") -> None: ...
+    queue: tuple[str, int] | None
+    def __init__(
+        self,
+        source: Buffer,
+        base: int = 0,
+        path: str = "",
+        queue: tuple[str, int] | None = None,
+    ) -> None: ...
 
 class MessageView:
     """One message of a queue (RocketMQ: `MessageExt`). The properties say for each value its type,
@@ -26,19 +33,31 @@ class MessageView:
     use. To keep a message for long, keep a copy (`copy.copy`, or a pickled one). A damaged record
     raises Corrupt from the property that is asked for.
 
-    Made of `record`, the bytes of one whole record, and its `queue_offset`. Raises ValueError for
-    no bytes at all.
+    Made of `record`, the bytes of one whole record, and its `queue_offset`; in another queue than
+    the record's own also of that `queue`. Raises IllegalArgument for no bytes at all, IllegalType
+    for anything that is not bytes-like, and for a queue that is no tuple.
     """
-    def __init__(self, record: Buffer | Memory, queue_offset: int) -> None: ...
+    def __init__(
+        self,
+        record: Buffer | Memory,
+        queue_offset: int,
+        queue: tuple[str, int] | None = None,
+    ) -> None: ...
     def check(self) -> None:
         """Raises Corrupt unless the bytes are a whole record of this queue offset, its body matches
         BODYCRC, and its record checksum matches if it has one. Nothing else in this class checks
-        them, because that would cost more than reading.
+        them, because that would cost more than reading. A message of light queues (LMQ) has an
+        offset in each of them.
         """
     @property
     def queue_offset(self) -> int:
         """int: the message's index in its queue, from the queue entry that led to it. The record's
         `queueOffset` is the same, unless the record is damaged (`check` compares them).
+        """
+    @property
+    def queue(self) -> tuple[str, int]:
+        """tuple[str, int]: the queue through which the message was read, and in which
+        `queue_offset` counts: (`topic`, `queue_id`), or a light queue (LMQ) of the message and 0.
         """
     @property
     def place(self) -> int:
@@ -52,9 +71,13 @@ class MessageView:
         """
     @property
     def body(self) -> bytes:
-        """bytes: the body as it is in the log; a compressed one (`sys_flag` & 1) stays
-        compressed. A copy.
+        """bytes: the body as the producer's caller gave it. If the producer compressed it
+        (`sys_flag` & 1), each access decompresses it anew, and raises BadBody if that fails. A
+        copy.
         """
+    @property
+    def raw_body(self) -> bytes:
+        """bytes: the body as it is in the log; a compressed one stays compressed. A copy."""
     @property
     def topic(self) -> str:
         """str: the topic whose queue holds the message. Of a message that was sent back this is
@@ -100,7 +123,8 @@ class MessageView:
     @property
     def sys_flag(self) -> int:
         """int (32 bits): what the record and its body are, bit by bit (`SYS_*` in
-        `store/record/format.py`; the record's `sysFlag`).
+        `store/record/format.py`; the record's `sysFlag`). As it is stored: bit 0 says what
+        `raw_body` is. RocketMQ's decoder clears that bit since 5.x, and keeps it in 4.9.
         """
     @property
     def born_timestamp(self) -> int:

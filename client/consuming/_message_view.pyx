@@ -11,44 +11,13 @@ from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
 
-from ...store.errors import Corrupt
+from ...store.errors import BadBody, Corrupt, IllegalArgument
+from ...store.record.compression import Undecodable, decompress
 from ...store.record.ids import Host
 from ...store.names import DLQ_PREFIX, RETRY_PREFIX
-from ...store.record.properties import RETRY_TOPIC, decode_properties
+from ...store.record.properties import RETRY_TOPIC, decode_properties, light_queues
 from ...store.record.format import decode_record
-
-cdef extern from "shm/words.h" nogil:
-    uint32_t silo_be32(const uint8_t *p)
-    uint64_t silo_be64(const uint8_t *p)
-
-cdef extern from "store/record/record.h" nogil:
-    ctypedef struct silo_record:
-        const uint8_t *bytes
-        uint32_t total, flags, time_at, body_at, body_length
-        uint32_t topic_at, topic_length, properties_at, properties_length
-    int RECORD_OK, RECORD_QUEUE_ID, RECORD_FLAG, RECORD_PHYSICAL_OFFSET
-    int RECORD_BORN_TIMESTAMP, RECORD_BORN_HOST, FLAG_BORN_V6, FLAG_STORE_V6
-    uint32_t silo_host_size(uint32_t is_v6)
-    const uint8_t *silo_store_host(const silo_record *m)
-    uint32_t silo_reconsume_times(const silo_record *m)
-    int silo_parse_record(const uint8_t *r, uint64_t left, silo_record *out)
-
-cdef extern from "store/record/properties.h" nogil:
-    ctypedef struct silo_text:
-        const uint8_t *at
-        uint32_t length
-    ctypedef struct silo_properties:
-        silo_text tags, keys, unique_key
-    void silo_find_properties(const uint8_t *p, uint32_t length, silo_properties *out)
-
-cdef extern from "store/consumequeue/entries.h" nogil:
-    ctypedef struct silo_walk:
-        const uint8_t *entries
-        int64_t number, next
-        const int32_t *codes
-        int64_t code_count, base, end, limit, max_bytes, at, size
-    int ENTRY_FOUND, ENTRY_ALL, ENTRY_FULL, ENTRY_ELSEWHERE, ENTRY_BAD, ENTRY_SIZE
-    int silo_next_entry(silo_walk *w)
+from .. import arguments
 
 # Why `take` ended. ALL: it examined all entries. FULL: it found as many messages or bytes as were
 # asked for. ELSEWHERE: an entry points into another file of the log. BAD_ENTRY: an entry points to
@@ -57,10 +26,11 @@ ALL, FULL, ELSEWHERE, BAD_ENTRY = ENTRY_ALL, ENTRY_FULL, ENTRY_ELSEWHERE, ENTRY_
 
 
 @cython.final
-@cython.no_gc  # refers to a mapping or bytes, which refer to nothing
+@cython.no_gc  # refers to a mapping or bytes, and to a tuple of plain values: to no cycle
 cdef class Memory:
     """Bytes of the log from offset `base` on, which hold messages: a mapped file, or a copy of
-    one record. Errors name `path`.
+    one record. Errors name `path`. `queue` is the queue through which they are read: (topic, queue
+    id), or None if that is the one in each record.
     """
 
     cdef const unsigned char[::1] view
@@ -68,13 +38,28 @@ cdef class Memory:
     cdef readonly int64_t base
     cdef readonly int64_t end
     cdef readonly str path
+    cdef readonly tuple queue
 
-    def __init__(self, source, int64_t base=0, str path=""):
+    def __init__(self, source, int64_t base=0, str path="", tuple queue=None):
         self.view = source
         self.source = source
         self.base = base
         self.end = base + self.view.shape[0]
         self.path = path
+        self.queue = queue
+
+
+cdef Memory hold(object record, tuple queue):
+    """The bytes of one record in memory. Raises IllegalType, IllegalArgument."""
+    if type(record) is Memory:
+        return record
+    if isinstance(record, str):
+        arguments.refuse_type("record", record, "bytes-like")
+    try:
+        return Memory(record, queue=queue)
+    except Exception:
+        # Raises, or it lies in pieces.
+        return Memory(arguments.body("record", record), queue=queue)
 
 
 @cython.final
@@ -90,8 +75,9 @@ cdef class MessageView:
     use. To keep a message for long, keep a copy (`copy.copy`, or a pickled one). A damaged record
     raises Corrupt from the property that is asked for.
 
-    Made of `record`, the bytes of one whole record, and its `queue_offset`. Raises ValueError for
-    no bytes at all.
+    Made of `record`, the bytes of one whole record, and its `queue_offset`; in another queue than
+    the record's own also of that `queue`. Raises IllegalArgument for no bytes at all, IllegalType
+    for anything that is not bytes-like, and for a queue that is no tuple.
     """
 
     cdef Memory memory
@@ -100,13 +86,15 @@ cdef class MessageView:
     cdef int64_t queue_index
     cdef silo_record m
 
-    def __init__(self, record, int64_t queue_offset):
-        self.memory = record if type(record) is Memory else Memory(record)
+    def __init__(self, record, queue_offset, queue=None):
+        if queue is not None and type(queue) is not tuple:
+            arguments.refuse_type("queue", queue, "a tuple of topic and queue id")
+        self.memory = hold(record, queue)
         if self.memory.view.shape[0] == 0:
-            raise ValueError("a record has bytes")
+            raise IllegalArgument("a record has bytes")
         self.at = &self.memory.view[0]
         self.length = <uint32_t>min(self.memory.view.shape[0], <Py_ssize_t>0xFFFFFFFF)
-        self.queue_index = queue_offset
+        self.queue_index = arguments.whole("queue_offset", queue_offset, -(2**63))
 
     cdef int parse(self) except -1:
         """Finds the parts of the record, which lie within its `length` bytes, at the first call."""
@@ -135,14 +123,16 @@ cdef class MessageView:
     def check(self):
         """Raises Corrupt unless the bytes are a whole record of this queue offset, its body matches
         BODYCRC, and its record checksum matches if it has one. Nothing else in this class checks
-        them, because that would cost more than reading.
+        them, because that would cost more than reading. A message of light queues (LMQ) has an
+        offset in each of them.
         """
         try:
             record = decode_record(self.record, 0, check_crc=True)
         except Corrupt as error:
             where = self.place + error.offset
             raise Corrupt(self.memory.path, where, error.why) from None
-        if (record.total_size, record.queue_offset) != (self.length, self.queue_offset):
+        offsets = {record.queue_offset, *light_queues(record.properties).values()}
+        if record.total_size != self.length or self.queue_offset not in offsets:
             raise Corrupt(
                 self.memory.path,
                 record.physical_offset,
@@ -156,6 +146,15 @@ cdef class MessageView:
         `queueOffset` is the same, unless the record is damaged (`check` compares them).
         """
         return self.queue_index
+
+    @property
+    def queue(self):
+        """tuple[str, int]: the queue through which the message was read, and in which
+        `queue_offset` counts: (`topic`, `queue_id`), or a light queue (LMQ) of the message and 0.
+        """
+        if self.memory.queue is not None:
+            return self.memory.queue
+        return self.topic, self.queue_id
 
     @property
     def place(self):
@@ -173,9 +172,25 @@ cdef class MessageView:
 
     @property
     def body(self):
-        """bytes: the body as it is in the log; a compressed one (`sys_flag` & 1) stays
-        compressed. A copy.
+        """bytes: the body as the producer's caller gave it. If the producer compressed it
+        (`sys_flag` & 1), each access decompresses it anew, and raises BadBody if that fails. A
+        copy.
         """
+        cdef bytes raw = self.raw_body
+        if not self.m.flags & FLAG_COMPRESSED:
+            return raw
+        try:
+            return decompress(raw, self.m.flags)
+        except Undecodable as error:
+            raise BadBody(
+                self.memory.path, self.place,
+                f"{error} (topic {self.topic}, queue {self.queue_id}, queue offset "
+                f"{self.queue_offset}); raw_body has its bytes",
+            ) from error
+
+    @property
+    def raw_body(self):
+        """bytes: the body as it is in the log; a compressed one stays compressed. A copy."""
         self.parse()
         return PyBytes_FromStringAndSize(<char *>self.at + self.m.body_at, self.m.body_length)
 
@@ -259,7 +274,8 @@ cdef class MessageView:
     @property
     def sys_flag(self):
         """int (32 bits): what the record and its body are, bit by bit (`SYS_*` in
-        `store/record/format.py`; the record's `sysFlag`).
+        `store/record/format.py`; the record's `sysFlag`). As it is stored: bit 0 says what
+        `raw_body` is. RocketMQ's decoder clears that bit since 5.x, and keeps it in 4.9.
         """
         self.parse()
         return <int32_t>self.m.flags
@@ -307,7 +323,7 @@ cdef class MessageView:
         return self.length
 
     def __reduce__(self):
-        return MessageView, (self.record, self.queue_offset)
+        return MessageView, (self.record, self.queue_offset, self.memory.queue)
 
     def __repr__(self):
         try:

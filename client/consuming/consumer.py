@@ -12,13 +12,18 @@ from typing import TYPE_CHECKING, Literal, Self, TypeVar
 from ...shm._words import MOST_WORDS, wait_any
 from ...shm.control import StoreState
 from ...shm.protocol.requests import Open, Watch
-from ...store.errors import Corrupt, StoreError
+from ...store.errors import Corrupt, CorruptRange, IllegalArgument, IllegalUse
 from ...store.reading._columns import Columns
 from ...store.reading.columns import COLUMNS, ColumnName, arrow, mask_of, to_batch
+from .. import arguments
 from ..errors import StoreClosed
 from ..session import Connection
-from .cursors import Cursor, StoreView, fill_from
+from ..times import Start, parse_start
+from .column_names import column_names
+from .cursors import Cursor, StoreView
+from .fill_columns import fill_from
 from .message_view import MessageView
+from .start_times import first_since
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,8 +35,10 @@ _Found = TypeVar("_Found")
 _TICK_S = 5.0
 #: Iteration reads up to this many messages at once.
 _BATCH = 256
+#: More queues than any topic has.
+_MOST_QUEUES = 1 << 16
 
-Start = Literal["earliest", "latest"] | int
+Offset = Literal["earliest", "latest"] | int
 
 
 class Consumer:
@@ -42,9 +49,11 @@ class Consumer:
     `queues` are queue ids (default: all queues that may be read). `offset` says where to begin:
     "earliest", "latest", a queue offset, or a mapping from queue id to one of these. Queues that
     the mapping leaves out begin at "earliest". A queue that has not reached its offset yet gives no
-    messages until it has.
+    messages until it has. `start` says it by time instead: in each queue the first message that was
+    stored at that time or later. A time is a `datetime`, milliseconds since 1970, or text like
+    "15min ago" or "2026-11-21 09:15" (the forms of `client/times.py`).
 
-    A consumer belongs to the thread that made it; another thread gets a RuntimeError. It is a
+    A consumer belongs to the thread that made it; another thread gets IllegalUse. It is a
     context manager, and an iterable over all messages.
 
     While it reads an old commit-log file it holds a lease: the store keeps that file for a while
@@ -55,9 +64,13 @@ class Consumer:
     it has one, and its structure. This costs several microseconds a message. `poll` returns the
     messages before a damaged one and then raises Corrupt. To continue after it, `seek` past it.
 
+    Where `silo repair --holes` has declared that messages are lost, `poll` returns the messages
+    before them and then raises CorruptRange, once for each hole of a queue. The next call goes on
+    behind the hole.
+
     Raises StoreClosed when no store runs there, IllegalMessage when the topic does not exist,
-    ValueError for an unknown queue id or an illegal offset. `poll` raises TopicDeleted when the
-    topic was deleted, even if there is a new topic of that name.
+    IllegalArgument for an unknown queue id or an illegal offset or time, IllegalType. `poll` raises
+    TopicDeleted when the topic was deleted, even if there is a new topic of that name.
     """
 
     def __init__(
@@ -66,39 +79,60 @@ class Consumer:
         topic: str,
         *,
         queues: Iterable[int] | None = None,
-        offset: Start | Mapping[int, Start] = "earliest",
+        offset: Offset | Mapping[int, Offset] | None = None,
+        start: Start | None = None,
         check_crc: bool = False,
     ) -> None:
-        self._topic = topic
+        check_crc = arguments.switch("check_crc", check_crc)
+        self._topic = arguments.text("topic", topic)
+        if queues is not None:
+            queues = arguments.several("queues", queues, _MOST_QUEUES)
+        if offset is not None and start is not None:
+            raise IllegalArgument("offset and start: give one of them")
+        if isinstance(offset, Mapping):
+            offset = arguments.mapping("offset", offset, _MOST_QUEUES)
+        first: Offset | Mapping[int, Offset] = "earliest" if offset is None else offset
+        since = None
+        if start is not None:
+            begin = parse_start(start)
+            if isinstance(begin, int):
+                since = begin
+            else:
+                first = begin
+        self._closed = False
         self._thread = threading.get_ident()
-        self._link = Connection(store)
+        self._link = Connection(store, client="Consumer")
         try:
             self._view = StoreView(self._link, check_crc=check_crc)
         except BaseException:
             self._link.close()
             raise
         try:
-            self._open(topic, queues, offset)
+            self._open(self._topic, queues, first, since)
         except BaseException:
             self.close()
             raise
 
     def _open(
-        self, topic: str, queues: Iterable[int] | None, offset: Start | Mapping[int, Start]
+        self,
+        topic: str,
+        queues: list[int] | None,
+        offset: Offset | Mapping[int, Offset],
+        since: int | None,
     ) -> None:
+        """Opens the queues at `offset`, or at the time `since` (epoch ms)."""
         slots = self._link.request(Open(topic, write=False)).slots
-        chosen = list(range(len(slots))) if queues is None else list(queues)
-        for queue_id in chosen:
-            if not 0 <= queue_id < len(slots):
-                raise ValueError(
-                    f"queue {queue_id} of topic {topic}: it has queues 0 to {len(slots) - 1}"
-                )
+        chosen = list(range(len(slots))) if queues is None else self._chosen(queues, len(slots))
+        if isinstance(offset, Mapping):
+            offset = dict(zip(self._chosen(offset, len(slots)), offset.values(), strict=True))
         self._queues = [self._view.cursor(topic, i, slots[i], 0) for i in chosen]
         for queue in self._queues:
-            start = (
-                offset.get(queue.queue_id, "earliest") if isinstance(offset, Mapping) else offset
-            )
-            queue.next = self._resolve(queue, start)
+            if since is not None:
+                queue.next = first_since(queue, since)
+            elif isinstance(offset, Mapping):
+                queue.next = self._resolve(queue, offset.get(queue.queue_id, "earliest"))
+            else:
+                queue.next = self._resolve(queue, offset)
         self._turn = 0
         if len(self._queues) > MOST_WORDS:
             self._words = [self._link.control.word("dispatched")]
@@ -106,38 +140,52 @@ class Consumer:
             self._link.request(Watch([queue.slot for queue in self._queues]))
             self._words = [queue.arrival for queue in self._queues]
 
-    def _resolve(self, queue: Cursor, start: str | int) -> int:
-        """The queue offset that `start` means now. Raises ValueError."""
-        if start == "earliest":
-            return queue.start.load()
-        if start == "latest":
-            return queue.end.load()
-        if isinstance(start, int) and start >= 0:
-            return start
-        raise ValueError(f"offset {start!r}: 'earliest', 'latest' or a queue offset from 0 on")
+    def _chosen(self, queues: Iterable[int], count: int) -> list[int]:
+        """The ids of queues. Raises IllegalArgument for one that the topic does not have, or that
+        occurs twice.
+        """
+        found = [arguments.whole("queue", queue_id, -(2**63)) for queue_id in queues]
+        for queue_id in found:
+            if not 0 <= queue_id < count:
+                raise IllegalArgument(
+                    f"queue {queue_id} of topic {self._topic}: it has queues 0 to {count - 1}"
+                )
+        if len(set(found)) < len(found):
+            raise IllegalArgument("queues: one of them is named twice")
+        return found
+
+    def _resolve(self, queue: Cursor, offset: Offset) -> int:
+        """The queue offset that `offset` means now. Raises IllegalArgument, IllegalType."""
+        at = arguments.offset(offset)
+        if isinstance(at, int):
+            return at
+        return (queue.start if at == "earliest" else queue.end).load()
 
     @property
     def topic(self) -> str:
         """The topic that is read."""
         return self._topic
 
-    def poll(self, max_messages: int = 32, timeout: float = 0.0) -> list[MessageView]:
+    def poll(self, max_messages: int = 32, timeout: float | None = 0.0) -> list[MessageView]:
         """Up to `max_messages` messages, from the queues in turn. Waits up to `timeout` seconds for
-        the first one; returns an empty list when none came in that time.
+        the first one (None: without limit); returns an empty list when none came in that time.
 
         Within a queue messages come in order and without a gap. Raises StoreClosed when the store
-        stopped and everything in it was read, TopicDeleted when the topic was deleted, and Corrupt
-        at a damaged message after the messages before it were returned.
+        stopped and everything in it was read, TopicDeleted when the topic was deleted. Raises
+        Corrupt at a damaged message and CorruptRange at a declared hole, after the messages before
+        it were returned.
         """
+        max_messages = arguments.whole("max_messages", max_messages, 1)
         return self._until(lambda: self._take(max_messages), timeout)
 
     def poll_arrow(
         self,
         max_messages: int = 16_384,
-        timeout: float = 0.0,
+        timeout: float | None = 0.0,
         *,
         columns: Iterable[ColumnName] = COLUMNS,
         max_bytes: int = 4 << 20,
+        raw_bodies: bool = False,
     ) -> pa.RecordBatch:
         """As `poll`, but a pyarrow.RecordBatch with one row for each message. No Python object is
         made for any message. pyarrow ships no types, so a type checker sees Any.
@@ -147,44 +195,60 @@ class Consumer:
         when its records reach `max_bytes` bytes: batches that fit into the CPU's caches are filled
         fastest. A batch without rows means that no message came in time.
 
-        Raises as `poll`; ImportError without pyarrow (`pip install 'silomq[arrow]'`), ValueError
-        for an unknown column.
+        Bodies that a producer compressed are decompressed, unless `raw_bodies` is set. One that
+        cannot be decompressed is null, and a warning in the log `silomq` says which one.
+
+        Raises as `poll`; ImportError without pyarrow (`pip install 'silomq[arrow]'`),
+        IllegalArgument for an unknown column.
         """
         arrow()
-        names = tuple(columns)
+        most = arguments.whole("max_messages", max_messages, 1)
+        max_bytes = arguments.whole("max_bytes", max_bytes, 1)
+        names = column_names(columns)
+        raw = arguments.switch("raw_bodies", raw_bodies)
         mask = mask_of(names)
 
         def fill() -> Columns | None:
-            filled = Columns(mask)
+            filled = Columns(mask, raw)
             turn = self._turn % max(1, len(self._queues))
             self._turn += 1
             queues = self._queues[turn:] + self._queues[:turn]
-            fill_from(queues, filled, max_messages, None, max_bytes)
+            fill_from(queues, filled, most, None, max_bytes)
             return filled if filled.rows else None
 
         return to_batch(self._until(fill, timeout) or Columns(mask), names)
 
-    def _until(self, take: Callable[[], _Found], timeout: float) -> _Found:
+    def _until(self, take: Callable[[], _Found], timeout: float | None) -> _Found:
         """Calls `take` until it finds something, or `timeout` seconds have passed. Returns what
         `take` found last. Sleeps between two calls.
         """
-        if threading.get_ident() != self._thread:
-            raise RuntimeError(
-                "a Consumer belongs to the thread that made it: make one for each thread"
-            )
-        deadline = time.monotonic() + timeout
+        self._link.check_process()
+        self._check_thread()
+        deadline = time.monotonic() + arguments.seconds("timeout", timeout)
+        if self._closed:
+            raise StoreClosed("this consumer is closed")
         while True:
             seen = [word.load() for word in self._words]  # SYNC: arrival observe
-            found = take()
+            try:
+                found = take()
+            except CorruptRange as hole:
+                next(q for q in self._queues if q.queue_id == hole.queue_id).pass_hole(hole)
+                raise
             left = deadline - time.monotonic()
             if found or left <= 0:
                 return found
             if not self._link.is_alive() or self._link.control.load("state") == StoreState.STOPPED:
                 raise StoreClosed(
-                    f"the store at {self._link.path} stopped; everything in it was read"
+                    f"the store at {self._link.shown} stopped; everything in it was read"
                 )
             self._view.release_lease()
             wait_any(self._words, seen, min(left, _TICK_S))
+
+    def _check_thread(self) -> None:
+        if threading.get_ident() != self._thread:
+            raise IllegalUse(
+                "a Consumer belongs to the thread that made it: make one for each thread"
+            )
 
     def _take(self, limit: int) -> list[MessageView]:
         """Up to `limit` messages that are available now. Each call begins with another queue."""
@@ -195,15 +259,15 @@ class Consumer:
                 break
             try:
                 found += queue.read(limit - len(found))
-            except Corrupt:
-                if not found:  # otherwise the next call raises it
+            except (Corrupt, CorruptRange):
+                if not found:  # otherwise a later call raises it
                     raise
         self._turn += 1
         return found
 
     def __iter__(self) -> Iterator[MessageView]:
         """All messages, without end: waits for new ones. Ends when the store stops. Raises as
-        `poll`, except StoreClosed.
+        `poll`, except StoreClosed. After CorruptRange a new iteration goes on behind the hole.
         """
         while True:
             try:
@@ -212,13 +276,16 @@ class Consumer:
                 return
             yield from found
 
-    def seek(self, queue_id: int, offset: Start) -> None:
+    def seek(self, queue_id: int, offset: Offset) -> None:
         """Continues in queue `queue_id` at another offset: a queue offset, "earliest" or "latest".
-        Raises StoreError for a queue that this consumer does not read, ValueError for a bad offset.
+        Raises IllegalArgument for a queue that this consumer does not read, or a bad offset.
         """
+        self._link.check_process()
+        self._check_thread()
+        queue_id = arguments.whole("queue_id", queue_id)
         queue = next((q for q in self._queues if q.queue_id == queue_id), None)
         if queue is None:
-            raise StoreError(f"this consumer does not read queue {queue_id} of {self.topic}")
+            raise IllegalArgument(f"this consumer does not read queue {queue_id} of {self.topic}")
         queue.next = self._resolve(queue, offset)
 
     @property
@@ -232,12 +299,16 @@ class Consumer:
 
     def lag(self) -> int:
         """The number of messages in these queues that were dispatched and not read yet."""
+        self._link.check_process()
         return sum(max(0, queue.end.load() - queue.next) for queue in self._queues)
 
     def close(self) -> None:
         """Ends the session. Messages that were read stay readable."""
+        self._closed = True
         self._link.close()
         self._view.close()
+
+    __reduce_ex__ = arguments.no_copy
 
     def __enter__(self) -> Self:
         return self

@@ -9,22 +9,25 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import weakref
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from ...shm.protocol.requests import Lease
+from ...store.commitlog.holes import Holes
 from ...store.commitlog.log_reader import LogReader
 from ...store.consumequeue.queue import ENTRY, ENTRY_SIZE
 from ...store.consumequeue.queue_reader import QueueReader
 from ...store.disk import files as disk
 from ...store.disk.files import Folder
 from ...store.disk.paths import COMMIT_LOG, CONSUME_QUEUE
-from ...store.errors import Corrupt
+from ...store.errors import Corrupt, CorruptRange
 from ...store.reading._columns import DAMAGED, Columns
 from ...store.reading.columns import MOST_BYTES
 from ...store.topics.topic_table import DELETED
 from ..errors import StoreClosed, TopicDeleted
+from ..forks import abandon_in_child
 from ..session import Connection
 from ._message_view import ALL, BAD_ENTRY, FULL, Memory, MessageView, take
 
@@ -44,7 +47,8 @@ class StoreView:
     time. `close` leaves `link` open, because the caller owns it.
 
     With `check_crc` a cursor checks every message before it returns it (`MessageView.check`).
-    Raises FileNotFoundError when the store's folders do not exist.
+    Raises FileNotFoundError when the store's folders do not exist, Corrupt when the declaration of
+    holes is damaged.
     """
 
     def __init__(self, link: Connection, *, check_crc: bool = False) -> None:
@@ -53,21 +57,25 @@ class StoreView:
         self._leased = -1
         self._active_end = 0
         self._may_hold_old = False
-        self._cursors: list[Cursor] = []
+        # A cursor refers to its view. A view that referred back would keep both, and their
+        # descriptors, until the next collection of cycles.
+        self._cursors: weakref.WeakSet[Cursor] = weakref.WeakSet()
         with contextlib.ExitStack() as opened:
             root = opened.enter_context(Folder.open(link.path))
+            self.holes = Holes.read(root)
             self.queues = opened.enter_context(root.folder(CONSUME_QUEUE))
             log = opened.enter_context(root.folder(COMMIT_LOG))
             self.log = LogReader(log, link.config.file_size_commit_log)
             self._wrote = link.control.word("wrote")
             self._folders = opened.pop_all()
+        abandon_in_child(self)
 
     def cursor(self, topic: str, queue_id: int, slot: int, next_offset: int) -> Cursor:
         """A cursor at queue offset `next_offset` of a queue of `topic`. `slot` is the queue's place
         in the topic table.
         """
         cursor = Cursor(self, topic, queue_id, slot, next_offset)
-        self._cursors.append(cursor)
+        self._cursors.add(cursor)
         return cursor
 
     def remove(self, cursor: Cursor) -> None:
@@ -94,10 +102,14 @@ class StoreView:
         self.log.forget(active)
 
     def close(self) -> None:
-        """Closes all folders. Messages that were read stay readable."""
+        """Closes all folders. Messages that were read stay readable. May be called again."""
         while self._cursors:
             self._cursors.pop().close()
         self._folders.close()
+
+    def abandon(self) -> None:
+        """Closes the copies that a forked child has (`client/forks.py`)."""
+        self.close()
 
     def is_active(self) -> bool:
         """Whether append still writes the commit-log file that it wrote at the last look."""
@@ -179,8 +191,9 @@ class Cursor:
 
         With `codes` takes only messages whose tags code (the low 32 bits of the queue entry's,
         signed) is among them; the records of the others are not read. Raises TopicDeleted when the
-        topic was deleted. Raises Corrupt at a damaged message, after the messages before it were
-        returned, with `next` at that message.
+        topic was deleted. Raises Corrupt at a damaged message, and CorruptRange at a declared hole,
+        after the messages before it were returned. Then `next` is at that message; `pass_hole`
+        moves it behind the hole.
         """
         if limit < 1 or max_bytes < 1:
             return []
@@ -219,6 +232,13 @@ class Cursor:
 
         return self._advance(step) or 0
 
+    def pass_hole(self, error: CorruptRange) -> None:
+        """Goes on behind the hole that `read` or `fill` raised. The caller calls this when it hands
+        the error on, so that its user sees each hole of a queue once.
+        """
+        assert error.queue_offsets is not None
+        self.next = max(self.next, error.queue_offsets[1])
+
     def check_topic(self) -> None:
         """Raises TopicDeleted when the topic was deleted since the cursor was made."""
         if self._since.load() == DELETED:
@@ -252,11 +272,11 @@ class Cursor:
             before = self.next
             try:
                 found = self._read_files(count, step)
-            except FileNotFoundError:
+            except FileNotFoundError as error:
                 # Clean raises the least offset before it removes the file: load the offset again.
                 self.check_topic()
                 if self.start.load() <= self.next:
-                    raise
+                    raise self._missing(error) from error
             else:
                 if found or self.next == before:
                     return found
@@ -271,6 +291,8 @@ class Cursor:
             self._view.renew_lease()
         first, examined = self.next, 0
         entries = self._entries(first, count)
+        if self._view.holes:
+            entries = self._before_hole(entries)
         while True:
             found, passed, why = step(entries[examined * ENTRY_SIZE :], first + examined)
             examined += passed
@@ -292,13 +314,39 @@ class Cursor:
             self._read_ahead(ENTRY.unpack_from(entries, (examined - 1) * ENTRY_SIZE)[0])
         return found
 
+    def _missing(self, error: FileNotFoundError) -> Corrupt:
+        """The exception for a file that is gone although clean did not remove it."""
+        return Corrupt(
+            error.filename,
+            self.next,
+            f"the file is missing (queue offset {self.next} of queue {self.queue_id} of "
+            f"{self.topic}): stop the store and restore it, or go on without it: silo repair "
+            "--holes, or --rebuild for a file of the queue",
+        )
+
+    def _before_hole(self, entries: memoryview) -> memoryview:
+        """The entries from `next` on that lie before the next declared hole. Raises CorruptRange if
+        there are none. All entries count, whatever tags are wanted: nobody knows the tags of the
+        lost messages.
+        """
+        count, hole = self._view.holes.before(entries)
+        if hole is None:
+            return entries[: count * ENTRY_SIZE]
+        behind = self.next + (passed := Holes.passing(hole, entries))
+        while passed * ENTRY_SIZE == len(entries) and behind < self.end.load():
+            entries = self._entries(behind, self.end.load() - behind)  # of the queue's next file
+            passed = Holes.passing(hole, entries)
+            behind += passed
+        raise hole.error(self.topic, self.queue_id, first=self.next, end=behind)
+
     def _enter_file(self, at: int) -> None:
         """Continues in the commit-log file that holds offset `at`."""
         self.leave_file()
         base = at - at % self._view.log.file_size
         self.file = base
         mapping = self._view.enter_file(base)
-        self._memory = Memory(mapping, base, self._view.log.path(base))
+        queue = (self.topic, self.queue_id)
+        self._memory = Memory(mapping, base, self._view.log.path(base), queue)
         self._is_old = self._view.is_old(base)
         self._asked = at
         if self._is_old:
@@ -348,27 +396,3 @@ class Cursor:
         if self._folder is not None:
             self._folder.close()
         self._folder = self._reader = None
-
-
-def fill_from(
-    cursors: Sequence[Cursor],
-    columns: Columns,
-    limit: int,
-    codes: frozenset[int] | None = None,
-    max_bytes: int = MOST_BYTES,
-) -> None:
-    """Fills `columns` from one cursor after the other, each up to its queue's end. Stops when they
-    hold `limit` rows or records of `max_bytes` bytes. Raises Corrupt only when no row comes before
-    the damage.
-    """
-    max_bytes = min(max_bytes, MOST_BYTES)
-    for cursor in cursors:
-        while columns.rows < limit and columns.bytes < max_bytes:
-            try:
-                added = cursor.fill(columns, limit, codes, max_bytes)
-            except Corrupt:
-                if not columns.rows:
-                    raise
-                break
-            if not added:
-                break

@@ -9,8 +9,27 @@ acknowledged.
 share a hash, rows that an SQL expression does not match, and rows that were acknowledged before. A
 batch is acknowledged as a whole: until then the queue's offset stays at the batch's beginning.
 
+**In hand.** What a member gets stays handed out until it is acknowledged. While it is, it can be
+sent back. With `auto_ack` the next call for messages acknowledges it, and so does the normal end of
+a `with` block. An exception does not, and neither does `close`: nobody has said there that the
+messages were processed. An iteration reads ahead. Those messages are not acknowledged with the
+others, and if it ends early they are read again. (Otherwise a `break` and a `poll` would lose up to
+255 messages.) A cancelled task leaves the messages that its thread still reads in the same place.
+
 A message that a consumer could not process is sent back (`retry.py`, RocketMQ's
 consumerSendMsgBack). It is stored again with a delay, to come back through `%RETRY%group`, and then
-it is acknowledged. If the process dies between these two steps, the message comes twice: at least
-once is promised, because the two steps write different files.
+it is acknowledged, in the ack file too. If the process dies between these two steps, the message
+comes twice: at least once is promised, because the two steps write different files. While it is
+being sent, no other thread can acknowledge it, because the sending may fail. A message that cannot
+be sent back raises NotHandedOut; an answer of False was easily overlooked, and lost messages.
+
+**A reader that is busy** cannot give back a revoked queue, nor answer at all. For it a thread of
+the member tells the store once a second that the process runs (`sign_of_life.py`). A stopped
+process says nothing, and loses its queues in about 10 s instead of 60. The thread sleeps on the
+member's notice, so it costs nothing while the store asks for nothing. The alternative, a heartbeat
+of every member, would wake a thousand idle processes.
+
+A listener is at work until it is stopped: its threads keep it, and the member, alive. Whatever a
+callback raises is logged, and the message counts as not consumed. Also SystemExit, because the
+thread must serve the other messages.
 """

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ...store.errors import Corrupt
+from ...store.errors import Corrupt, CorruptRange
 from ...store.filters.tags import TagFilter
 from ...store.reading._columns import Columns
 from ...store.reading.columns import arrow, mask_of, to_batch
-from ..consuming.cursors import fill_from
+from ..consuming.fill_columns import fill_from
 from ..errors import TopicDeleted
 from .assigned_queue import AssignedQueue
 from .subscription import Selection
@@ -43,12 +43,14 @@ def next_batch(
     names: tuple[str, ...],
     limit: int,
     max_bytes: int,
+    *,
+    raw_bodies: bool = False,
 ) -> tuple[pa.RecordBatch, list[AssignedQueue]]:
     """Reads a batch with the columns `names` from the queues in `order`. Returns (the batch, the
     queues that its rows come from).
 
     The batch counts as handed out in each of these queues. It has no rows when no message passes
-    the filters now.
+    the filters now. With `raw_bodies` bodies are as they are stored.
 
     Three kinds of rows are dropped after reading:
 
@@ -56,10 +58,10 @@ def next_batch(
     - rows that an SQL expression does not match, which is evaluated in Python for each row;
     - rows that were acknowledged before this member had the queue.
 
-    Raises Corrupt if no row comes before the damage.
+    Raises Corrupt and CorruptRange if no row comes before the damage.
     """
     while True:
-        batch, read = _gather(order, selections, names, limit, max_bytes)
+        batch, read = _gather(order, selections, names, limit, max_bytes, raw_bodies=raw_bodies)
         if batch.num_rows or not read:
             return batch, read
         for assigned in read:
@@ -72,9 +74,11 @@ def _gather(
     names: tuple[str, ...],
     limit: int,
     max_bytes: int,
+    *,
+    raw_bodies: bool = False,
 ) -> tuple[pa.RecordBatch, list[AssignedQueue]]:
     needed = _needed(order, selections)
-    filled = Columns(mask_of({*names, *needed}))
+    filled = Columns(mask_of({*names, *needed}), raw_bodies)
     parts, read = _fill(order, selections, filled, limit, max_bytes)
     checked = [p for p in parts if p.assigned.beyond or not p.selection.takes_all]
     if not checked:
@@ -113,7 +117,7 @@ def _fill(
     parts: list[_Part] = []
     read: list[AssignedQueue] = []
     for assigned in order:
-        if filled.rows >= limit or filled.bytes >= max_bytes:
+        if filled.rows >= limit or filled.size >= max_bytes:
             break
         selection = selections[assigned.queue[0]]
         start, before = filled.rows, assigned.cursor.next
@@ -121,7 +125,7 @@ def _fill(
             fill_from([assigned.cursor], filled, limit, selection.codes, max_bytes)
         except TopicDeleted:
             pass  # the store is about to revoke the queue
-        except (Corrupt, FileNotFoundError):
+        except (Corrupt, CorruptRange):
             if not read:
                 raise
             break  # the next batch raises the error

@@ -8,10 +8,15 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self
 
+from ...store.errors import IllegalUse
 from ...store.groups.ack_file import Queue
-from ...store.reading.columns import COLUMNS, ColumnName, arrow, mask_of
+from ...store.reading.columns import COLUMNS, ColumnName, arrow
+from .. import arguments
+from ..consuming.column_names import column_names
 from ..consuming.message_view import MessageView
 from ..errors import SessionLost, StoreClosed
+from ..producing.send_result import SendResult
+from ..times import Start
 from .group_reader import TICK_S, GroupReader
 from .listener import Listener
 from .subscription import Subscription
@@ -19,10 +24,9 @@ from .subscription import Subscription
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: Iteration reads up to this many messages at once.
-_BATCH = 256
 #: Asynchronous iteration waits up to this long (s) in a thread, which outlives a cancelled task.
 _ASYNC_WAIT_S = 1.0
+_MOST_THREADS = 1024
 
 
 class GroupConsumer:
@@ -34,19 +38,23 @@ class GroupConsumer:
     subscription. In the model `"clustering"` each queue is assigned to one member. In
     `"broadcasting"` every member reads every queue, and its progress is kept under its `instance`
     name; without a name it is not kept. `start` says where a group begins in a topic that is new to
-    it: `"earliest"`, `"latest"`, or the first message stored at a time (epoch ms) or later
-    (RocketMQ's `ConsumeFromWhere`).
+    it: `"earliest"`, `"latest"`, or the first message stored at a time or later (RocketMQ's
+    `ConsumeFromWhere`). A time is a `datetime`, milliseconds since 1970, or text like "15min ago"
+    or "2026-11-21 09:15" (the forms of `client/times.py`).
 
-    Messages are acknowledged one by one in any order (`ack`), or by the next poll, which
-    acknowledges everything that the last one returned (`auto_ack`, the default). An acknowledgement
-    survives the death of every process, here and in the store: the message never comes again.
-    Messages that a member had and did not acknowledge go to the member that gets the queue next.
-    `nack` sends a message back, so that it comes again later. After `max_reconsume_times` times
-    (default: the group's own number) it goes to the group's dead letters (`%DLQ%group`). With
-    `check_crc` every message is checked before it is returned, as in `Consumer`.
+    Messages are acknowledged one by one in any order (`ack`), or with `auto_ack` (the default) by
+    the next call for messages, which acknowledges everything that the last one returned. An
+    acknowledgement survives the death of every process, here and in the store: the message never
+    comes again. Messages that a member had and did not acknowledge go to the member that gets the
+    queue next. `nack` sends a message back, so that it comes again later. After
+    `max_reconsume_times` times (default: the group's own number) it goes to the group's dead
+    letters (`%DLQ%group`). With `check_crc` every message is checked before it is returned, as in
+    `Consumer`.
 
-    Several threads may use one consumer, but only one at a time may poll or iterate. A consumer is
-    a context manager, an iterable and an asynchronous iterable.
+    A consumer is a context manager. With `auto_ack` the normal end of a `with` block acknowledges
+    the messages of the last call. After an exception they come again, and also after `close`
+    without a `with` block. A consumer is an iterable and an asynchronous iterable too. Several
+    threads may use it, but only one at a time may poll or iterate.
 
     Raises one of:
 
@@ -54,7 +62,7 @@ class GroupConsumer:
     - IllegalMessage when the store refuses the group, a topic, or a subscription that differs from
       the other members';
     - FilterError for a filter that cannot be parsed;
-    - ValueError without a topic or for a bad `start`.
+    - IllegalArgument without a topic or for a bad `start`, IllegalType.
     """
 
     def __init__(
@@ -65,22 +73,26 @@ class GroupConsumer:
         *,
         model: Literal["clustering", "broadcasting"] = "clustering",
         instance: str = "",
-        start: Literal["earliest", "latest"] | int = "latest",
+        start: Start = "latest",
         auto_ack: bool = True,
         max_reconsume_times: int | None = None,
         check_crc: bool = False,
     ) -> None:
-        self._auto_ack = auto_ack
+        self._auto_ack = arguments.switch("auto_ack", auto_ack)
+        if max_reconsume_times is not None:
+            max_reconsume_times = arguments.whole("max_reconsume_times", max_reconsume_times)
         self._listener: Listener | None = None
+        # With `auto_ack`: the message that an iteration gave out last, until it is acknowledged.
+        self._in_hand: MessageView | None = None
         self._reader = GroupReader(
-            store,
-            group,
+            arguments.store(store),
+            arguments.text("group", group),
             subscribe,
-            model=model,
-            instance=instance,
+            model=_model(model),
+            instance=arguments.text("instance", instance),
             start=start,
             max_reconsume_times=max_reconsume_times,
-            check_crc=check_crc,
+            check_crc=arguments.switch("check_crc", check_crc),
         )
 
     @property
@@ -119,11 +131,11 @@ class GroupConsumer:
     # -- reading
 
     def poll(
-        self, max_messages: int = 32, timeout: float = 0.0, *, max_bytes: int = sys.maxsize
+        self, max_messages: int = 32, timeout: float | None = 0.0, *, max_bytes: int = sys.maxsize
     ) -> list[MessageView]:
         """Up to `max_messages` messages, from the queues in turn. Their records have up to
         `max_bytes` bytes together, but one message always comes. Waits up to `timeout` seconds for
-        the first message; returns an empty list when none came in that time.
+        the first message (None: without limit); returns an empty list when none came in that time.
 
         Within a queue messages come in order. With `auto_ack` this call first acknowledges the
         messages that the last poll returned. Raises one of:
@@ -132,82 +144,106 @@ class GroupConsumer:
         - SessionLost when the store has removed this member from the group, or was killed;
         - Corrupt at a damaged message, after the messages before it and those of other queues were
           returned;
-        - ValueError for a number below 1, RuntimeError when this consumer listens.
+        - CorruptRange at a hole that `silo repair --holes` has declared, in the same order. The
+          hole counts as acknowledged, and the next poll goes on behind it;
+        - IllegalArgument for a number below 1, IllegalUse when this consumer listens.
         """
-        if max_messages < 1:
-            raise ValueError(f"max_messages={max_messages}: at least 1")
+        most = arguments.whole("max_messages", max_messages, 1)
+        max_bytes = arguments.whole("max_bytes", max_bytes, 1)
+        patience = arguments.seconds("timeout", timeout)
         self._begin_poll()
-        return self._reader.poll(max_messages, timeout, max_bytes, hand_out=not self._auto_ack)
+        return self._reader.poll(most, patience, max_bytes)
 
     def _begin_poll(self) -> None:
-        if self._listener is not None:
-            raise RuntimeError("this consumer listens: its messages go to the callback")
+        """Acknowledges what the caller has, with `auto_ack`, because it asks for more. Raises
+        IllegalUse.
+        """
+        self._check_idle()
         if self._auto_ack:
-            self.ack_polled()
+            self._ack_in_hand()
+            self._reader.ack_polled()
+
+    def _check_idle(self) -> None:
+        if self._listener is not None:
+            raise IllegalUse(
+                "this consumer listens, or has listened: its messages go to the callback; open "
+                "another one to read in another way"
+            )
+
+    def _ack_in_hand(self) -> None:
+        message, self._in_hand = self._in_hand, None
+        if message is not None:
+            self._reader.ack((message,))
 
     def poll_arrow(
         self,
         max_messages: int = 16_384,
-        timeout: float = 0.0,
+        timeout: float | None = 0.0,
         *,
         columns: Iterable[ColumnName] = COLUMNS,
         max_bytes: int = 4 << 20,
+        raw_bodies: bool = False,
     ) -> pa.RecordBatch:
         """As `poll`, but returns a pyarrow.RecordBatch with one row for each message.
-        `Consumer.poll_arrow` explains `columns`, `max_bytes` and the type.
+        `Consumer.poll_arrow` explains `columns`, `max_bytes`, `raw_bodies` and the type.
 
         A batch is acknowledged as a whole: with `auto_ack` by the next `poll` or `poll_arrow`,
-        otherwise by `ack_polled`. Its messages cannot be sent back. Tag filters cost little here;
-        an SQL expression is evaluated in Python, row by row.
+        otherwise by `ack_polled`. Single rows cannot be acknowledged or sent back (`nack`). Tag
+        filters cost little here; an SQL expression is evaluated in Python, row by row.
 
-        Raises as `poll`; ImportError without pyarrow (`pip install 'silomq[arrow]'`), ValueError
-        for an unknown column.
+        Raises as `poll`; ImportError without pyarrow (`pip install 'silomq[arrow]'`),
+        IllegalArgument for an unknown column.
         """
-        if max_messages < 1 or max_bytes < 1:
-            raise ValueError(f"max_messages={max_messages}, max_bytes={max_bytes}: at least 1")
         arrow()
-        names = tuple(columns)
-        mask_of(names)
+        most = arguments.whole("max_messages", max_messages, 1)
+        max_bytes = arguments.whole("max_bytes", max_bytes, 1)
+        patience = arguments.seconds("timeout", timeout)
+        names = column_names(columns)
+        raw = arguments.switch("raw_bodies", raw_bodies)
         self._begin_poll()
-        return self._reader.poll_arrow(names, max_messages, timeout, max_bytes)
+        return self._reader.poll_arrow(names, most, patience, max_bytes, raw=raw)
 
     def __iter__(self) -> Iterator[MessageView]:
         """All messages, without end: waits for new ones. Ends when the store stops.
 
-        With `auto_ack` a message is acknowledged when the next one is asked for. Raises SessionLost
-        when the store has removed this member from the group, or was killed.
+        With `auto_ack` a message is acknowledged when the next one is asked for, here or by another
+        call. An iteration that was left may be continued by a new one, or by `poll`: no message is
+        left out. Raises as `poll`, except StoreClosed.
         """
+        self._begin_poll()
         while True:
-            try:
-                found = self._reader.poll(_BATCH, TICK_S, hand_out=True)
-            except SessionLost:
-                raise
-            except StoreClosed:
-                return
-            for message in found:
-                yield message
-                if self._auto_ack:
-                    self.ack(message)
+            while (message := self._next()) is None:
+                try:
+                    self._reader.read_ahead(TICK_S)
+                except SessionLost:
+                    raise
+                except StoreClosed:
+                    return
+            yield message
 
     async def __aiter__(self) -> AsyncIterator[MessageView]:
         """Asynchronous iteration, otherwise as iteration. It waits in a thread, so the event loop
-        is not blocked.
+        is not blocked. A task may be cancelled while it waits: no message is lost by that.
         """
         import asyncio  # loaded here, because it would slow down the start of every client
 
+        self._begin_poll()
         while True:
-            try:
-                found = self._reader.poll(_BATCH, 0.0, hand_out=True) or await asyncio.to_thread(
-                    self._reader.poll, _BATCH, _ASYNC_WAIT_S, hand_out=True
-                )
-            except SessionLost:
-                raise
-            except StoreClosed:
-                return
-            for message in found:
-                yield message
-                if self._auto_ack:
-                    self.ack(message)
+            while (message := self._next()) is None:
+                try:
+                    if not self._reader.read_ahead(0.0):
+                        await asyncio.to_thread(self._reader.read_ahead, _ASYNC_WAIT_S)
+                except SessionLost:
+                    raise
+                except StoreClosed:
+                    return
+            yield message
+
+    def _next(self) -> MessageView | None:
+        """A message for an iteration, if one was read ahead. The one before it is acknowledged."""
+        message = self._reader.next_message(self._in_hand)
+        self._in_hand = message if self._auto_ack else None
+        return message
 
     def listen(
         self,
@@ -234,12 +270,24 @@ class GroupConsumer:
         At most `max_pending` messages, with records of `max_pending_bytes` bytes together, wait for
         a thread. With one thread the callback runs in the thread that reads.
 
-        Raises RuntimeError when this consumer listens already, ValueError for a number below 1 or a
-        negative `suspend_ms`.
+        With `auto_ack` this call acknowledges messages that were polled before. A callback may
+        itself call `ack` or `nack`. A consumer that listens lives until `Listener.stop` or `close`
+        is called, even if nothing refers to it any more.
+
+        Raises IllegalUse when this consumer listens already, IllegalArgument for a number below 1
+        or a negative `suspend_ms`.
         """
+        arguments.function("callback", callback)
+        concurrency = arguments.whole("concurrency", concurrency, 1, _MOST_THREADS)
+        orderly = arguments.switch("orderly", orderly)
+        suspend_ms = arguments.whole("suspend_ms", suspend_ms)
+        delay_level = arguments.whole("delay_level", delay_level, -(2**31), 2**31 - 1)
+        max_pending = arguments.whole("max_pending", max_pending, 1)
+        max_pending_bytes = arguments.whole("max_pending_bytes", max_pending_bytes, 1)
         with self._reader.lock:
             if self._listener is not None:
-                raise RuntimeError("this consumer listens already")
+                raise IllegalUse("this consumer listens already, or has listened: open another one")
+            self._begin_poll()
             self._listener = Listener(
                 self._reader,
                 callback,
@@ -256,32 +304,44 @@ class GroupConsumer:
 
     def ack(self, messages: MessageView | Iterable[MessageView]) -> int:
         """Acknowledges messages: they never come to this group again. Returns how many of them were
-        not acknowledged before. A message whose queue has gone to another member does not count,
-        and that member gets it again.
+        handed out and not acknowledged before. A message whose queue has gone to another member
+        does not count, and that member gets it again.
         """
-        return self._reader.ack((messages,) if isinstance(messages, MessageView) else messages)
+        return self._reader.ack(_messages(messages))
 
     def ack_polled(self) -> None:
-        """Acknowledges everything that was polled so far."""
+        """Acknowledges everything that polls and iterations have returned so far."""
         self._reader.ack_polled()
 
-    def nack(self, message: MessageView, *, delay_level: int = 0) -> bool:
+    def nack(self, message: MessageView, *, delay_level: int = 0) -> SendResult:
         """Sends a message back to the group, then acknowledges it (RocketMQ: `sendMessageBack`).
+        Returns where the store has put it.
 
         It comes again after the delay level (0: after 10 s the first time, later each time). It
         goes to the dead letters if it has come again `max_reconsume_times` times, or at once with
-        level -1. Returns False and does nothing if the message is acknowledged already or its queue
-        has gone to another member. Raises as `Producer.send`.
+        level -1.
+
+        A message can be sent back while the caller has it: since `poll`, an iteration or a
+        listener returned it, and until it is acknowledged, sent back, or its queue has gone to
+        another member. After that this raises NotHandedOut. Rows of `poll_arrow` cannot be sent
+        back. Also raises as `Producer.send`; then the message was not acknowledged.
         """
-        return self._reader.nack(message, delay_level)
+        message = _message(message)
+        level = arguments.whole("delay_level", delay_level, -(2**31), 2**31 - 1)
+        return self._reader.nack(message, level)
 
     def close(self) -> None:
-        """Leaves the group; a listener is stopped first. This does not acknowledge the messages of
-        the last poll, not even with `auto_ack`: they come again.
+        """Leaves the group; a listener is stopped first. Within a callback of the listener this
+        takes effect when the callbacks have returned. This does not acknowledge the messages of
+        the last call, not even with `auto_ack`: they come again. The normal end of a `with` block
+        does acknowledge them.
         """
         if self._listener is not None:
-            self._listener.stop()
-        self._reader.close()
+            self._listener.close()
+        else:
+            self._reader.close()
+
+    __reduce_ex__ = arguments.no_copy
 
     def __enter__(self) -> Self:
         return self
@@ -292,4 +352,33 @@ class GroupConsumer:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        if kind is None and self._auto_ack and self._reader.is_open:
+            self._ack_in_hand()
+            self._reader.ack_polled()
         self.close()
+
+
+def _messages(value: MessageView | Iterable[MessageView]) -> list[MessageView]:
+    """One message that was read, or several. Each is looked at before the next one is taken."""
+    if isinstance(value, MessageView):
+        return [value]
+    if not arguments.is_iterable(value):
+        arguments.refuse_type("messages", value, "a MessageView, or an iterable of them")
+
+    def checked(given: Iterable[MessageView]) -> list[MessageView]:
+        return [_message(one) for one in given]
+
+    found: list[MessageView] = arguments.converted("messages", value, checked)
+    return found
+
+
+def _message(value: object) -> MessageView:
+    """A message that was read."""
+    if not isinstance(value, MessageView):
+        arguments.refuse_type("a message", value, "a MessageView")
+    return value
+
+
+def _model(value: object) -> Literal["clustering", "broadcasting"]:
+    found = arguments.choice("model", value, ("clustering", "broadcasting"))
+    return "clustering" if found == "clustering" else "broadcasting"

@@ -1,8 +1,5 @@
-"""`GroupReader`: reads and acknowledges for one member of a consumer group.
-
-`GroupConsumer` polls through it, and `Listener` reads through it for its callbacks. It keeps the
-assignment up to date, reads the assigned queues in turn, sleeps until there is something to read,
-acknowledges, and sends messages back.
+"""`GroupReader`: reads, acknowledges and sends back for one member of a consumer group.
+`GroupConsumer` polls through it, and `Listener` reads through it for its callbacks.
 
 `lock` guards the assigned queues and their cursors. A method whose docstring says "with the lock
 held" expects the caller to hold it; all others take it themselves.
@@ -10,29 +7,31 @@ held" expects the caller to hold it; all others take it themselves.
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
-from ...shm._words import Word, wait_any
+from ...shm._words import wait_any
 from ...shm.control import StoreState
 from ...shm.protocol.answers import Joined
 from ...shm.protocol.requests import Join
-from ...store.errors import Corrupt
+from ...store.errors import Corrupt, CorruptRange
 from ...store.groups.ack_file import Queue
 from ...store.names import retry_topic
 from ..consuming.cursors import StoreView
 from ..consuming.message_view import MessageView
 from ..errors import SessionLost, StoreClosed, TopicDeleted
 from ..producing.producer import Producer
+from ..producing.send_result import SendResult
 from ..session import Connection, HungUp
+from ..times import Start
 from .arrow_batches import next_batch
 from .assigned_queue import AssignedQueue
-from .membership import Membership
-from .retry import send_back
+from .membership import Membership, Watch
+from .messages_ahead import MessagesAhead
+from .retry import not_handed_out, send_back
 from .subscription import Selection, Subscription, filter_expressions, start_request
 
 if TYPE_CHECKING:
@@ -44,16 +43,8 @@ _Found = TypeVar("_Found")
 TICK_S = 15.0
 #: A member that cannot give a revoked queue back yet tries again after this time (s).
 _RELEASE_RETRY_S = 0.01
-
-
-class Watch(NamedTuple):
-    """Shared words with the values that they had before the queues were read: when one has changed,
-    there is something new. `settled` is False while a revoked queue cannot be given back yet.
-    """
-
-    words: list[Word]
-    seen: list[int]
-    settled: bool
+#: Iteration reads up to this many messages ahead.
+_AHEAD = 256
 
 
 class GroupReader:
@@ -65,28 +56,30 @@ class GroupReader:
 
     def __init__(
         self,
-        store: str | os.PathLike[str],
+        store: str,
         group: str,
         subscribe: Subscription,
         *,
         model: Literal["clustering", "broadcasting"],
         instance: str,
-        start: Literal["earliest", "latest"] | int,
+        start: Start,
         max_reconsume_times: int | None,
         check_crc: bool,
     ) -> None:
-        self.store = os.fspath(store)
+        self.store = store
         self.group = group
-        self.lock = threading.RLock()
+        self._lock = threading.RLock()
         self._filters = filter_expressions(subscribe)
         self._selections = {topic: Selection(*wanted) for topic, wanted in self._filters.items()}
         self._selections[retry_topic(group)] = Selection("TAG", "*")
         self._turn = 0
-        self._polled: list[AssignedQueue] = []  # queues whose messages `ack_polled` acknowledges
+        self._polled: set[AssignedQueue] = set()  # queues whose messages `ack_polled` acknowledges
+        # Between `read_ahead` and `next_message`; whoever reads otherwise takes them back first.
+        self._ahead = MessagesAhead()
         self._ask_release: Callable[[list[Queue]], bool] | None = None
         self._producer: Producer | None = None
         self._closed = False
-        self._link = Connection(store)
+        self._link = Connection(store, client="GroupConsumer")
         try:
             self._view = StoreView(self._link, check_crc=check_crc)
         except BaseException:
@@ -95,6 +88,7 @@ class GroupReader:
         self._membership = Membership(self._link, self._view)
         try:
             answer = self._join(model, instance, start)
+            self._membership.answer_when_busy()
         except BaseException:
             self.close()
             raise
@@ -103,13 +97,25 @@ class GroupReader:
         )
 
     def _join(
-        self,
-        model: Literal["clustering", "broadcasting"],
-        instance: str,
-        start: Literal["earliest", "latest"] | int,
+        self, model: Literal["clustering", "broadcasting"], instance: str, start: Start
     ) -> Joined:
         where = start_request(start, self._filters, self._link, self._view)
         return self._link.request(Join(self.group, model, self._filters, where, instance))
+
+    @property
+    def lock(self) -> threading.RLock:
+        """Guards the assigned queues. In a forked child it may be held for ever: ForkedChild."""
+        self.check_process()
+        return self._lock
+
+    def check_process(self) -> None:
+        """Raises ForkedChild in a forked child of the process that opened this reader."""
+        self._link.check_process()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether `close` was not called, and this process is no forked child."""
+        return not (self._closed or self._link.forked)
 
     # -- the assignment
 
@@ -137,13 +143,11 @@ class GroupReader:
         except (HungUp, OSError):
             self._check_alive()
             raise
-        words = membership.words
-        notice = membership.notice_seen if settled else words[0].load()
-        return Watch(words, [notice, *(word.load() for word in words[1:])], settled)
+        return membership.watch(settled=settled)
 
-    def before_release(self, ask: Callable[[list[Queue]], bool]) -> None:
-        """Has `ask` called, with the lock held, before revoked queues are given back. `ask` must
-        begin no more work on these queues, and return whether all work on them has ended.
+    def before_release(self, ask: Callable[[list[Queue]], bool] | None) -> None:
+        """Has `ask` called, with the lock held, before revoked queues are given back (None: no
+        longer). It must begin no more work on them, and return whether all work on them has ended.
         """
         self._ask_release = ask
 
@@ -151,7 +155,8 @@ class GroupReader:
         """Whether revoked queues can be given back now."""
         if self._ask_release is not None and not self._ask_release(queues):
             return False
-        self._polled = [assigned for assigned in self._polled if assigned.queue not in queues]
+        self._polled = {assigned for assigned in self._polled if assigned.queue not in queues}
+        self._ahead.drop(queues)
         return True
 
     # -- waiting
@@ -165,12 +170,22 @@ class GroupReader:
         deadline = time.monotonic() + timeout
         while True:
             with self.lock:
+                self._check_open()
                 watch = self.take_assignment()
-                found = take()
+                try:
+                    found = take()
+                except CorruptRange as hole:
+                    self.pass_hole(hole)
+                    raise
             left = deadline - time.monotonic()
             if is_enough(found) or left <= 0:
                 return found
             self.sleep(watch, left)
+
+    def pass_hole(self, hole: CorruptRange) -> None:
+        """Goes on behind a declared hole of a queue. With the lock held."""
+        if assigned := self._membership.assigned.get((str(hole.topic), int(hole.queue_id or 0))):
+            assigned.pass_hole(hole)
 
     def sleep(self, watch: Watch, timeout_s: float) -> None:
         """Sleeps until a word of `watch` has changed, another thread calls `wake`, or `timeout_s`
@@ -187,62 +202,86 @@ class GroupReader:
         """Wakes the thread that sleeps in this reader."""
         self._membership.wake()
 
-    def _check_alive(self) -> None:
-        """Raises StoreClosed or SessionLost when this reader or the store cannot be used any
-        more.
-        """
+    def _check_open(self) -> None:
+        """Raises StoreClosed when `close` was called. With the lock held."""
         if self._closed:
             raise StoreClosed("this consumer is closed")
+
+    def _check_alive(self) -> None:
+        """Raises StoreClosed or SessionLost when this reader or the store cannot be used."""
+        self._check_open()
         if self._link.control.load("state") == StoreState.STOPPED:
-            raise StoreClosed(f"the store at {self.store} stopped; everything in it was read")
+            raise StoreClosed(f"the store at {self._link.shown} stopped; everything in it was read")
         if not self._link.is_alive():
             raise SessionLost(
-                f"group {self.group} of the store at {self.store} has lost this member: the store "
-                "was killed, or the member did not give back a queue in time"
+                f"group {self.group} of the store at {self._link.shown} has lost this member: the "
+                "store was killed, the process stopped, or it did not give back a queue in time"
             )
 
     # -- reading
 
-    def poll(
-        self, limit: int, timeout: float, max_bytes: int = sys.maxsize, *, hand_out: bool
-    ) -> list[MessageView]:
-        """Up to `limit` messages of all queues, as `GroupConsumer.poll`. With `hand_out` each one
-        is acknowledged by itself, otherwise all together by `ack_polled`.
+    def poll(self, limit: int, timeout: float, max_bytes: int = sys.maxsize) -> list[MessageView]:
+        """Up to `limit` messages of all queues, as `GroupConsumer.poll`. They are handed out until
+        they are acknowledged, one by one or by `ack_polled`.
         """
 
         def take() -> list[MessageView]:
-            return self._read_in_turn(limit, max_bytes, hand_out=hand_out)
+            self._ahead.take_back(self._membership.assigned)
+            return self._read_in_turn(limit, max_bytes)
 
         return self.wait_for(take, bool, timeout)
 
+    def read_ahead(self, timeout: float) -> bool:
+        """Whether messages are ready for `next_message`. Waits up to `timeout` seconds for them."""
+
+        def take() -> MessagesAhead:
+            if not self._ahead:
+                self._ahead.extend(self._read_in_turn(_AHEAD, sys.maxsize))
+            return self._ahead
+
+        return bool(self.wait_for(take, bool, timeout))
+
+    def next_message(self, done: MessageView | None = None) -> MessageView | None:
+        """The next message that was read ahead, for an iteration; acknowledges the message `done`.
+        What the iteration does not take is read again by any other method that reads.
+        """
+        self._link.check_process()
+        with self._lock:
+            if done is not None:
+                self._acknowledge(done)
+            return self._ahead.popleft() if self._ahead else None
+
     def poll_arrow(
-        self, names: tuple[str, ...], limit: int, timeout: float, max_bytes: int
+        self, names: tuple[str, ...], limit: int, timeout: float, max_bytes: int, *, raw: bool
     ) -> pa.RecordBatch:
         """A batch with the columns `names`, as `GroupConsumer.poll_arrow`. `ack_polled`
         acknowledges it.
         """
 
         def take() -> pa.RecordBatch:
+            self._ahead.take_back(self._membership.assigned)
             order = self._next_turn()
-            batch, read = next_batch(order, self._selections, names, limit, max_bytes)
-            self._polled += read
+            batch, read = next_batch(
+                order, self._selections, names, limit, max_bytes, raw_bodies=raw
+            )
+            self._polled.update(read)
             return batch
 
         return self.wait_for(take, lambda batch: batch.num_rows > 0, timeout)
 
-    def _read_in_turn(self, limit: int, max_bytes: int, *, hand_out: bool) -> list[MessageView]:
+    def _read_in_turn(self, limit: int, max_bytes: int) -> list[MessageView]:
         """Messages that are there now, of one queue after the other. With the lock held."""
         found: list[MessageView] = []
         for assigned in self._next_turn():
             try:
-                messages = self.read(assigned, limit - len(found), max_bytes, hand_out=hand_out)
-            except (Corrupt, FileNotFoundError):
+                messages = self.read(assigned, limit - len(found), max_bytes)
+            except (Corrupt, CorruptRange):
                 if not found:
                     raise
                 break  # return what was read before it; the next call raises
             if not messages:
                 continue
-            self._polled.append(assigned)
+            self._polled.add(assigned)
             found = found + messages if found else messages
             if max_bytes != sys.maxsize:
                 max_bytes -= sum(message.size for message in messages)
@@ -257,11 +296,9 @@ class GroupReader:
         self._turn += 1
         return queues[turn:] + queues[:turn]
 
-    def read(
-        self, assigned: AssignedQueue, limit: int, max_bytes: int, *, hand_out: bool = True
-    ) -> list[MessageView]:
-        """The next messages of one queue that pass its filter. With `hand_out` each is acknowledged
-        by itself. With the lock held.
+    def read(self, assigned: AssignedQueue, limit: int, max_bytes: int) -> list[MessageView]:
+        """The next messages of one queue that pass its filter. They are handed out. With the lock
+        held.
         """
         selection = self._selections[assigned.queue[0]]
         while True:
@@ -270,12 +307,11 @@ class GroupReader:
                 messages = selection.select(assigned.read(limit, selection.codes, max_bytes))
             except TopicDeleted:
                 return []  # the store is about to revoke the queue
-            if messages and hand_out:
+            if messages:
                 assigned.hand_out(messages)
             if messages or assigned.cursor.next == before:
                 return messages
-            if not assigned.handed_out:
-                assigned.advance()
+            assigned.advance()
 
     # -- acknowledging
 
@@ -283,46 +319,65 @@ class GroupReader:
         """Acknowledges messages. Returns how many of them were handed out and not acknowledged
         before.
         """
-        count = 0
         with self.lock:
-            find = self._membership.assigned.get
-            for message in messages:
-                assigned = find((message.topic, message.queue_id))
-                count += assigned is not None and assigned.acknowledge(message.queue_offset)
-        return count
+            self._check_open()
+            return sum(map(self._acknowledge, messages))
+
+    def _acknowledge(self, message: MessageView) -> bool:
+        assigned = self._membership.assigned.get(message.queue)
+        return assigned is not None and assigned.acknowledge(message.queue_offset)
 
     def ack_in(self, assigned: AssignedQueue, message: MessageView) -> None:
         """Acknowledges a message of a known queue, unless the queue was given back since."""
         with self.lock:
-            if self._membership.assigned.get(assigned.queue) is assigned:
+            if self._is_mine(assigned):
                 assigned.acknowledge(message.queue_offset)
 
-    def ack_polled(self) -> None:
-        """Acknowledges everything that `poll` and `poll_arrow` read so far."""
-        with self.lock:
-            for assigned in self._polled:
-                assigned.acknowledge_all()
-            self._polled = []
+    def _is_mine(self, assigned: AssignedQueue) -> bool:
+        """Whether the queue was not given back since. With the lock held."""
+        return not self._closed and self._membership.assigned.get(assigned.queue) is assigned
 
-    def nack(self, message: MessageView, delay_level: int) -> bool:
-        """Sends a message back to the group, then acknowledges it, as `GroupConsumer.nack`."""
+    def ack_polled(self) -> None:
+        """Acknowledges everything that was read so far and is with the caller: not what was read
+        ahead. Queues in which another thread is sending a message back are left for the next call.
+        """
         with self.lock:
-            assigned = self._membership.assigned.get((message.topic, message.queue_id))
-            if assigned is None or not assigned.is_handed_out(message.queue_offset):
-                return False
-        send_back(
-            self._open_producer(),
-            message,
-            self.group,
-            delay_level=delay_level,
-            max_reconsume_times=self.max_reconsume_times,
-        )
-        self.ack_in(assigned, message)
-        return True
+            self._check_open()
+            self._ahead.take_back(self._membership.assigned)
+            self._polled = {each for each in self._polled if not each.acknowledge_all()}
+
+    def nack(self, message: MessageView, delay_level: int) -> SendResult:
+        """Sends a message back to the group, then acknowledges it, as `GroupConsumer.nack`.
+
+        Not before: a message whose sending fails, or is cut short by a kill, must come again. The
+        acknowledgement is in the ack file at once, so that it does not come twice.
+        """
+        at = message.queue_offset
+        with self.lock:
+            self._check_open()
+            assigned = self._membership.assigned.get(message.queue)
+            if assigned is None or not assigned.begin_return(at):
+                raise not_handed_out(message, has_queue=assigned is not None)
+        sent = False
+        try:
+            result = send_back(
+                self._open_producer(),
+                message,
+                self.group,
+                delay_level=delay_level,
+                max_reconsume_times=self.max_reconsume_times,
+            )
+            sent = True
+        finally:
+            with self.lock:
+                if self._is_mine(assigned):
+                    assigned.end_return(at, sent=sent)
+        return result
 
     def _open_producer(self) -> Producer:
         """The producer through which messages are sent back; opened when it is first needed."""
         with self.lock:
+            self._check_open()
             if self._producer is None:
                 self._producer = Producer(self.store)
             return self._producer
@@ -331,11 +386,14 @@ class GroupReader:
         """Leaves the group, and wakes the thread that sleeps here. Messages that were read stay
         readable. May be called again.
         """
-        if self._closed:
+        if not self.is_open:
             return
-        self._closed = True
+        with self._lock:  # from now on no thread reads or acknowledges
+            self._closed = True
         self.wake()
+        self._membership.end()
         self._link.close()
-        self._view.close()
+        with self._lock:
+            self._view.close()
         if self._producer is not None:
             self._producer.close()

@@ -8,10 +8,11 @@ import threading
 import time
 from collections.abc import Callable
 
-from ...store.errors import StoreError
+from ...store.errors import CorruptRange, StoreError
 from ...store.groups.ack_file import Queue
+from .. import arguments
 from ..consuming.message_view import MessageView
-from ..errors import StoreClosed
+from ..errors import NotHandedOut, StoreClosed
 from .assigned_queue import AssignedQueue
 from .group_reader import TICK_S, GroupReader
 
@@ -43,8 +44,6 @@ class Listener:
         max_pending: int,
         max_pending_bytes: int,
     ) -> None:
-        if concurrency < 1 or max_pending < 1 or max_pending_bytes < 1 or suspend_ms < 0:
-            raise ValueError("concurrency, max_pending and max_pending_bytes are at least 1")
         self._reader = reader
         self._callback = callback
         self._orderly = orderly
@@ -52,8 +51,8 @@ class Listener:
         self._delay_level = delay_level
         self._max_pending = max_pending
         self._max_pending_bytes = max_pending_bytes
-        self._error: StoreError | OSError | None = None
-        self._stopping = False
+        self._error: Exception | None = None
+        self._stopping = self._closing = False
         self._log = logging.getLogger("silomq")
         self._pending = self._pending_bytes = 0
         self._count = threading.Lock()
@@ -68,7 +67,7 @@ class Listener:
             thread.start()
 
     @property
-    def error(self) -> StoreError | OSError | None:
+    def error(self) -> Exception | None:
         """What ended the listener; None while it runs, or when `stop` ended it."""
         return self._error
 
@@ -76,22 +75,48 @@ class Listener:
         """Waits until the listener has ended, at most `timeout` seconds (None: without limit).
         Returns whether it has. Raises what ended it, for instance StoreClosed or SessionLost.
         """
-        self._main.join(timeout)
+        self._reader.check_process()
+        limit = arguments.seconds("timeout", timeout)
+        self._main.join(min(limit, threading.TIMEOUT_MAX))
         if self._error is not None:
             raise self._error
         return not self._main.is_alive()
 
     def stop(self) -> None:
         """Ends the listener when the callbacks that run now have returned. Messages whose callback
-        has not begun come again.
+        has not begun come again. Within a callback this does not wait.
         """
+        if not self._reader.is_open:
+            return
+        self._end()
+        if self._runs_this():
+            return
+        for thread in (self._main, *self._workers):
+            while thread.is_alive():
+                self._reader.wake()
+                thread.join(0.05)
+
+    def close(self) -> None:
+        """Ends the listener, then closes its consumer. Within a callback this does not wait: two
+        callbacks that do so would wait for each other.
+        """
+        if self._runs_this():
+            self._closing = True
+            self._end()
+        else:
+            self.stop()
+            self._reader.close()
+
+    def _runs_this(self) -> bool:
+        """Whether a thread of this listener calls."""
+        return threading.current_thread() in (self._main, *self._workers)
+
+    def _end(self) -> None:
         self._stopping = True
         for _ in self._workers:
             self._tasks.put(None)
-        for thread in (self._main, *self._workers):
-            while thread.is_alive() and thread is not threading.current_thread():
-                self._reader.wake()
-                thread.join(0.05)
+
+    __reduce_ex__ = arguments.no_copy
 
     # -- reading
 
@@ -99,13 +124,22 @@ class Listener:
         try:
             while not self._stopping:
                 self._turn()
-        except (StoreError, OSError) as error:
+        except Exception as error:  # noqa: BLE001 - `wait` raises it, whatever it is
             if not (self._stopping and isinstance(error, StoreClosed)):
-                self._error = error
+                self._fail(error)
         finally:
-            self._stopping = True
-            for _ in self._workers:
-                self._tasks.put(None)
+            self._end()
+            self._reader.before_release(None)  # the two no longer refer to each other
+            if self._closing:
+                for worker in self._workers:
+                    worker.join()
+                self._reader.close()
+
+    def _fail(self, error: Exception) -> None:
+        """Notes what ends the listener. What is no fault of the store goes to the log as well."""
+        self._error = self._error or error
+        if not isinstance(error, StoreError | OSError):
+            self._log.error("the listener ends, because of an error of its own", exc_info=error)
 
     def _turn(self) -> None:
         """Runs or queues tasks for the messages that are available now; sleeps if there are
@@ -137,9 +171,7 @@ class Listener:
                 self._orderly and (assigned.in_work or assigned.resume_at > now)
             ):
                 continue
-            messages = assigned.suspended or self._reader.read(
-                assigned, room, self._max_pending_bytes
-            )
+            messages = assigned.suspended or self._read(assigned, room)
             assigned.suspended = []
             if messages:
                 self._add_work(assigned, messages, 1)
@@ -148,6 +180,18 @@ class Listener:
                 else:
                     tasks += [(assigned, [message]) for message in messages]
         return tasks
+
+    def _read(self, assigned: AssignedQueue, room: int) -> list[MessageView]:
+        """The next messages of a queue. A declared hole ends the listener with CorruptRange, once
+        the messages before it are done; the next listener goes on behind it.
+        """
+        try:
+            return self._reader.read(assigned, room, self._max_pending_bytes)
+        except CorruptRange as hole:
+            if assigned.in_work:
+                return []
+            assigned.pass_hole(hole)
+            raise
 
     def _add_work(self, assigned: AssignedQueue, messages: list[MessageView], sign: int) -> None:
         """Counts messages that wait for a callback or are in one (sign 1), or no longer (-1)."""
@@ -180,8 +224,8 @@ class Listener:
         while (task := self._tasks.get()) is not None:
             try:
                 self._consume(*task)
-            except (StoreError, OSError) as error:
-                self._error = self._error or error
+            except Exception as error:  # noqa: BLE001 - `wait` raises it, whatever it is
+                self._fail(error)
                 self._stopping = True
             self._reader.wake()
 
@@ -211,10 +255,12 @@ class Listener:
         self._add_work(assigned, left, -1)
 
     def _call(self, message: MessageView) -> bool:
-        """Whether the callback has consumed the message."""
+        """Whether the callback has consumed the message. Not if it raised anything, SystemExit and
+        KeyboardInterrupt among them: this thread must serve the other messages.
+        """
         try:
             return self._callback(message) is not False
-        except Exception:  # noqa: BLE001 - whatever it is, the message was not consumed
+        except BaseException:  # noqa: BLE001 - whatever it is, the message was not consumed
             self._log.exception("the callback failed for %r", message)
             return False
 
@@ -240,6 +286,8 @@ class Listener:
         while not self._stopping:
             try:
                 self._reader.nack(message, delay_level)
+            except NotHandedOut:
+                return  # the callback has acknowledged it, or sent it back itself
             except StoreClosed:
                 raise
             except StoreError as error:

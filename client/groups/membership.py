@@ -5,15 +5,27 @@ from __future__ import annotations
 import mmap
 import threading
 from collections.abc import Callable
+from typing import NamedTuple
 
 from ...shm._words import MOST_WORDS, OwnedWord, Word
 from ...shm.mail import close_all
 from ...shm.protocol.answers import Revoke
-from ...shm.protocol.requests import Sync
+from ...shm.protocol.requests import Busy, Sync
 from ...store.groups.ack_file import AckWriter, Queue
 from ..consuming.cursors import StoreView
 from ..session import Connection
+from . import sign_of_life
 from .assigned_queue import AssignedQueue
+
+
+class Watch(NamedTuple):
+    """Shared words with the values that they had before the queues were read: when one has changed,
+    there is something new. `settled` is False while a revoked queue cannot be given back yet.
+    """
+
+    words: list[Word]
+    seen: list[int]
+    settled: bool
 
 
 class Membership:
@@ -33,7 +45,9 @@ class Membership:
         self._missed = 0  # in queues that were given back
         self.assigned: dict[Queue, AssignedQueue] = {}
         self.queues: list[AssignedQueue] = []
-        self._bell = OwnedWord(mmap.mmap(-1, mmap.PAGESIZE), 0)
+        page = mmap.mmap(-1, mmap.PAGESIZE)
+        self._bell = OwnedWord(page, 0)
+        self._over = OwnedWord(page, 8)
         self._waking = threading.Lock()
         self.words: list[Word] = [link.notice, self._bell]
 
@@ -48,9 +62,37 @@ class Membership:
             self._bell.add(1)
         self._bell.wake()
 
+    def answer_when_busy(self) -> None:
+        """Starts the thread that answers the store while the reader cannot."""
+        sign_of_life.start(self, self._link.notice, self._over)
+
+    def owes_answer(self) -> bool:
+        """Whether the store has notified this member, and it has not taken its assignment since. A
+        member that has taken none yet has nothing to give back, and owes none.
+        """
+        return self.notice_seen >= 0 and self.has_new_assignment()
+
+    def say_busy(self) -> None:
+        """Tells the store that this process runs, though it does not give back queues yet. Raises
+        StoreError.
+        """
+        self._link.request(Busy())
+
+    def end(self) -> None:
+        """Ends the thread of `answer_when_busy`."""
+        sign_of_life.end(self._over)
+
     def has_new_assignment(self) -> bool:
         """Whether the store has changed this member's assignment since it was last taken."""
         return self._link.notice.load() != self.notice_seen  # SYNC: notice observe
+
+    def watch(self, *, settled: bool) -> Watch:
+        """The words to sleep on after the assignment was taken, as they are before the queues are
+        read. `settled` is what `take_assignment` returned.
+        """
+        words = self.words
+        notice = self.notice_seen if settled else words[0].load()
+        return Watch(words, [notice, *(word.load() for word in words[1:])], settled)
 
     def take_assignment(self, release: Callable[[list[Queue]], bool]) -> bool:
         """Takes the newest assignment, if the store has changed it.
@@ -104,12 +146,14 @@ class Membership:
     def _take(self, writer: AckWriter, number: int) -> None:
         """Continues with the ack file `number`, which names the queues that are assigned now."""
         self._ack_file = number
+        names = {topic for topic, _ in writer.about.queues}
+        topics = {name: self._link.table.find(name) for name in names}
         for index, queue in enumerate(writer.about.queues):
             assigned = self.assigned.get(queue)
             if assigned is not None:
                 assigned.move_to(writer, index)
                 continue
-            topic = self._link.table.find(queue[0])
+            topic = topics[queue[0]]
             if topic is None:
                 continue  # the topic was deleted: the store will revoke the queue
             cursor = self._view.cursor(*queue, topic.slots[queue[1]], writer.offset(index))

@@ -4,13 +4,13 @@ topic with a delay that grows from try to try, and after the last try to its dea
 
 from __future__ import annotations
 
-from ...store.delay.levels import MAX_DELAY_LEVEL
 from ...store.names import SCHEDULE_TOPIC, validate_group
 from ...store.record.format import encode_record
 from ...store.record.ids import Host
 from ...store.record.properties import (
     CRC32,
     DELAY,
+    MULTI_QUEUE_OFFSET,
     ORIGIN_MESSAGE_ID,
     REAL_QID,
     REAL_TOPIC,
@@ -18,7 +18,9 @@ from ...store.record.properties import (
     WAIT,
     encode_properties,
 )
+from ..arguments import OWN, Own
 from ..consuming.message_view import MessageView
+from ..errors import NotHandedOut
 from ..producing._sender import send_encoded, session_of
 from ..producing.message_properties import Delayed
 from ..producing.producer import Producer
@@ -36,7 +38,7 @@ def send_back(
     *,
     delay_level: int = 0,
     max_reconsume_times: int = MAX_RECONSUME_TIMES,
-    timeout: float | None = None,
+    timeout: float | Own | None = OWN,
 ) -> SendResult:
     """Stores `message` again for `group`, as RocketMQ's broker does on CONSUMER_SEND_MSG_BACK
     (`AbstractSendMessageProcessor.consumerSendMsgBack`).
@@ -52,7 +54,8 @@ def send_back(
     validate_group(group)
     dead = delay_level < 0 or message.reconsume_times >= max_reconsume_times
     properties = dict(message.properties)
-    properties.pop(CRC32, None)
+    for name in (CRC32, MULTI_QUEUE_OFFSET):
+        properties.pop(name, None)
     properties.setdefault(RETRY_TOPIC, message.topic)
     properties.setdefault(ORIGIN_MESSAGE_ID, message.offset_message_id)
     properties[WAIT] = "false"
@@ -63,13 +66,14 @@ def send_back(
     where: str | Delayed = topic
     queue_id = 0
     if not dead:
-        level = min(delay_level or FIRST_RETRY_LEVEL + message.reconsume_times, MAX_DELAY_LEVEL)
+        level = delay_level or FIRST_RETRY_LEVEL + message.reconsume_times
+        level = min(level, session.config.delay_levels)
         properties |= {REAL_TOPIC: topic, DELAY: str(level), REAL_QID: "0"}
         where, queue_id = Delayed(SCHEDULE_TOPIC, topic), level - 1
     config = session.config
     record = encode_record(
         topic=(topic if dead else SCHEDULE_TOPIC).encode(),
-        body=message.body,
+        body=message.raw_body,
         properties=encode_properties(properties),
         queue_id=queue_id,
         flag=message.flag,
@@ -84,3 +88,21 @@ def send_back(
     return send_encoded(
         producer, where, queue_id, record, unique_key=message.message_id, timeout=timeout
     )
+
+
+def not_handed_out(message: MessageView, *, has_queue: bool) -> NotHandedOut:
+    """The error for a message that cannot be sent back."""
+    topic, queue_id = message.queue
+    what = f"message {message.queue_offset} of queue {queue_id} of {topic}"
+    if has_queue:
+        why = (
+            "this consumer has not handed it out, or it is acknowledged already: only a message "
+            "of poll, of an iteration or of a listener can be sent back, once, and before the next "
+            "call acknowledges it"
+        )
+    else:
+        why = (
+            "its queue is not assigned to this consumer (any more): the member that has the queue "
+            "gets the message if it was not acknowledged"
+        )
+    return NotHandedOut(f"{what} was not sent back: {why}")

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Mapping
-from functools import partial
-from typing import Literal
+from typing import Self
 
-from ...shm.protocol.requests import Open, Start
-from ...store.consumequeue.time_lookup import first_since
+from ...shm.protocol import requests
+from ...shm.protocol.requests import Open
+from ...store.errors import IllegalArgument
 from ...store.filters.tags import FilterKind, MessageFilter, parse_filter
-from ..consuming.cursors import Cursor, StoreView
+from .. import arguments
+from ..consuming.cursors import StoreView
 from ..consuming.message_view import MessageView
+from ..consuming.start_times import first_since
 from ..session import Connection
+from ..times import Start, parse_start
+
+#: More topics than fit into a request.
+_MOST_TOPICS = 1 << 16
 
 
 class Sql(str):
@@ -24,24 +29,34 @@ class Sql(str):
 
     __slots__ = ()
 
+    def __new__(cls, expression: str = "") -> Self:
+        """Raises IllegalType for anything but a str."""
+        return super().__new__(cls, arguments.text("expression", expression))
+
 
 #: A topic, several topics, or a mapping from topic to filter (a tag expression or `Sql`).
 Subscription = str | Iterable[str] | Mapping[str, str]
 
 
 def filter_expressions(subscribe: Subscription) -> dict[str, tuple[FilterKind, str]]:
-    """Topic -> (kind of filter, expression) for each topic subscribed to. Raises ValueError when
-    there is none.
+    """Topic -> (kind of filter, expression) for each topic subscribed to. Raises IllegalArgument
+    when there is none, IllegalType.
     """
     if isinstance(subscribe, str):
-        subscribe = {subscribe: "*"}
-    elif not isinstance(subscribe, Mapping):
-        subscribe = dict.fromkeys(subscribe, "*")
-    if not subscribe:
-        raise ValueError("subscribe: name at least one topic")
+        pairs: list[tuple[str, str]] = [(subscribe, "*")]
+    elif isinstance(subscribe, Mapping):
+        pairs = list(arguments.mapping("subscribe", subscribe, _MOST_TOPICS).items())
+    else:
+        topics = arguments.several("subscribe", subscribe, _MOST_TOPICS)
+        pairs = [(topic, "*") for topic in topics]
+    if not pairs:
+        raise IllegalArgument("subscribe: name at least one topic")
     return {
-        topic: ("SQL92" if isinstance(text, Sql) else "TAG", str(text))
-        for topic, text in subscribe.items()
+        arguments.text("topic", topic): (
+            "SQL92" if isinstance(expression, Sql) else "TAG",
+            arguments.text("filter", expression),
+        )
+        for topic, expression in pairs
     }
 
 
@@ -66,22 +81,22 @@ class Selection:
 
 
 def start_request(
-    start: Literal["earliest", "latest"] | int,
+    start: Start,
     topics: Iterable[str],
     link: Connection,
     view: StoreView,
-) -> Start:
-    """Turns `start` of GroupConsumer into the form of a join request. Raises ValueError.
+) -> requests.Start:
+    """Turns `start` of GroupConsumer into the form of a join request. Raises IllegalArgument,
+    IllegalType.
 
     RocketMQ: `ConsumeFromWhere`. A time is turned into queue offsets here, as RocketMQ's clients
     do.
     """
-    if isinstance(start, int) and start >= 0:
-        offsets = {topic: _offsets_at(link, view, topic, start) for topic in topics}
-        return Start("time", offsets)
-    if start not in ("earliest", "latest"):
-        raise ValueError(f"start={start!r}: 'earliest', 'latest' or a time in epoch ms from 0 on")
-    return Start(start)
+    at = parse_start(start)
+    if isinstance(at, int):
+        offsets = {topic: _offsets_at(link, view, topic, at) for topic in topics}
+        return requests.Start("time", offsets)
+    return requests.Start(at)
 
 
 def _offsets_at(link: Connection, view: StoreView, topic: str, time_ms: int) -> dict[int, int]:
@@ -92,13 +107,6 @@ def _offsets_at(link: Connection, view: StoreView, topic: str, time_ms: int) -> 
     found = {}
     for queue_id, slot in enumerate(slots):
         cursor = view.cursor(topic, queue_id, slot, 0)
-        low, high = cursor.start.load(), cursor.end.load()
-        found[queue_id] = first_since(partial(_stored_ms, cursor), low, high, time_ms)
+        found[queue_id] = first_since(cursor, time_ms)
         view.remove(cursor)
     return found
-
-
-def _stored_ms(cursor: Cursor, queue_offset: int) -> int:
-    cursor.next = queue_offset
-    found = cursor.read(1)
-    return found[0].store_timestamp if found else sys.maxsize

@@ -1,5 +1,5 @@
-"""Look-ups in a running store: `StoreReader`, with RocketMQ's statuses and limits.
+"""Look-ups in a store: `StoreReader`, with RocketMQ's statuses and limits.
 
-`open_store.py` holds the mapped files, the published index and the lease, and checks arguments.
-`store_reader.py` has the look-ups.
+`store_reader.py` has the look-ups. It reads through `OpenStore` (a running store: mapped files, the
+published index, the lease) or `StoppedStore` (the files of a store that does not run).
 """

@@ -1,6 +1,4 @@
-"""`OpenStore`: a running store's files, opened for look-ups, and the checks of look-up
-arguments.
-"""
+"""`OpenStore`: a running store's files, opened for look-ups."""
 
 from __future__ import annotations
 
@@ -12,6 +10,7 @@ from typing import Final
 
 from ...shm.control import StoreState
 from ...shm.protocol.requests import Lease
+from ...store.commitlog.holes import Holes
 from ...store.disk.files import Folder
 from ...store.disk.paths import COMMIT_LOG, CONSUME_QUEUE, INDEX
 from ...store.errors import IllegalQuery
@@ -22,6 +21,7 @@ from ...store.reading.running_store import ServedLog, ServedQueue
 from ...store.status import AckLevel
 from ...store.topics.topic_table import Topic
 from ..errors import StoreClosed
+from ..forks import abandon_in_child
 from ..session import Connection
 
 #: The largest number that a record or a queue entry holds: no offset and no time exceeds it.
@@ -39,17 +39,19 @@ class OpenStore:
         self._folders: list[Folder] = []
         # Keyed by slot: a topic that was deleted and made again has other queues of the same ids.
         self._queues: OrderedDict[int, ServedQueue] = OrderedDict()
-        self._link = Connection(store)
+        self._link = Connection(store, client="StoreReader")
         self._leased = -1
         try:
             self._open()
         except BaseException:
             self.close()
             raise
+        abandon_in_child(self)
 
     def _open(self) -> None:
         config, control = self._link.config, self._link.control
         root = self._keep(Folder.open(self._link.path))
+        self.holes = Holes.read(root)
         self._queue_root = self._keep(root.folder(CONSUME_QUEUE))
         # With the memory pool, records that are not committed yet are in no file.
         end = control.word("committed" if config.level == AckLevel.MEMORY else "wrote")
@@ -74,11 +76,17 @@ class OpenStore:
         """The store's limits of one read."""
         return self._link.config.transfer
 
+    @property
+    def undispatched(self) -> int:
+        """Bytes of the log that reput has not dispatched yet."""
+        return max(0, self.log.end - self._link.control.load("dispatched"))
+
     def check_open(self) -> None:
-        """Raises StoreClosed when the store has died or stopped."""
+        """Raises StoreClosed when the store has died or stopped, ForkedChild."""
+        self._link.check_process()
         stopped = self._link.control.load("state") == StoreState.STOPPED
         if stopped or not self._link.is_alive():
-            raise StoreClosed(f"the store at {self._link.path} stopped")
+            raise StoreClosed(f"the store at {self._link.shown} stopped")
 
     def topic(self, name: str) -> Topic:
         """The topic of this name. Raises IllegalQuery when there is none, StoreClosed."""
@@ -129,15 +137,11 @@ class OpenStore:
             )
         return self._index.look()
 
-    def check_time(self, name: str, timestamp_ms: int) -> None:
-        """Raises IllegalQuery for a time (epoch ms) that is negative or in the future."""
-        check_number(name, timestamp_ms)
-        # The store's clock never steps back, so it may be ahead of the machine's.
-        now = max(time.time_ns() // 1_000_000, self._link.control.load("store_time_ms"))
-        if timestamp_ms > now:
-            raise IllegalQuery(
-                f"{name} {timestamp_ms} is in the future: it is {now} (milliseconds since 1970)"
-            )
+    def now_ms(self) -> int:
+        """The time (epoch ms) behind which nothing was stored. The store's clock never steps back,
+        so it may be ahead of the machine's.
+        """
+        return max(time.time_ns() // 1_000_000, self._link.control.load("store_time_ms"))
 
     def lease(self, offset: int) -> None:
         """Asks the store to keep the commit-log file at `offset` for a while, because it is being
@@ -151,22 +155,23 @@ class OpenStore:
             self._link.request(Lease(None if base < 0 else base))
             self._leased = base
 
+    def check_process(self) -> None:
+        """Raises ForkedChild in a forked child of the process that opened the store."""
+        self._link.check_process()
+
+    @property
+    def is_mine(self) -> bool:
+        """Whether this process opened the store, and is no forked child of the one that did."""
+        return not self._link.forked
+
     def close(self) -> None:
-        """Ends the session and closes all files."""
+        """Ends the session and closes all files. May be called again."""
         self._link.close()
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Closes all files, in a forked child its copies of them (`client/forks.py`)."""
         while self._queues:
             self._queues.popitem()[1].close()
         while self._folders:
             self._folders.pop().close()
-
-
-def check_number(name: str, value: object) -> None:
-    """Raises IllegalQuery for a value that cannot be an offset, a number or a time."""
-    if not isinstance(value, int) or not 0 <= value <= FOREVER:
-        raise IllegalQuery(f"{name} {value!r}: a whole number from 0 to 2^63 - 1")
-
-
-def check_limit(name: str, value: object) -> None:
-    """Raises IllegalQuery for a limit below 1."""
-    if not isinstance(value, int) or value < 1:
-        raise IllegalQuery(f"{name} {value!r}: a whole number from 1 on")

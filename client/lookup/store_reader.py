@@ -1,14 +1,11 @@
-"""`StoreReader`: reads and look-ups in a running store, with RocketMQ's semantics."""
+"""`StoreReader`: reads and look-ups in a running or a stopped store, with RocketMQ's semantics."""
 
 from __future__ import annotations
 
-import functools
 import os
 import threading
-from collections.abc import Callable
-from dataclasses import dataclass
 from types import TracebackType
-from typing import Concatenate, Final, ParamSpec, Self, TypeAlias, TypeVar
+from typing import Final, Self, TypeAlias
 
 from ...store.errors import Corrupt, IllegalQuery, MessageNotFound
 from ...store.index import key_lookup
@@ -18,9 +15,16 @@ from ...store.record.fields import head_of
 from ...store.record.format import MIN_RECORD_BYTES
 from ...store.record.ids import decode_offset_message_id
 from ...store.status import GetMessageStatus
+from ...store.topics.topic_table import Topic
+from .. import arguments
 from ..consuming.message_view import MessageView
-from .open_store import FOREVER, OpenStore, check_limit, check_number
+from .get_message_result import GetMessageResult
+from .hole_checks import before_hole, check_hole
+from .in_turn import in_turn
+from .open_store import FOREVER, OpenStore
+from .query_arguments import boundary_of, number, past_time, queue_of
 from .queue_times import Boundary, QueueTimes
+from .stopped_store import StoppedStore, StoppedTopic
 
 #: RocketMQ's PermName.PERM_READ.
 _READABLE: Final = 4
@@ -28,39 +32,6 @@ _READABLE: Final = 4
 #: What `get_message` takes as a filter: an object with `codes` and `matches`
 #: (`get_message.Filter`).
 MessageFilter: TypeAlias = get_message.Filter[MessageView]
-
-
-@dataclass(frozen=True, slots=True)
-class GetMessageResult:
-    """What one read of a queue gave (RocketMQ's class of that name).
-
-    `messages` are in the order of the queue; there are none unless `status` is FOUND. The next read
-    begins at queue offset `next_begin_offset`. The queue held the queue offsets from `min_offset`
-    up to, and without, `max_offset`.
-    """
-
-    status: GetMessageStatus
-    messages: list[MessageView]
-    next_begin_offset: int
-    min_offset: int
-    max_offset: int
-
-
-_P = ParamSpec("_P")
-_T = TypeVar("_T")
-
-
-def _in_turn(
-    method: Callable[Concatenate[StoreReader, _P], _T],
-) -> Callable[Concatenate[StoreReader, _P], _T]:
-    """Makes threads take turns, because the open queues and mapped files are shared."""
-
-    @functools.wraps(method)
-    def locked(self: StoreReader, /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
-        with self._lock:
-            return method(self, *args, **kwargs)
-
-    return locked
 
 
 class StoreReader:
@@ -76,21 +47,50 @@ class StoreReader:
 
     - IllegalQuery for illegal arguments: an unknown topic, a queue or an offset out of range, a
       negative or future time, a malformed id, a limit below 1;
+    - IllegalType for arguments of a wrong type;
     - MessageNotFound for a message that is not there;
     - Corrupt for damaged bytes;
+    - CorruptRange for a message in a range that `silo repair --holes` has declared lost. A read of
+      a queue goes on at the end of the error's `queue_offsets`;
     - StoreClosed when the store does not run.
+
+    With `stopped` it reads the files of a store that does not run. A store that was killed may hold
+    records that its next start will dispatch: `undispatched` counts their bytes, and they are not
+    found. To start the store meanwhile does no harm, but the reader does not see what is new.
     """
 
-    def __init__(self, store: str | os.PathLike[str]) -> None:
+    def __init__(self, store: str | os.PathLike[str], *, stopped: bool = False) -> None:
         self._lock = threading.RLock()
-        self._store = OpenStore(store)
+        is_stopped = arguments.switch("stopped", stopped)
+        path = arguments.store(store)
+        self._store = StoppedStore(path) if is_stopped else OpenStore(path)
         self._log = self._store.log
         self._times = QueueTimes(self._log)
         self._goes_on = ("", 0, 0)  # topic, queue id and offset that continue the last read
 
+    @property
+    def undispatched(self) -> int:
+        """Bytes of the commit log that no queue leads to yet. In a running store reput dispatches
+        them, in a stopped one the next start.
+        """
+        self._store.check_open()
+        return self._store.undispatched
+
+    @in_turn
+    def read_queues(self, topic: str) -> int:
+        """How many queues of the topic consumers read: those with the ids 0 to this number - 1."""
+        found = self._topic(topic)
+        return min(found.read_queue_nums, len(found.slots))
+
+    def _topic(self, topic: str) -> Topic | StoppedTopic:
+        return self._store.topic(arguments.text("topic", topic))
+
+    def _queue(self, topic: str, queue_id: int) -> ServedQueue:
+        return self._store.queue(arguments.text("topic", topic), queue_of(queue_id))
+
     # -- a queue, from an offset on
 
-    @_in_turn
+    @in_turn
     def get_message(
         self,
         topic: str,
@@ -109,16 +109,18 @@ class StoreReader:
         `filter` chooses among them; `silomq.MessageFilter` says how. A queue id that the topic does
         not have gives the status NO_MATCHED_LOGIC_QUEUE.
         """
-        check_number("offset", offset)
-        check_number("queue_id", queue_id)
-        check_limit("max_messages", max_messages)
-        check_limit("max_bytes", max_bytes)
-        found = self._store.topic(topic)
+        offset, queue_id = number("offset", offset), number("queue_id", queue_id)
+        max_messages = number("max_messages", max_messages, 1)
+        max_bytes = number("max_bytes", max_bytes, 1)
+        found = self._topic(topic)
+        topic = found.name
+        if filter is not None and not (hasattr(filter, "codes") and hasattr(filter, "matches")):
+            arguments.refuse_type("filter", filter, "an object with `codes` and `matches`")
         if not found.perm & _READABLE:
             raise IllegalQuery(f"topic {topic} may not be read (perm {found.perm})")
         if queue_id >= len(found.slots):
             return GetMessageResult(GetMessageStatus.NO_MATCHED_LOGIC_QUEUE, [], 0, 0, 0)
-        queue = self._store.queue(topic, queue_id)
+        queue = self._queue(topic, queue_id)
         while True:
             least, end = queue.least, queue.end
             verdict = get_message.judge(offset, least, end)
@@ -136,6 +138,7 @@ class StoreReader:
                 behind = get_message.next_queue_file(offset, queue.file_size)
                 status = GetMessageStatus.OFFSET_FOUND_NULL
                 return GetMessageResult(status, [], behind, least, end)
+        entries = before_hole(self._store.holes, queue, offset, entries)
         if (topic, queue_id, offset) == self._goes_on:
             self._store.lease(entries[0][0])
         batch = get_message.collect(
@@ -154,11 +157,11 @@ class StoreReader:
         self._goes_on = (topic, queue_id, batch.next)
         return GetMessageResult(batch.status, batch.messages, batch.next, least, end)
 
-    @_in_turn
+    @in_turn
     def at(self, topic: str, queue_id: int, queue_offset: int) -> MessageView:
         """The message at queue offset `queue_offset`, checked as by `MessageView.check`."""
-        check_number("queue_offset", queue_offset)
-        queue = self._store.queue(topic, queue_id)
+        queue_offset = number("queue_offset", queue_offset)
+        queue = self._queue(topic, queue_id)
         return queue.patiently(lambda: self._at(queue, queue_offset))
 
     def _at(self, queue: ServedQueue, offset: int) -> MessageView:
@@ -167,7 +170,9 @@ class StoreReader:
             has = f"offsets {least} to {end - 1}" if least < end else "no messages"
             removed = " (older ones were removed)" if offset < least else ""
             raise IllegalQuery(f"{queue} has {has}{removed}: there is no offset {offset}")
-        at, size, _ = queue.entry(offset)
+        entry = queue.entry(offset)
+        before_hole(self._store.holes, queue, offset, [entry])
+        at, size, _ = entry
         record = self._log.part(at, size)
         if record is None:
             raise MessageNotFound(f"message {offset} of {queue} was just removed")
@@ -180,13 +185,13 @@ class StoreReader:
 
     # -- by address, id and key
 
-    @_in_turn
+    @in_turn
     def look_at(self, physical_offset: int) -> MessageView:
         """The message whose record begins at commit-log offset `physical_offset`, in bytes
         (RocketMQ: `lookMessageByOffset`).
         """
         self._store.check_open()
-        check_number("physical_offset", physical_offset)
+        physical_offset = number("physical_offset", physical_offset)
         least, end = self._log.least, self._log.end
         if physical_offset >= end:
             raise IllegalQuery(
@@ -196,16 +201,18 @@ class StoreReader:
             raise MessageNotFound(
                 f"the commit log begins at {least}: what was at {physical_offset} was removed"
             )
+        check_hole(self._store.holes, physical_offset)
         found = self._message(physical_offset)
         if found is None:
             raise MessageNotFound(f"no message begins at commit-log offset {physical_offset}")
         return found
 
-    @_in_turn
+    @in_turn
     def by_offset_message_id(self, message_id: str) -> MessageView:
         """The message with this offset message id: 32 hex digits, or 56 with an IPv6 host, of store
         host and commit-log offset (RocketMQ: `MQAdmin.viewMessage`).
         """
+        message_id = arguments.text("message_id", message_id)
         try:
             host, offset = decode_offset_message_id(message_id)
         except ValueError as error:
@@ -218,16 +225,16 @@ class StoreReader:
             )
         return found
 
-    @_in_turn
+    @in_turn
     def by_unique_key(self, topic: str, key: str) -> list[MessageView]:
         """The messages of a topic with this UNIQ_KEY (`MessageView.message_id`), oldest first.
         There are several if the producer sent the message again.
         """
-        self._store.topic(topic)
+        topic = self._topic(topic).name
         query = self._key_query(topic, key, FOREVER, 0, FOREVER)
         return key_lookup.matching(self._store.index_files(), query, self._message, unique=True)
 
-    @_in_turn
+    @in_turn
     def by_key(
         self,
         topic: str,
@@ -245,8 +252,8 @@ class StoreReader:
         count in whole seconds, and at most `max_msgs_num_batch` messages are returned. Messages of
         other keys with the same hash are among them, and an unknown topic has no messages.
         """
-        if not rocketmq:
-            self._store.topic(topic)
+        if not arguments.switch("rocketmq", rocketmq):
+            self._topic(topic)
         query = self._key_query(topic, key, max, begin_ms, end_ms)
         if rocketmq:
             cap = self._store.transfer.batch
@@ -259,7 +266,7 @@ class StoreReader:
             window, and their records need not be read.
             """
             stored = self._log.store_time(offset, MIN_RECORD_BYTES)
-            return self._message(offset) if begin_ms <= stored <= end_ms else None
+            return self._message(offset) if query.begin_ms <= stored <= query.end_ms else None
 
         return key_lookup.matching(self._store.index_files(), query, at)
 
@@ -267,11 +274,12 @@ class StoreReader:
         self, topic: str, key: str, most: int, begin_ms: int, end_ms: int
     ) -> key_lookup.KeyQuery:
         self._store.check_open()
+        topic, key = arguments.text("topic", topic), arguments.text("key", key)
         if not key:
             raise IllegalQuery("an empty key: no message has it")
-        check_limit("max", most)
-        self._store.check_time("begin_ms", begin_ms)
-        check_number("end_ms", end_ms)
+        most = number("max", most, 1)
+        begin_ms = past_time("begin_ms", begin_ms, self._store.now_ms())
+        end_ms = number("end_ms", end_ms)
         if end_ms < begin_ms:
             raise IllegalQuery(f"end_ms {end_ms} is before begin_ms {begin_ms}")
         return key_lookup.KeyQuery(topic, key, most, begin_ms, end_ms)
@@ -284,7 +292,7 @@ class StoreReader:
 
     # -- offsets and times
 
-    @_in_turn
+    @in_turn
     def offset_at_time(
         self,
         topic: str,
@@ -304,41 +312,40 @@ class StoreReader:
         boundary. It is the nearest message in the first queue file modified at that time or later,
         and 0 for an unknown queue.
         """
-        if boundary not in ("lower", "upper"):
-            raise IllegalQuery(f"boundary {boundary!a}: 'lower' or 'upper'")
-        if rocketmq:
+        boundary = boundary_of(boundary)
+        if arguments.switch("rocketmq", rocketmq):
             return self._rocketmq_offset(topic, queue_id, timestamp_ms, boundary)
-        queue = self._store.queue(topic, queue_id)
-        self._store.check_time("timestamp_ms", timestamp_ms)
-        found = queue.patiently(lambda: self._times.offset_at(queue, timestamp_ms, boundary))
+        queue = self._queue(topic, queue_id)
+        timestamp = past_time("timestamp_ms", timestamp_ms, self._store.now_ms())
+        found = queue.patiently(lambda: self._times.offset_at(queue, timestamp, boundary))
         if found < 0:
-            raise MessageNotFound(f"{queue} has no message stored at {timestamp_ms} or before")
+            raise MessageNotFound(f"{queue} has no message stored at {timestamp} or before")
         return found
 
     def _rocketmq_offset(self, topic: str, queue_id: int, timestamp: int, boundary: str) -> int:
         self._store.check_open()
-        check_number("timestamp_ms", timestamp)
+        timestamp = number("timestamp_ms", timestamp)
         if boundary != "lower":
             raise IllegalQuery("RocketMQ 4 knows no boundary: leave it out with rocketmq=True")
-        queue = self._store.queue_if_any(topic, queue_id)
+        queue = self._store.queue_if_any(arguments.text("topic", topic), queue_of(queue_id))
         if queue is None:
             return 0
         return queue.patiently(lambda: self._times.rocketmq_offset(queue, timestamp))
 
-    @_in_turn
+    @in_turn
     def min_offset(self, topic: str, queue_id: int) -> int:
         """The queue offset of the first message that is still there."""
-        return self._store.queue(topic, queue_id).least
+        return self._queue(topic, queue_id).least
 
-    @_in_turn
+    @in_turn
     def max_offset(self, topic: str, queue_id: int) -> int:
         """The queue offset behind the last dispatched message."""
-        return self._store.queue(topic, queue_id).end
+        return self._queue(topic, queue_id).end
 
-    @_in_turn
+    @in_turn
     def earliest_time(self, topic: str, queue_id: int) -> int | None:
         """The store time (epoch ms) of a queue's first message; None for an empty queue."""
-        queue = self._store.queue(topic, queue_id)
+        queue = self._queue(topic, queue_id)
 
         def earliest() -> int | None:
             least = queue.least
@@ -356,7 +363,7 @@ class StoreReader:
         self._store.check_open()
         return self._log.end
 
-    @_in_turn
+    @in_turn
     def earliest_store_time(self) -> int | None:
         """The store time (epoch ms) of the commit log's first message; None for an empty log."""
         self._store.check_open()
@@ -368,10 +375,13 @@ class StoreReader:
             if self._log.least == least:
                 return None
 
-    @_in_turn
     def close(self) -> None:
-        """Ends the session. Messages that were read stay readable."""
-        self._store.close()
+        """Ends the session. Messages that were read stay readable. May be called again."""
+        if self._store.is_mine:
+            with self._lock:
+                self._store.close()
+
+    __reduce_ex__ = arguments.no_copy
 
     def __enter__(self) -> Self:
         return self

@@ -6,8 +6,12 @@ copies it once into the log and fills in offsets and time. Calls run one way:
 - `producer.py` is the public class, and `send_session.py` the session below it. The session decides
   whether the store is alive and whether to connect again.
 - `resend.py` decides what becomes of messages that were refused, or not answered.
+- `callbacks.py` is the thread that calls the callbacks of futures.
 - `_sender.pyx` encodes and publishes.
 - `_ring.pyx` handles only the ring.
+
+An exception of a callback goes to the log, and the thread goes on: it serves all other callbacks
+too. SystemExit and KeyboardInterrupt are raised where the caller's own thread called the callback.
 
 The refusals of a put. Append repeats each check that the client makes:
 
@@ -15,6 +19,7 @@ The refusals of a put. Append repeats each check that the client makes:
 |---|---|---|
 | the store stops, or has died | StoreClosed | client, from ring and connection |
 | a sync failed (`flush_error`) | SERVICE_NOT_AVAILABLE | append |
+| an actor lacks a file (`failed`) | SERVICE_NOT_AVAILABLE | append |
 | a disk above `disk_space_warning_level_ratio` (`disk_flags`) | SERVICE_NOT_AVAILABLE | append |
 | no next commit-log file (`allocate_error`) | CREATE_MAPPED_FILE_FAILED | append |
 | append is stuck for longer than `os_page_cache_busy_timeout_ms` | OS_PAGE_CACHE_BUSY | client |

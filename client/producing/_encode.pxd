@@ -2,7 +2,7 @@
 
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
-from silomq.client.producing._message cimport Parts, Route
+from silomq.client.producing._message cimport Parts, Route, take
 
 cdef extern from "store/record/checksum.h" nogil:
     uint32_t silo_crc32(uint32_t seed, const uint8_t *p, size_t n)
@@ -46,5 +46,7 @@ cdef class Encoder:
     cdef void refresh_time(self) noexcept
     cdef void fill_key(self) noexcept
     cdef int measure(self, Route route, Parts *m) except -1
+    cdef uint64_t measure_batch(self, Route route, list items, uint32_t *lengths,
+                                bint *light) except? 0
     cdef uint8_t *encode_properties(self, uint8_t *p, const Parts *m) noexcept
     cdef uint8_t *encode(self, uint8_t *r, Route route, uint32_t queue_id, const Parts *m) noexcept

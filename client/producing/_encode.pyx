@@ -130,6 +130,35 @@ cdef class Encoder:
                              + route.name_length + length)
         return 0
 
+    cdef uint64_t measure_batch(self, Route route, list items, uint32_t *lengths,
+                                bint *light) except? 0:
+        """Checks a batch's limits. Returns the length of its records together, and sets the length
+        of each in `lengths`, and `light` to whether any names light queues. Raises IllegalMessage.
+        """
+        cdef Parts m
+        cdef uint64_t total = 0, bodies = 0
+        cdef Py_ssize_t i
+        if not items:
+            raise IllegalMessage(
+                PutMessageStatus.MESSAGE_ILLEGAL, "a batch needs at least one message")
+        light[0] = False
+        for i in range(len(items)):
+            take(items[i], &m)
+            self.measure(route, &m)
+            total += m.total
+            bodies += m.body_length
+            light[0] |= m.light
+            if lengths != NULL:
+                lengths[i] = m.total
+        if bodies > self.max_body:
+            raise IllegalMessage(
+                PutMessageStatus.MESSAGE_ILLEGAL,
+                f"the bodies of the batch have {bodies} bytes, the store takes "
+                f"{self.max_body} at once (max_message_size): send fewer messages in a "
+                "call",
+            )
+        return total
+
     cdef uint8_t *encode(self, uint8_t *r, Route route, uint32_t queue_id, const Parts *m) noexcept:
         """Writes one record at `r` and returns its end. `measure` has set the lengths in `m`."""
         cdef uint8_t *p

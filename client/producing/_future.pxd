@@ -22,6 +22,7 @@ cdef class SendFuture(Pending):
     cdef uint16_t key_counter, key_wrap
     cdef bytes key_prefix, lengths, store_host
     cdef list callbacks
+    cdef object timer               # (topic, due time in epoch ms) of a timer; None
     cdef object error
 
     cdef object wait(self, double timeout_s)

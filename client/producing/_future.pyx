@@ -5,19 +5,22 @@ The ring resolves futures. A future whose wait sees no progress asks its session
 is still there; it never decides that itself.
 """
 
-import collections
-import sys
+import logging
 
 from libc.stdint cimport int64_t
 
 from silomq.client.producing._ring cimport (
-    P_APPENDED, P_DONE, P_FAILED, W_DONE, W_LATE, Pending, Ring, silo_monotonic_ns,
+    P_APPENDED, P_DONE, P_FAILED, W_DONE, W_LATE, Pending, Ring, deadline_after,
 )
 
 from ...store.errors import IllegalMessage
 from ...store.status import PutMessageStatus
+from .. import arguments
 from ..errors import SendTimeout, StoreClosed
 from .send_result import SendResult
+
+LOG = logging.getLogger("silomq")
+cdef object OWN = arguments.OWN
 
 
 cdef class SendFuture(Pending):
@@ -37,16 +40,18 @@ cdef class SendFuture(Pending):
                 self.session.settle()
         return self.state >= P_DONE
 
-    def result(self, timeout=None):
-        """The SendResult. Waits for it up to `timeout` seconds, by default the producer's.
+    def result(self, timeout=OWN):
+        """The SendResult. Waits for it up to `timeout` seconds, by default the producer's; None is
+        no limit.
 
         Raises SendTimeout when there is no answer in time (the message may still be stored later).
         Raises StoreClosed when the store or the producer was closed first, and IllegalMessage when
         the store refused the message.
         """
-        return self.wait(self.session.timeout_s if timeout is None else timeout)
+        return self.wait(self.session.timeout_s if timeout is OWN
+                         else arguments.seconds("timeout", timeout))
 
-    def exception(self, timeout=None):
+    def exception(self, timeout=OWN):
         """The IllegalMessage or StoreClosed that `result` would raise, or None. Waits as `result`
         does; raises SendTimeout."""
         try:
@@ -57,30 +62,49 @@ cdef class SendFuture(Pending):
 
     def add_done_callback(self, callback):
         """Calls `callback(future)` once: at once if the future is done. Otherwise the thread that
-        sees the answer first calls it.
+        sees the answer first calls it, mostly the producer's own.
 
-        An exception of the callback goes to `sys.unraisablehook`.
+        An exception of the callback goes to the log `silomq`, and the next callback is called.
+        SystemExit and KeyboardInterrupt end the thread that called the callback, but only if it is
+        one of the caller's. The callback may send, and may close the producer.
         """
-        if self.state >= P_DONE:
-            callback(self)
+        arguments.function("callback", callback)
+        cdef list added = [callback]  # made first: what follows must not be interrupted
+        if self.state < P_DONE:
+            if self.callbacks is None:
+                self.callbacks = added
+                self.ring.watch(self)
+            else:
+                self.callbacks.append(callback)
+            self.session.serve_callbacks()
             return
-        if self.callbacks is None:
-            self.callbacks = []
-            self.ring.watch(self)
-        self.callbacks.append(callback)
-        self.session.serve_callbacks()
+        error = _called(callback, self)
+        if error is not None:
+            raise error
 
     def __await__(self):
         import asyncio
         loop = asyncio.get_running_loop()
         done = loop.create_future()
 
+        def finish():
+            if not done.done():
+                done.set_result(None)
+
         def resolve(_):
-            loop.call_soon_threadsafe(lambda: done.done() or done.set_result(None))
+            try:
+                loop.call_soon_threadsafe(finish)
+            except RuntimeError:
+                if not loop.is_closed():
+                    raise
+                # The loop was closed, and with it everything that could wait.
 
         self.add_done_callback(resolve)
         yield from done.__await__()
         return self.result(0)
+
+    def __reduce_ex__(self, protocol):
+        arguments.no_copy(self)
 
     cdef object wait(self, double timeout_s):
         """The same as `result`, callable from C."""
@@ -88,7 +112,7 @@ cdef class SendFuture(Pending):
         cdef int64_t deadline
         cdef int end
         if self.state < P_DONE:
-            deadline = silo_monotonic_ns() + <int64_t>(timeout_s * 1e9)
+            deadline = deadline_after(timeout_s)
             while True:
                 end = ring.wait_for(self, deadline)
                 if ring.told is not None:
@@ -114,17 +138,21 @@ cdef class SendFuture(Pending):
         return self.error
 
     cdef object make_result(self):
-        return SendResult(
+        result = SendResult(
             PutMessageStatus(self.outcome.status), self.topic, self.queue_id,
             self.outcome.queue_offset, self.outcome.physical_offset, self.outcome.store_timestamp,
             self.count, (self.key_prefix, self.key_time, self.key_counter, self.key_wrap),
             self.lengths, self.store_host, self.level,
         )
+        if self.timer is not None:
+            result._timer = self.timer
+        return result
 
 
 def settle(Ring ring):
     """Gives refused futures their errors, then runs callbacks, for all that the ring has resolved
-    since the last call."""
+    since the last call. Raises the last SystemExit or KeyboardInterrupt of a callback, after all of
+    them have run."""
     cdef SendFuture future
     cdef list told
     if ring.told is None:
@@ -133,8 +161,11 @@ def settle(Ring ring):
     for future in told:
         if future.state == P_FAILED:
             future.failure()
+    error = None
     for future in told:
-        _run_callbacks(future)
+        error = _run_callbacks(future) or error
+    if error is not None:
+        raise error
 
 
 def fail(pendings, error):
@@ -146,19 +177,25 @@ def fail(pendings, error):
             future.ring.resolve(future, P_FAILED)
 
 
-cdef _run_callbacks(SendFuture future):
-    """Runs a future's callbacks. No caller could catch their exceptions, so they go to
-    `sys.unraisablehook`.
-    """
+cdef object _run_callbacks(SendFuture future):
+    """Runs a future's callbacks. Returns what `_called` returned last, if not None."""
     cdef list callbacks = future.callbacks
     future.callbacks = None
-    if callbacks is None:
-        return
-    for callback in callbacks:
-        try:
-            callback(future)
-        except Exception:
-            sys.unraisablehook(Unraisable(*sys.exc_info(), "in a SendFuture's callback", callback))
+    error = None
+    if callbacks is not None:
+        for callback in callbacks:
+            error = _called(callback, future) or error
+    return error
 
 
-Unraisable = collections.namedtuple("Unraisable", "exc_type exc_value exc_traceback err_msg object")
+cdef object _called(callback, SendFuture future):
+    """Calls a callback. Its exception goes to the log, because no caller could catch it. Returns a
+    SystemExit, KeyboardInterrupt or another exception that ends a thread.
+    """
+    try:
+        callback(future)
+    except Exception:
+        LOG.exception("a SendFuture's callback failed: %s", arguments.named(callback))
+    except BaseException as error:
+        return error
+    return None

@@ -1,9 +1,11 @@
 from collections.abc import Iterable, Mapping
 
+from typing_extensions import Buffer
+
 class Message:
     def __init__(
         self,
-        body: bytes | bytearray | memoryview | str,
+        body: Buffer | str,
         tags: str | None = None,
         keys: str | Iterable[str] | None = None,
         properties: Mapping[str, str] | None = None,
@@ -15,9 +17,9 @@ class Message:
     @property
     def tags(self) -> str | None: ...
     @property
-    def keys(self) -> str | Iterable[str] | None: ...
+    def keys(self) -> str | tuple[str, ...] | None: ...
     @property
-    def properties(self) -> Mapping[str, str] | None: ...
+    def properties(self) -> dict[str, str] | None: ...
     @property
     def flag(self) -> int: ...
     @property

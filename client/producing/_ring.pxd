@@ -1,6 +1,6 @@
 # A session's ring as its producer sees it, and the frames in it whose answers are awaited.
 
-from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport INT64_MAX, int64_t, uint8_t, uint32_t, uint64_t
 
 cdef extern from "store/record/checksum.h" nogil:
     uint32_t silo_crc32c(uint32_t seed, const uint8_t *p, size_t n)
@@ -56,6 +56,13 @@ cdef enum:
 cdef inline uint64_t frame_length(uint64_t record_bytes) noexcept:
     """Bytes that a frame with `record_bytes` bytes of records takes in the ring."""
     return (FRAME_HEADER + record_bytes + 63) & ~<uint64_t>63
+
+
+cdef inline int64_t deadline_after(double seconds) noexcept:
+    """The monotonic time (ns) in `seconds` from now; the last one if that is further away."""
+    if seconds >= 1e9:
+        return INT64_MAX
+    return silo_monotonic_ns() + <int64_t>(seconds * 1e9)
 
 
 cdef class Pending:

@@ -1,13 +1,16 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeAlias
 
+from typing_extensions import Buffer
+
+from ..arguments import Own
 from ._future import SendFuture
 from ._message import Message
 from .message_properties import Delayed
 from .send_result import SendResult
 from .send_session import SendSession
 
-Body: TypeAlias = bytes | bytearray | memoryview | str
+Body: TypeAlias = Buffer | str
 Keys: TypeAlias = str | Iterable[str] | None
 
 class Sender:
@@ -15,7 +18,7 @@ class Sender:
     def send(
         self,
         topic: str,
-        body: Body,
+        body: Body | Message,
         *,
         tags: str | None = None,
         keys: Keys = None,
@@ -25,7 +28,7 @@ class Sender:
         shard_key: str | None = None,
         born_timestamp: int | None = None,
         wait_store: bool = True,
-        timeout: float | None = None,
+        timeout: float | Own | None = ...,
         delay_level: int = 0,
         deliver_at: int | None = None,
         delay_ms: int | None = None,
@@ -33,7 +36,7 @@ class Sender:
     def send_async(
         self,
         topic: str,
-        body: Body,
+        body: Body | Message,
         *,
         tags: str | None = None,
         keys: Keys = None,
@@ -44,7 +47,7 @@ class Sender:
         born_timestamp: int | None = None,
         wait_store: bool = True,
         callback: Callable[[SendFuture], object] | None = None,
-        timeout: float | None = None,
+        timeout: float | Own | None = ...,
         delay_level: int = 0,
         deliver_at: int | None = None,
         delay_ms: int | None = None,
@@ -52,7 +55,7 @@ class Sender:
     def send_oneway(
         self,
         topic: str,
-        body: Body,
+        body: Body | Message,
         *,
         tags: str | None = None,
         keys: Keys = None,
@@ -61,7 +64,7 @@ class Sender:
         queue: int | None = None,
         shard_key: str | None = None,
         born_timestamp: int | None = None,
-        timeout: float | None = None,
+        timeout: float | Own | None = ...,
         delay_level: int = 0,
         deliver_at: int | None = None,
         delay_ms: int | None = None,
@@ -69,30 +72,30 @@ class Sender:
     def send_batch(
         self,
         topic: str,
-        messages: Iterable[bytes | Message],
+        messages: Iterable[Body | Message],
         *,
         queue: int | None = None,
         shard_key: str | None = None,
-        timeout: float | None = None,
+        timeout: float | Own | None = ...,
     ) -> SendResult: ...
     def send_batch_async(
         self,
         topic: str,
-        messages: Iterable[bytes | Message],
+        messages: Iterable[Body | Message],
         *,
         queue: int | None = None,
         shard_key: str | None = None,
         callback: Callable[[SendFuture], object] | None = None,
-        timeout: float | None = None,
+        timeout: float | Own | None = ...,
     ) -> SendFuture: ...
     def send_batch_oneway(
         self,
         topic: str,
-        messages: Iterable[bytes | Message],
+        messages: Iterable[Body | Message],
         *,
         queue: int | None = None,
         shard_key: str | None = None,
-        timeout: float | None = None,
+        timeout: float | Own | None = ...,
     ) -> None: ...
 
 def session_of(sender: Sender) -> SendSession: ...
@@ -103,5 +106,6 @@ def send_encoded(
     record: bytes,
     *,
     unique_key: str | None = None,
-    timeout: float | None = None,
+    wait_store: bool = True,
+    timeout: float | Own | None = ...,
 ) -> SendResult: ...

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from ...store.delay.levels import MAX_DELAY_LEVEL
-from ...store.errors import IllegalMessage
-from ...store.names import SCHEDULE_TOPIC, TIMER_TOPIC
-from ...store.record.properties import encode_properties
+from ...store.errors import IllegalArgument, IllegalMessage, IllegalType
+from ...store.names import SCHEDULE_TOPIC, TIMER_TOPIC, is_light_queue, validate_topic
+from ...store.record.properties import (
+    LIGHT_MOST,
+    MAX_PROPERTIES_BYTES,
+    MULTI_DISPATCH,
+    encode_light_offsets,
+    encode_properties,
+)
 from ...store.status import PutMessageStatus
+from .. import arguments
 
 # Properties that the store and its clients set themselves.
 RESERVED = frozenset(
@@ -32,10 +38,21 @@ RESERVED = frozenset(
     )
 )
 # Properties of RocketMQ's timer wheel, which delivers each message at its own time.
-TIMERS = frozenset(("TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS", "TIMER_OUT_MS"))
+TIMERS = frozenset(
+    (
+        "TIMER_DELAY_SEC",
+        "TIMER_DELAY_MS",
+        "TIMER_DELIVER_MS",
+        "TIMER_OUT_MS",
+        "TIMER_DEL_UNIQKEY",
+        "TIMER_ROLL_TIMES",
+    )
+)
 # RocketMQ's timerMaxDelaySec and timerPrecisionMs.
 MAX_DELAY_MS = 3 * 24 * 3_600_000
 _PRECISION_MS = 1000
+#: More keys or properties than this cannot fit into a record.
+MOST_PROPERTIES: Final = MAX_PROPERTIES_BYTES
 
 
 class Delayed(NamedTuple):
@@ -47,12 +64,13 @@ class Delayed(NamedTuple):
 
 class Delay(NamedTuple):
     """Where a delayed message waits, and the property pairs that say where and when it is
-    delivered.
+    delivered. `due_ms` is the time (epoch ms) of one that does not wait for a level.
     """
 
     where: Delayed
     queue: int
     pairs: bytes
+    due_ms: int | None = None
 
 
 def plan_delay(
@@ -61,30 +79,33 @@ def plan_delay(
     delay_level: int,
     deliver_at: int | None,
     delay_ms: int | None,
+    *,
+    levels: int,
 ) -> Delay | None:
     """Where a message for a queue of `topic` waits for its time, as in RocketMQ's broker
     (`HookUtils.handleScheduleMessage`); None if it is due already.
 
-    A level above the highest becomes the highest. TIMER_DELIVER_MS is the time that was asked for.
-    TIMER_OUT_MS is the last whole second before that time, as RocketMQ rounds it.
+    A level above the highest, `levels`, becomes the highest. TIMER_DELIVER_MS is the time that was
+    asked for. TIMER_OUT_MS is the last whole second before that time, as RocketMQ rounds it.
 
-    Raises IllegalMessage (WHEEL_TIMER_MSG_ILLEGAL) for a time more than three days ahead,
-    ValueError for a negative time or level, or for more than one of the three.
+    Raises IllegalMessage (WHEEL_TIMER_MSG_ILLEGAL) for a time more than three days ahead. Raises
+    IllegalType, and IllegalArgument for a negative time or level, or for more than one of the
+    three.
     """
-    given = [bool(delay_level), deliver_at is not None, delay_ms is not None]
-    if sum(given) > 1:
-        raise ValueError("give one of delay_level, deliver_at and delay_ms")
+    delay_level = arguments.whole("delay_level", delay_level)
+    if deliver_at is not None:
+        deliver_at = arguments.whole("deliver_at", deliver_at)
+    if delay_ms is not None:
+        delay_ms = arguments.whole("delay_ms", delay_ms)
+    if sum([delay_level > 0, deliver_at is not None, delay_ms is not None]) > 1:
+        raise IllegalArgument("delay_level, deliver_at and delay_ms: give one of them")
     where = f"REAL_TOPIC\x01{topic}\x02"
     queue = f"REAL_QID\x01{queue_id}\x02"
     if delay_level:
-        if delay_level < 0:
-            raise ValueError(f"delay_level {delay_level}: 1 to {MAX_DELAY_LEVEL}, 0 for none")
-        level = min(delay_level, MAX_DELAY_LEVEL)
+        level = min(delay_level, levels)
         pairs = f"{where}DELAY\x01{level}\x02{queue}"
         return Delay(Delayed(SCHEDULE_TOPIC, topic), level - 1, pairs.encode())
     now = int(time.time() * 1000)
-    if min(delay_ms or 0, deliver_at or 0) < 0:
-        raise ValueError(f"delay_ms {delay_ms}, deliver_at {deliver_at}: not before the epoch")
     due = deliver_at if deliver_at is not None else now + (delay_ms or 0)
     if due <= now:
         return None
@@ -93,17 +114,62 @@ def plan_delay(
             PutMessageStatus.WHEEL_TIMER_MSG_ILLEGAL,
             f"delivery in {due - now} ms: at most {MAX_DELAY_MS} (three days) are possible",
         )
-    out = (due - 1) // _PRECISION_MS * _PRECISION_MS
+    out = timer_out_ms(due)
     pairs = f"{where}TIMER_OUT_MS\x01{out}\x02TIMER_DELIVER_MS\x01{due}\x02{queue}"
-    return Delay(Delayed(TIMER_TOPIC, topic), 0, pairs.encode())
+    return Delay(Delayed(TIMER_TOPIC, topic), 0, pairs.encode(), due)
 
 
-def encode_extra(properties: Mapping[str, str], *, wait_store: bool) -> bytes:
-    """Encodes user properties for the property string, and WAIT=false if no sync is wanted.
+def timer_out_ms(due_ms: int) -> int:
+    """TIMER_OUT_MS of a message that is due at `due_ms`: RocketMQ's slot for it."""
+    return (due_ms - 1) // _PRECISION_MS * _PRECISION_MS
 
-    Raises IllegalMessage for a reserved name, RocketMQ's separators, or a timer.
+
+class LightQueues(NamedTuple):
+    """The light queues that a message is to lie in, and the property pair with room for its offsets
+    there.
     """
-    taken = RESERVED.intersection(properties)
+
+    names: tuple[str, ...]
+    pair: bytes
+
+
+def plan_light_queues(properties: Mapping[str, str]) -> LightQueues | None:
+    """The light queues in INNER_MULTI_DISPATCH, a list with commas; None without that property.
+
+    Raises IllegalMessage for a name that is not a light queue's, for one that occurs twice, and for
+    more than 128.
+    """
+    text = properties.get(MULTI_DISPATCH)
+    if text is None:
+        return None
+    names = text.split(",")
+    for name in names:
+        if not is_light_queue(name):
+            raise _illegal_light(f"{arguments.shown(name)} is no light queue's name (%LMQ%...)")
+        validate_topic(name)
+    if len(set(names)) < len(names) or len(names) > LIGHT_MOST:
+        raise _illegal_light(f"up to {LIGHT_MOST} light queues, each of them once")
+    return LightQueues(tuple(names), encode_light_offsets(len(names)))
+
+
+def _illegal_light(why: str) -> IllegalMessage:
+    return IllegalMessage(
+        PutMessageStatus.MESSAGE_ILLEGAL, f"property {MULTI_DISPATCH} names light queues: {why}"
+    )
+
+
+def encode_extra(properties: Mapping[str, str], *, wait_store: bool, light: bool = False) -> bytes:
+    """Encodes user properties for the property string, and WAIT=false if no sync is wanted. With
+    `light` they may have INNER_MULTI_DISPATCH, which the caller has checked.
+
+    Raises IllegalMessage for a reserved name, RocketMQ's separators, or a timer. Raises
+    IllegalType for names or values that are no str.
+    """
+    properties = {
+        arguments.text("a property's name", name): arguments.text("a property's value", value)
+        for name, value in arguments.mapping("properties", properties, MOST_PROPERTIES).items()
+    }
+    taken = RESERVED.intersection(properties) - ({MULTI_DISPATCH} if light else set())
     if taken:
         raise IllegalMessage(
             PutMessageStatus.MESSAGE_ILLEGAL,
@@ -121,15 +187,17 @@ def encode_extra(properties: Mapping[str, str], *, wait_store: bool) -> bytes:
 def join_keys(keys: Iterable[str]) -> str:
     """Several keys in the form of the KEYS property, with spaces between them. Raises
     IllegalMessage for an empty key, and for one with a space, which readers would take for two
-    keys. Raises TypeError for a key that is no str.
+    keys. Raises IllegalType for a key that is no str, IllegalArgument for too many.
     """
-    found = list(keys)
+    found = arguments.several("keys", keys, MOST_PROPERTIES)
     for key in found:
         if not isinstance(key, str):
-            raise TypeError(f"keys must be str, not {type(key).__name__}")
+            raise IllegalType(f"keys must be str, not {type(key).__name__}")
+    plain = [str.__str__(key) for key in found]
+    for key in plain:
         if " " in key or not key:
             raise IllegalMessage(
                 PutMessageStatus.MESSAGE_ILLEGAL,
-                f"key {key!r}: a key is not empty and has no space in it",
+                f"key {arguments.shown(key)}: a key is not empty and has no space in it",
             )
-    return " ".join(found)
+    return " ".join(plain)

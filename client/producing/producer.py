@@ -6,9 +6,13 @@ import os
 from types import TracebackType
 from typing import Literal, Self
 
+from .. import arguments
+from ..arguments import OWN, Own
 from ..session import Connection
 from ._sender import Sender, session_of
+from .cancelling import cancel
 from .resend import RESTART_CHOICES
+from .send_result import SendResult
 from .send_session import SendSession
 
 
@@ -18,7 +22,9 @@ class Producer(Sender):
     `ring_size` is in bytes, a multiple of 4096, by default the store's `ring_size`. It limits the
     bytes that the store has not answered yet; half of it limits a message or batch. `timeout`
     (seconds) is how long a call waits for space in the ring or for an answer, unless the call has
-    its own `timeout`.
+    its own `timeout`. By default it is 7 s longer than the store takes to notice a frozen process
+    (`heartbeat_timeout_ms`), together 10 s: a process that is replaced is a stall, not an error.
+    None is no limit, in every time-out.
 
     A producer does not notice when single processes of the store are restarted. When the whole
     store stops, unanswered messages fail with StoreClosed if `on_restart` is `"error"`. With
@@ -29,7 +35,8 @@ class Producer(Sender):
     the calls. A child made by `fork` cannot use its parent's producer.
 
     Raises StoreClosed when no store runs in the folder, IllegalMessage for a `ring_size` that the
-    store does not allow, ValueError for another `on_restart`.
+    store does not allow. Every call raises IllegalType or IllegalArgument for an argument that it
+    cannot use (`client/arguments.py`).
     """
 
     def __init__(
@@ -37,19 +44,17 @@ class Producer(Sender):
         store: str | os.PathLike[str],
         *,
         ring_size: int | None = None,
-        timeout: float = 3.0,
+        timeout: float | Own | None = OWN,
         on_restart: Literal["error", "retry"] = "error",
-        reconnect_timeout: float = 30.0,
+        reconnect_timeout: float | None = 30.0,
     ) -> None:
-        if on_restart not in RESTART_CHOICES:
-            raise ValueError(f"on_restart={on_restart!r}: 'error' or 'retry'")
-        folder = os.fspath(store)
-        size = -1 if ring_size is None else ring_size
+        folder = arguments.store(store)
+        size = -1 if ring_size is None else arguments.whole("ring_size", ring_size, least=1)
         session = SendSession(
-            lambda: Connection(folder, size),
-            timeout_s=timeout,
-            on_restart=on_restart,
-            reconnect_timeout_s=reconnect_timeout,
+            lambda: Connection(folder, size, client="Producer"),
+            timeout_s=None if timeout is OWN else arguments.seconds("timeout", timeout),
+            on_restart=arguments.choice("on_restart", on_restart, RESTART_CHOICES),
+            reconnect_timeout_s=arguments.seconds("reconnect_timeout", reconnect_timeout),
         )
         super().__init__(session)
 
@@ -95,15 +100,31 @@ class Producer(Sender):
         Call it again to learn of changes, such as a topic's number of queues. Each send opens a
         topic that is new to it. Raises IllegalMessage, StoreClosed.
         """
-        return len(session_of(self).open_topic(topic).slots)
+        return len(session_of(self).open_topic(arguments.text("topic", topic)).slots)
 
-    def flush(self, timeout: float | None = None) -> None:
+    def cancel(self, message: SendResult | str, *, timeout: float | Own | None = OWN) -> SendResult:
+        """Cancels a message that waits for its time: one that was sent with `deliver_at` or
+        `delay_ms`. `message` is its SendResult, or the `recall_handle` of that.
+
+        The cancel is a message itself, and survives what its answer says. A message is never
+        delivered if its cancel was stored, and in the queues, before it was due. A cancel that is
+        stored within the last milliseconds before may come too late; then nothing happens.
+
+        Raises IllegalMessage (WHEEL_TIMER_MSG_ILLEGAL) when the message is due already,
+        IllegalQuery for a message that cannot be cancelled or a text that is no handle, and what
+        `send` raises.
+        """
+        return cancel(self, message, timeout)
+
+    def flush(self, timeout: float | Own | None = OWN) -> None:
         """Waits until all messages sent so far are answered, and under SYNC_FLUSH are durable.
 
         Raises SendTimeout after `timeout` seconds (by default the producer's), StoreClosed.
         """
         session = session_of(self)
-        session.flush(session.timeout_s if timeout is None else timeout)
+        session.flush(
+            session.timeout_s if timeout is OWN else arguments.seconds("timeout", timeout)
+        )
 
     def close(self) -> None:
         """Ends the session. Messages that were published are still appended; futures that are open

@@ -8,7 +8,7 @@ import os
 import time
 from typing import TYPE_CHECKING
 
-from ...shm.control import ACTORS, HEARTBEAT_SIZE, Control
+from ...shm.control import ACTORS, HEARTBEAT_SIZE, NEEDED, Control, failed_actors
 from ...store.errors import IllegalMessage
 from ...store.status import PutMessageStatus
 
@@ -35,6 +35,13 @@ def _reason(status: PutMessageStatus, control: Control) -> str:
                 f": a sync failed ({os.strerror(error)}) and it takes no more messages; check the "
                 "disk, then restart the store"
             )
+        lacking = control.load("failed")
+        if lacking & NEEDED:
+            names = ", ".join(failed_actors(lacking))
+            return (
+                f": a file of it is missing or damaged, and {names} cannot go on; its log names "
+                "the file (silo verify, silo repair)"
+            )
         if control.load("disk_flags"):
             words = [control.load(name) for name in ("log_disk_used", "queue_disk_used")]
             used = max((word for word in words if word <= 100), default=100)
@@ -55,21 +62,19 @@ def _reason(status: PutMessageStatus, control: Control) -> str:
     return ""
 
 
-def append_stuck_ms(control: Control, limit_ms: int) -> int:
-    """For how many ms append has been busy with one batch, if that is more than `limit_ms`; else 0.
+def while_stuck(control: Control, limit_ms: int) -> IllegalMessage | None:
+    """The error for a put while append lacks a file, or has been busy with one batch for more than
+    `limit_ms`; None if append works. A page fault that waits for the disk makes it busy.
 
     Append writes its heartbeat before each slice of 50 ms. While it sleeps, for up to a second, it
     sets `append_asleep`.
     """
+    if control.load("failed") >> _APPEND & 1:
+        return refusal(PutMessageStatus.SERVICE_NOT_AVAILABLE, control.memory)
     beat = control.word("heartbeat", HEARTBEAT_SIZE * _APPEND).load() // 1_000_000
     stuck_ms = time.monotonic_ns() // 1_000_000 - beat
-    return stuck_ms if stuck_ms > limit_ms and not control.load("append_asleep") else 0
-
-
-def page_cache_busy(stuck_ms: int, limit_ms: int) -> IllegalMessage:
-    """The error for a put while append is stuck, most likely in a page fault that waits for the
-    disk.
-    """
+    if stuck_ms <= limit_ms or control.load("append_asleep"):
+        return None
     return IllegalMessage(
         PutMessageStatus.OS_PAGE_CACHE_BUSY,
         f"the store has been busy with one batch for {stuck_ms} ms (os_page_cache_busy_timeout_ms "

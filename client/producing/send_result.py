@@ -7,6 +7,7 @@ from typing import Literal
 
 from ...store.record.ids import Host, encode_offset_message_id
 from ...store.status import AckLevel, PutMessageStatus
+from .recall_handle import Handle
 
 # Plain numbers, because enums are slow and every message is checked.
 _APPENDED, _DURABLE = int(AckLevel.APPENDED), int(AckLevel.DURABLE)
@@ -34,6 +35,7 @@ class SendResult:
         "_lengths",
         "_level",
         "_store_host",
+        "_timer",
         "count",
         "physical_offset",
         "queue_id",
@@ -67,6 +69,7 @@ class SendResult:
         self._key = key
         self._lengths = lengths
         self._store_host = store_host
+        self._timer: tuple[str, int] | None = None  # where and when it will be delivered
         reached = level != _DURABLE or status == PutMessageStatus.PUT_OK
         self._level = level if reached else _APPENDED
 
@@ -94,6 +97,13 @@ class SendResult:
     def message_id(self) -> str:
         """RocketMQ's msgId: the UNIQ_KEY, for a batch all of them joined with commas."""
         return ",".join(self.message_ids)
+
+    @property
+    def recall_handle(self) -> str | None:
+        """RocketMQ's recallHandle: what `Producer.cancel` takes, also in another process. None
+        unless the message waits for a time of its own (`deliver_at`, `delay_ms`).
+        """
+        return None if self._timer is None else Handle(*self._timer, self.message_id).encoded()
 
     @property
     def offset_message_id(self) -> str:

@@ -15,28 +15,30 @@ A message that is sent and answered needs none of them, except for the first mes
 
 from __future__ import annotations
 
+import contextlib
 import enum
-import os
 import threading
 import time
-import weakref
 from collections import deque
 from collections.abc import Callable
 
 from ...shm.protocol.requests import Open, OpenDelayed, OpenRetry
 from ...store.errors import IllegalMessage, StoreError
-from ...store.names import TIMER_TOPIC, dead_letter_topic, retry_topic
+from ...store.names import TIMER_TOPIC, allows_light_queues, dead_letter_topic, retry_topic
+from ...store.record.properties import MULTI_DISPATCH
+from ...store.status import PutMessageStatus
+from .. import arguments
 from ..errors import SendTimeout, StoreClosed
+from ..forks import abandon_in_child, forked_child
 from ..session import Connection, StoreConfig
 from . import refusals
 from ._encode import Encoder
 from ._future import fail, settle
 from ._message import Route
 from ._ring import Ring
-from .message_properties import Delayed
+from .callbacks import CallbackThread
+from .message_properties import Delayed, LightQueues
 from .resend import Frame, connect_again, may_resend, resend, session_lost
-
-_sessions: weakref.WeakSet[SendSession] = weakref.WeakSet()
 
 
 class Hold(enum.IntFlag):
@@ -52,19 +54,19 @@ class Hold(enum.IntFlag):
 class SendSession:
     """The session of one Producer, also across restarts of the store.
 
-    `connect` opens a connection that has a ring; it is called again after a restart. `on_restart`
-    and `reconnect_timeout_s` are the Producer's. Any thread may call any method.
+    `connect` opens a connection that has a ring; it is called again after a restart. `timeout_s`
+    (None: the store's), `on_restart` and `reconnect_timeout_s` are the Producer's. Any thread may
+    call any method.
     """
 
     def __init__(
         self,
         connect: Callable[[], Connection],
         *,
-        timeout_s: float,
+        timeout_s: float | None,
         on_restart: str,
         reconnect_timeout_s: float,
     ) -> None:
-        self.timeout_s = timeout_s
         self.on_restart = on_restart
         self.reconnect_timeout_s = reconnect_timeout_s
         #: The error that every further call raises; None while the session is open.
@@ -75,13 +77,15 @@ class SendSession:
         self._connect = connect
         self._recovering = threading.Lock()
         self._unsent: deque[Frame] = deque()
-        self._starting = threading.Lock()
-        self._thread: threading.Thread | None = None
-        self._work = threading.Event()
+        self._callbacks = CallbackThread(self)
+        self._light: set[str] = set()  # light queues that unanswered messages may name
+        self._forked = False
         self._link = connect()
+        #: How long a call waits that has no time-out of its own.
+        self.timeout_s = self._link.config.patience_s if timeout_s is None else timeout_s
         self.encoder = Encoder(self._link.config)
         self._bind()
-        _sessions.add(self)
+        abandon_in_child(self)
 
     @property
     def folder(self) -> str:
@@ -118,8 +122,7 @@ class SendSession:
 
     def open_topic(self, topic: str | Delayed) -> Route:
         """Asks the store for the right to write to a topic, or to delay messages for it. The store
-        makes the topic if it may. Raises IllegalMessage, StoreClosed, and TypeError for a topic
-        that is no str.
+        makes the topic if it may. Raises IllegalMessage, StoreClosed.
         """
         if self.closed is not None:
             raise self.closed
@@ -127,12 +130,34 @@ class SendSession:
             timer = topic.system == TIMER_TOPIC
             answer = self._link.request(OpenDelayed(topic.topic, timer=timer))
             route = Route(topic.system, answer.delayed)
-        elif isinstance(topic, str):
-            route = Route(topic, self._link.request(Open(topic, write=True)).slots)
         else:
-            raise TypeError(f"topic must be str, not {type(topic).__name__}")
+            name = arguments.text("topic", topic)
+            route = Route(name, self._link.request(Open(name, write=True)).slots)
         self.routes[topic] = route
         return route
+
+    def open_light_queues(self, topic: str | Delayed, light: LightQueues) -> bytes:
+        """Opens the light queues of a message for a topic. Returns the property pair that gives
+        append room for its offsets there. A delayed message has none: schedule puts it into the
+        light queues when it delivers it. Raises IllegalMessage, StoreClosed.
+        """
+        goal = topic.topic if isinstance(topic, Delayed) else topic
+        if not self.config.light:
+            raise IllegalMessage(
+                PutMessageStatus.MESSAGE_ILLEGAL,
+                f"property {MULTI_DISPATCH}: the store puts no message into light queues, because "
+                "enable_lmq and enable_multi_dispatch are not both on",
+            )
+        if not allows_light_queues(goal):
+            raise IllegalMessage(
+                PutMessageStatus.MESSAGE_ILLEGAL,
+                f"property {MULTI_DISPATCH}: messages of topic {goal} lie in no light queues",
+            )
+        for name in light.names:
+            if name not in self.routes:
+                self.open_topic(name)
+        self._light.update(light.names)
+        return b"" if isinstance(topic, Delayed) else light.pair
 
     def open_retry(self, group: str, *, dead: bool) -> str:
         """Opens the retry topic of a consumer group, or its dead-letter topic, and makes it if it
@@ -155,15 +180,15 @@ class SendSession:
 
     def before_put(self) -> None:
         """Returns when frames may be written again. Raises the error of a closed session, and
-        IllegalMessage (OS_PAGE_CACHE_BUSY) while append is stuck: nothing was published.
+        IllegalMessage while append is stuck (OS_PAGE_CACHE_BUSY), or lacks a file: nothing was
+        published.
         """
         if self.closed is not None:
             raise self.closed
         self._await_resent()
         if self.ring.holds & Hold.STALLED:
-            stuck_ms = self._stuck_ms()
-            if stuck_ms:
-                raise refusals.page_cache_busy(stuck_ms, self.config.page_cache_busy_ms)
+            if error := self._stuck():
+                raise error
             self.ring.release(Hold.STALLED)
 
     def look_after(self) -> None:
@@ -177,12 +202,12 @@ class SendSession:
             raise self.closed
         why = self.ring.closed_by_store
         if why == 0 and self._link.is_alive():
-            if self._stuck_ms():
+            if self._stuck():
                 self.ring.hold(Hold.STALLED)
             else:
                 self.ring.release(Hold.STALLED)
             return
-        error = session_lost(self._link.path, why)
+        error = session_lost(self._link.shown, why)
         if may_resend(self.on_restart, why):
             self._recover(error)
             return
@@ -200,11 +225,9 @@ class SendSession:
         self.routes.clear()
         return refusals.refusal(status, self._link.control.memory)
 
-    def _stuck_ms(self) -> int:
-        """For how many ms append is stuck in one batch, if that is longer than the store allows;
-        else 0.
-        """
-        return refusals.append_stuck_ms(self._link.control, self.config.page_cache_busy_ms)
+    def _stuck(self) -> IllegalMessage | None:
+        """The error of puts while append does not work; None if it does."""
+        return refusals.while_stuck(self._link.control, self.config.page_cache_busy_ms)
 
     # -- reconnecting
 
@@ -212,21 +235,26 @@ class SendSession:
         """Replaces the lost connection and sends the unanswered messages again. Raises `lost` when
         the store does not come back in time.
         """
-        with self._recovering:
-            if self.closed is not None:
-                raise self.closed
-            if not self._is_open():  # else another thread has done it
-                # No thread may publish until all is sent again, neither in the old ring nor in the
-                # new one.
-                self.ring.hold(Hold.RESENDING)
-                try:
-                    deadline = time.monotonic() + self.reconnect_timeout_s
-                    self._reconnect(lost, deadline)
-                    while not self._resend(deadline):
-                        self._reconnect(lost, deadline)
-                finally:
-                    self.ring.release(Hold.RESENDING)
-        self.settle()
+        try:
+            with self._recovering:
+                self._replace_link(lost)
+        finally:
+            self.settle()  # without the lock, because a callback may close the session
+
+    def _replace_link(self, lost: StoreError) -> None:
+        if self.closed is not None:
+            raise self.closed
+        if self._is_open():
+            return  # another thread has done it
+        # No thread may publish until all is sent again, neither in the old ring nor in the new one.
+        self.ring.hold(Hold.RESENDING)
+        try:
+            deadline = time.monotonic() + self.reconnect_timeout_s
+            self._reconnect(lost, deadline)
+            while not self._resend(deadline):
+                self._reconnect(lost, deadline)
+        finally:
+            self.ring.release(Hold.RESENDING)
 
     def _reconnect(self, lost: StoreError, deadline: float) -> None:
         """Binds the ring to a new connection. Closes the session and raises `lost` if none can be
@@ -235,7 +263,7 @@ class SendSession:
         link = connect_again(self._connect, deadline, lambda: self.closed is None)
         if link is None:
             if self.closed is None:
-                self.shut(lost)
+                self._fail_open(lost)
             raise self.closed or lost
         old, self._link = self._link, link
         old.close()
@@ -245,6 +273,10 @@ class SendSession:
         # Frames that the lost session had already sent again come before those that it had not.
         self._unsent.extendleft(reversed(self.ring.take_unanswered()))
         self._bind()
+        for name in self._light:
+            # Without the right to write there the store refuses the message, which says so.
+            with contextlib.suppress(IllegalMessage):
+                self.open_topic(name)
 
     def _resend(self, deadline: float) -> bool:
         """Sends the unanswered messages again. Returns False when the session is lost again. After
@@ -254,7 +286,7 @@ class SendSession:
             return resend(self._unsent, self.ring, self._route, self._is_open, deadline)
         except BaseException as error:
             why = f"what was unanswered was not sent again ({error!r})"
-            self.shut(error if isinstance(error, StoreError) else StoreClosed(why))
+            self._fail_open(error if isinstance(error, StoreError) else StoreClosed(why))
             raise
 
     def _route(self, topic: str | Delayed) -> Route:
@@ -273,29 +305,14 @@ class SendSession:
     # -- callbacks
 
     def serve_callbacks(self) -> None:
-        """Starts the thread that resolves futures with callbacks, if it does not run yet."""
-        if self._thread is None:
-            with self._starting:
-                if self._thread is None:
-                    self._thread = threading.Thread(
-                        target=self._serve, name="silomq-callbacks", daemon=True
-                    )
-                    self._thread.start()
-        self._work.set()
+        """Has a thread resolve futures with callbacks. Called after each new one."""
+        self._callbacks.wake()
 
-    def _serve(self) -> None:
-        while self.closed is None:
-            if not self.ring.watched:
-                self._work.clear()
-                if not self.ring.watched:
-                    self._work.wait(1.0)
-                continue
-            try:
-                self._progress()
-            except StoreError:
-                return
+    def callbacks_due(self) -> bool:
+        """Whether a future without an answer has a callback."""
+        return self.ring.watched > 0
 
-    def _progress(self) -> None:
+    def progress(self) -> None:
         """Waits once for the next answers, and settles the futures that they resolve."""
         self._await_resent()
         if not self.ring.wait_progress():
@@ -308,6 +325,8 @@ class SendSession:
     @property
     def in_flight(self) -> int:
         """Bytes of the ring that the store has not answered yet."""
+        if self._forked and self.closed is not None:
+            raise self.closed
         self.ring.look()
         self.settle()
         return self.ring.head - self.ring.tail
@@ -316,6 +335,8 @@ class SendSession:
         """Waits until all that was published before is answered, and under SYNC_FLUSH is durable.
         Raises SendTimeout, and StoreClosed when the session is closed first.
         """
+        if self._forked and self.closed is not None:
+            raise self.closed
         ring, deadline = self.ring, time.monotonic() + timeout_s
         generation, target = -1, 0
         while True:
@@ -337,32 +358,33 @@ class SendSession:
 
     def shut(self, error: StoreError) -> None:
         """Closes the session: every later call and every open future raises `error`."""
+        self._fail_open(error)
+        self.settle()
+
+    def _fail_open(self, error: StoreError) -> None:
+        """Closes the session, but runs no callbacks yet (`settle`)."""
         self.closed = error
         self.ring.hold(Hold.CLOSED)
         fail(self.ring.take_open(), error)
         fail([pending for _, _, pending in list(self._unsent)], error)
-        self.settle()
 
-    def forbid(self, error: StoreError) -> None:
-        """As `shut`, in a forked child: its parent's futures are not touched."""
-        self.closed = error
-        self.ring.hold(Hold.CLOSED)
+    def abandon(self) -> None:
+        """As `shut`, in a forked child (`client/forks.py`): the child's copies of the futures fail,
+        and none of their callbacks is called.
+        """
+        self._forked = True
+        self._fail_open(forked_child("Producer", self._link.shown))
+        self.ring.take_told()
 
     def close(self) -> None:
         """Ends the session. Messages that were published are still appended; open futures fail with
         StoreClosed.
         """
-        if self.closed is None:
-            self.shut(StoreClosed("the producer is closed"))
-        self._work.set()
-        if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join()
-        self._link.close()
-
-
-def _after_fork() -> None:
-    for session in list(_sessions):
-        session.forbid(StoreClosed("a producer cannot be used in a forked child: open one there"))
-
-
-os.register_at_fork(after_in_child=_after_fork)
+        if self._forked:
+            return
+        try:
+            if self.closed is None:
+                self.shut(StoreClosed("the producer is closed"))
+        finally:
+            self._callbacks.end()
+            self._link.close()

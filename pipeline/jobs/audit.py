@@ -64,18 +64,19 @@ class Audit:
         return not self.findings
 
 
-def audit(spark: SparkSession, df: DataFrame, stores: Sequence[str], settings: Settings) -> Audit:
-    """Audits the stopped `stores`. `df` must have the columns of SCHEMA and all whole messages of
-    the stores, whatever else is damaged. Raises BadInput for a folder that is no store.
+def audit(spark: SparkSession, df: DataFrame, stores: Mapping[str, Settings]) -> Audit:
+    """Audits stopped stores, by folder, with the settings that give the sizes of their files. `df`
+    must have the columns of SCHEMA and all whole messages of the stores, whatever else is damaged.
+    Raises BadInput for a folder that is no store.
     """
     found = Audit()
-    size = settings.mapped_file_size_commit_log
+    size = _log_file_size(stores)
     gone = {store: deleted(store) for store in stores}
     rows = queued(df, gone)
     _take(found, misplaced(rows, size))
     _take(found, twice(df, size))
     found.queues = [row.asDict() for row in queue_ends(rows).collect()]
-    for store in stores:
+    for store, settings in stores.items():
         files: FileFindings = check_files(spark, store, settings)
         found.findings += files.findings
         found.counts += files.counts
@@ -115,13 +116,23 @@ def queued(df: DataFrame, gone: Mapping[str, Mapping[str, int]]) -> DataFrame:
     return rows
 
 
-def _log_file(log_file_size: int) -> Any:
+def _log_file_size(stores: Mapping[str, Settings]) -> Any:
+    """The size (bytes) of the log's files in a row's store, as a column."""
+    sizes = [
+        part
+        for store, settings in stores.items()
+        for part in (fn.lit(store), fn.lit(settings.mapped_file_size_commit_log))
+    ]
+    return fn.create_map(*sizes)[fn.col("store")]
+
+
+def _log_file(log_file_size: Any) -> Any:
     """The path of the log file that holds a row's physicalOffset."""
-    base = fn.col("physicalOffset") - fn.col("physicalOffset") % fn.lit(log_file_size)
+    base = fn.col("physicalOffset") - fn.col("physicalOffset") % log_file_size
     return fn.concat("store", fn.lit(f"/{COMMIT_LOG}/"), fn.lpad(base.cast("string"), 20, "0"))
 
 
-def _finding(df: DataFrame, check: str, what: Any, log_file_size: int) -> DataFrame:
+def _finding(df: DataFrame, check: str, what: Any, log_file_size: Any) -> DataFrame:
     return df.select(
         fn.lit(check).alias("check"),
         "store",
@@ -131,7 +142,7 @@ def _finding(df: DataFrame, check: str, what: Any, log_file_size: int) -> DataFr
     )
 
 
-def misplaced(df: DataFrame, log_file_size: int) -> DataFrame:
+def misplaced(df: DataFrame, log_file_size: Any) -> DataFrame:
     """Findings about the places in queues: offsets that are missing, offsets that two messages
     share, and offsets that do not ascend with the log.
     """
@@ -158,7 +169,7 @@ def misplaced(df: DataFrame, log_file_size: int) -> DataFrame:
     return _finding(wrong, "queue offsets", fn.col("what"), log_file_size)
 
 
-def twice(df: DataFrame, log_file_size: int) -> DataFrame:
+def twice(df: DataFrame, log_file_size: Any) -> DataFrame:
     """Findings about ids that several messages of a topic share, in any of the stores. A message
     that a group got again keeps its id but has another reconsumeTimes, and is no finding.
     """

@@ -1,16 +1,14 @@
-"""The checks of `silo verify` as tasks, one for each index file, queue and log file.
+"""The checks of `silo verify` in tasks of Spark.
 
-The checks share facts about their store, which every worker gathers once in an audit. `verify`
-collects all log addresses of the index in one process. Here the task of a log file reads them from
-the index files that can hold addresses of its file.
+The steps are those of `tools/verify`. Every worker gathers the facts of the store once in an audit;
+what a step has learned goes to the tasks of the next one.
 """
 
 from __future__ import annotations
 
 import functools
-import json
+import pickle
 import uuid
-from array import array
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -18,21 +16,21 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from ...store.consumequeue import queue
-from ...store.index.file import HEADER, HEADER_SIZE, SLOT_SIZE
 from ...tools.raw.files import StoreFiles
-from ...tools.verify.findings import Facts, Result
-from ...tools.verify.verify import CHECKS, Report, check_rest, gather, jobs_of, read_checkpoint
-from . import indexing, placing
+from ...tools.verify.findings import Facts, Finding, IndexSpan, Result
+from ...tools.verify.steps import CHECKS, Job, check_all
+from ...tools.verify.verify import Report, check_rest, gather, read_checkpoint, seals_of
+from . import placing
 from .tasks import run
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from pyspark.sql import SparkSession
 
     from ...conf.settings import Settings
 
-_ROW: Final = "check string, file string, offset long, what string, rest string"
+_ROW: Final = "result binary"
 
 
 @dataclass
@@ -59,12 +57,33 @@ class _Audit:
 
 
 @dataclass(frozen=True, slots=True)
-class _Log:
-    """Results of the other checks that the checks of the log need."""
+class _Learned:
+    """What the steps before have learned, see Facts."""
 
+    end: int
+    redispatched: int
+    last_base: int | None
     first_dispatched: int
-    #: For each index file the first and the last log address.
-    index: Mapping[int, tuple[int, int]]
+    first_indexed: int
+    spans: dict[int, IndexSpan]
+
+
+class _Tasks:
+    """Does the jobs of a step in tasks of Spark. `ends` are those of the queues (FileFindings)."""
+
+    def __init__(self, spark: SparkSession, plan: _Audit, facts: Facts) -> None:
+        self._spark, self._plan, self._facts = spark, plan, facts
+        self.workers = spark.sparkContext.defaultParallelism
+        self.ends: dict[tuple[str, int], tuple[int, int]] = {}
+
+    def jobs(self, jobs: Sequence[tuple[Job, int]]) -> Iterator[tuple[Job, Result]]:
+        learned = _Learned(**{name: getattr(self._facts, name) for name in _Learned.__slots__})
+        items = [job for job, _ in jobs]
+        work = functools.partial(_check, self._plan, learned)
+        for row in run(self._spark, items, work, _ROW):
+            job, result, ends = pickle.loads(row["result"])  # noqa: S301  from our own tasks
+            self.ends |= ends
+            yield job, result
 
 
 def check_files(spark: SparkSession, store: str, settings: Settings) -> FileFindings:
@@ -73,57 +92,26 @@ def check_files(spark: SparkSession, store: str, settings: Settings) -> FileFind
     report = Report()
     checkpoint = read_checkpoint(files, report)
     facts = gather(files, checkpoint, report)
-    jobs = [job for job, _ in jobs_of(facts)]
-    plan = _Audit(files.path, settings, uuid.uuid4().hex)
+    tasks = _Tasks(spark, _Audit(files.path, settings, uuid.uuid4().hex), facts)
     found = FileFindings()
     whole = Result()
-    first = [job for job in jobs if job[0] != "log"]
-    rows = run(spark, first, functools.partial(_check, plan, None), _ROW)
-    _merge(rows, found, whole)
-    starts = whole.first_dispatched
-    if starts is None:
-        starts = 0 if facts.queue_bases else facts.end
-    index = {name: _span(files, name) for name in facts.index_names}
-    log = _Log(starts, index)
-    logs = [job for job in jobs if job[0] == "log"]
-    _merge(run(spark, logs, functools.partial(_check, plan, log), _ROW), found, whole)
-    check_rest(files, checkpoint, whole, report)
-    for finding in report.findings:
-        row = {"file": finding.path, "offset": finding.offset, "what": finding.what}
-        found.findings.append({"check": "files", **row})
-    for finding_row in found.findings:
-        finding_row["store"] = store
-    found.counts += whole.counts
-    found.notes += report.notes
+    for kind, result in check_all(facts, tasks).items():
+        found.findings += [_row(kind, finding) for finding in result.findings]
+        whole.merge(result)
+    check_rest(files, checkpoint, whole, report, seals_of(facts, whole))
+    found.findings += [_row("files", finding) for finding in report.findings]
+    for row in found.findings:
+        row["store"] = store
+    found.ends = tasks.ends
+    found.counts = whole.counts
+    found.notes = report.notes
     return found
 
 
-def _span(files: StoreFiles, name: int) -> tuple[int, int]:
-    head = HEADER.unpack_from(files.view(files.index_path(name)))
-    return head[2], head[3]
-
-
-def _merge(rows: Sequence[Mapping[str, Any]], found: FileFindings, whole: Result) -> None:
-    """Adds up the results of tasks: their findings, and the last row of each, which has the
-    rest.
-    """
-    for row in rows:
-        if row["rest"] is None:
-            names = ("check", "file", "offset", "what")
-            found.findings.append({name: row[name] for name in names})
-            continue
-        rest = json.loads(row["rest"])
-        part = Result(
-            counts=Counter(rest["counts"]),
-            first_dispatched=rest["first_dispatched"],
-            times_seen=set(rest["times_seen"]),
-            oldest_ms=rest["oldest_ms"],
-            newest_ms=rest["newest_ms"],
-        )
-        whole.merge(part)
-        if rest["ends"]:
-            topic, queue_id, first, end = rest["ends"]
-            found.ends[topic, queue_id] = first, end
+def _row(check: str, finding: Finding) -> dict[str, Any]:
+    return {
+        "check": check, "file": finding.path, "offset": finding.offset, "what": finding.what
+    }  # fmt: skip
 
 
 @functools.lru_cache(maxsize=1)
@@ -133,65 +121,17 @@ def _facts(plan: _Audit) -> Facts:
     return gather(files, read_checkpoint(files, report), report)
 
 
-def _check(plan: _Audit, log: _Log | None, job: tuple[Any, ...]) -> list[dict[str, Any]]:
-    """Makes one check. Returns a row for each finding, and a last row with the rest of the
-    result.
-    """
+def _check(plan: _Audit, learned: _Learned, job: Job) -> list[dict[str, Any]]:
+    """Does one job. Returns one row: the job, its result and, for a queue, its ends."""
     facts = _facts(plan)
+    for name in _Learned.__slots__:
+        setattr(facts, name, getattr(learned, name))
     kind, *arguments = job
-    ends: tuple[Any, ...] = ()
-    if log is not None:
-        facts.first_dispatched = log.first_dispatched
-        facts.indexed = _indexed(facts, log, arguments[0])
     result = CHECKS[kind](facts, *arguments)
-    if kind == "queue":
-        ends = (*arguments, *_queue_ends(facts.files, *arguments))
-    rows: list[dict[str, Any]] = [
-        {"check": kind, "file": f.path, "offset": f.offset, "what": f.what} for f in result.findings
-    ]
-    if result.unnamed:
-        last = result.findings[-1]
-        more = {"file": last.path, "offset": last.offset, "what": f"and {result.unnamed} more"}
-        rows.append({"check": kind, **more})
-    rest = {
-        "counts": result.counts,
-        "first_dispatched": result.first_dispatched,
-        "times_seen": sorted(result.times_seen),
-        "oldest_ms": result.oldest_ms,
-        "newest_ms": result.newest_ms,
-        "ends": ends,
-    }
-    return [*rows, {"check": kind, "rest": json.dumps(rest)}]
-
-
-def _indexed(facts: Facts, log: _Log, base: int) -> array[int]:
-    """The addresses in the log file at `base` that the index has, ascending. They are preceded by
-    the first address of the whole index.
-    """
-    end = base + facts.files.log_size
-    found: list[Any] = [np.zeros(0, dtype=np.int64)]
-    starts = []
-    for name, (first, last) in log.index.items():
-        if first >= facts.first:
-            starts.append(first)
-        if last < facts.first or (first >= facts.first and (last < base or first >= end)):
-            continue
-        offsets = _addresses(facts.files, name)
-        offsets = offsets[offsets >= facts.first]
-        starts += offsets[:1].tolist()
-        found.append(offsets[(offsets >= base) & (offsets < end)])
-    here = np.unique(np.concatenate(found)).tolist()
-    least = min(starts, default=None)
-    return array("q", here if least is None or least in here[:1] else [least, *here])
-
-
-def _addresses(files: StoreFiles, name: int) -> Any:
-    """The log addresses in an index file, in the file's order."""
-    view = files.view(files.index_path(name))
-    count = min(max(HEADER.unpack_from(view)[5], 1), files.settings.max_index_num)
-    at = HEADER_SIZE + SLOT_SIZE * files.settings.max_hash_slot_num
-    entries = np.frombuffer(view, dtype=indexing.ENTRY, count=count, offset=at)
-    return entries["phy_offset"][1:].astype(np.int64)
+    ends = {}
+    if kind == "queue survey":
+        ends[tuple(arguments)] = _queue_ends(facts.files, *arguments)
+    return [{"result": pickle.dumps((job, result, ends))}]
 
 
 def _queue_ends(files: StoreFiles, topic: str, queue_id: int) -> tuple[int, int]:

@@ -30,7 +30,7 @@ from ...tools.rocketmq.view import entry_code
 from .hashing import java_hashes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
 ENTRY: Final = np.dtype(list(ENTRY_FIELDS))
 #: The columns that entries are made from.
@@ -51,7 +51,13 @@ class Run:
     entries: Any
 
 
-def runs_of(batch: Any, memory: memoryview, base: int, deleted: Mapping[str, int]) -> Iterator[Run]:
+def runs_of(
+    batch: Any,
+    memory: memoryview,
+    base: int,
+    deleted: Mapping[str, int],
+    delay_levels_ms: Sequence[int],
+) -> Iterator[Run]:
     """The queue entries of a batch of records, queue by queue. The batch has the columns COLUMNS
     and comes from the log file at address `base`.
 
@@ -70,7 +76,7 @@ def runs_of(batch: Any, memory: memoryview, base: int, deleted: Mapping[str, int
     entries: Any = np.zeros(len(batch), dtype=ENTRY)
     entries["offset"] = physical
     entries["size"] = batch.column("size").to_numpy()
-    entries["tags_code"] = _codes(batch, memory, base)
+    entries["tags_code"] = _codes(batch, memory, base, delay_levels_ms)
     queue, place = batch.column("queue_id").to_numpy(), batch.column("queue_offset").to_numpy()
     rows = np.flatnonzero(wanted)
     rows = rows[np.lexsort((place[rows], queue[rows], topic[rows]))]
@@ -82,7 +88,7 @@ def runs_of(batch: Any, memory: memoryview, base: int, deleted: Mapping[str, int
         yield Run(name, int(queue[part[0]]), place[part], entries[part])
 
 
-def _codes(batch: Any, memory: memoryview, base: int) -> Any:
+def _codes(batch: Any, memory: memoryview, base: int, delay_levels_ms: Sequence[int]) -> Any:
     """The third field of each entry: the hash of the tags, or the due time of a delayed message."""
     tags = batch.column("tags").dictionary_encode()
     hashes = java_hashes(tags.dictionary).view(np.int32).astype(np.int64)
@@ -90,7 +96,8 @@ def _codes(batch: Any, memory: memoryview, base: int) -> Any:
     delayed = pc.equal(batch.column("topic"), SCHEDULE_TOPIC).to_numpy(zero_copy_only=False)
     for row in np.flatnonzero(delayed).tolist():
         at = batch.column("physical_offset")[row].as_py()
-        codes[row] = entry_code(decode_record(memory, at - base, base=base, check_crc=False))
+        record = decode_record(memory, at - base, base=base, check_crc=False)
+        codes[row] = entry_code(record, delay_levels_ms)
     return codes
 
 

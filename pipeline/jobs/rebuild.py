@@ -21,7 +21,9 @@ from ...store.disk import files as disk
 from ...store.disk.files import Folder
 from ...store.disk.paths import CONSUME_QUEUE, INDEX, OURS, PROGRESS, RECOVERY
 from ...store.errors import Corrupt, CorruptRange
+from ...store.names import is_light_queue
 from ...store.reading.columns import LogScan
+from ...store.recovery.unsupported import refuse_unsupported
 from ...store.topics.deletions import Deletions
 from ...tools.raw.files import BadInput, StoreFiles
 from ...tools.repair import Step, apply
@@ -145,7 +147,13 @@ def _make_target(plan: _Plan, *, fresh: bool) -> None:
 
 
 def _plan(path: str, target: str, settings: Settings) -> _Plan:
+    refuse_unsupported(path)
     files = StoreFiles(path, settings)
+    if light := sorted({topic for topic, _ in files.queues() if is_light_queue(topic)}):
+        raise BadInput(
+            f"{path}: light queues such as {light[0]} are not made anew by this job: use silo "
+            "repair --rebuild"
+        )
     log = LogView(files)
     log.recover(files.checkpoint(), clean=files.clean)
     if log.problems:
@@ -187,6 +195,7 @@ def _place(plan: _Plan, base: int) -> list[dict[str, Any]]:
     files = StoreFiles(plan.store, plan.settings)
     view = files.log_view(base)
     indexed = plan.settings.message_index_enable
+    levels = plan.settings.message_delay_level
     names = (*placing.COLUMNS, *(set(indexing.COLUMNS) - set(placing.COLUMNS) if indexed else ()))
     rows: list[dict[str, Any]] = []
     found: dict[tuple[str, int], tuple[int, int, int]] = {}
@@ -195,7 +204,7 @@ def _place(plan: _Plan, base: int) -> list[dict[str, Any]]:
         for batch in _batches(plan, files, base, names):
             if indexed:
                 keys += int(indexing.counts_of(batch).sum())
-            for part in placing.runs_of(batch, view, base, plan.deleted):
+            for part in placing.runs_of(batch, view, base, plan.deleted, levels):
                 writer.write(part)
                 span = int(part.offsets[0]), int(part.offsets[-1]), len(part.offsets)
                 _widen(found, (part.topic, part.queue_id), span)

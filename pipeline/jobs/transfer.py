@@ -18,11 +18,20 @@ from pyspark.sql import functions as fn
 
 from ...client.admin.admin import Admin
 from ...client.producing._sender import send_encoded, session_of
+from ...client.producing.message_properties import plan_light_queues
 from ...client.producing.producer import Producer
-from ...store.names import DLQ_PREFIX, RETRY_PREFIX, is_system_topic
+from ...store.errors import IllegalMessage
+from ...store.names import DLQ_PREFIX, RETRY_PREFIX, allows_light_queues, is_system_topic
 from ...store.record.format import TRANSACTION_PREPARED, TRANSACTION_ROLLBACK, encode_record
 from ...store.record.ids import Host
-from ...store.record.properties import CRC32, DELAY, REAL_QID, REAL_TOPIC, encode_properties
+from ...store.record.properties import (
+    CRC32,
+    DELAY,
+    MULTI_QUEUE_OFFSET,
+    REAL_QID,
+    REAL_TOPIC,
+    encode_properties,
+)
 
 if TYPE_CHECKING:
     import os
@@ -191,19 +200,34 @@ def _send(store: str, batches: Iterator[Any]) -> Iterator[Any]:
         yield pa.RecordBatch.from_pylist(rows, schema=pa.schema([*kinds, *counts]))
 
 
+def _open_light_queues(producer: Producer, topic: str, properties: dict[str, str]) -> bytes:
+    """Opens the light queues that a message names. Returns the property pair with room for its
+    offsets there: none if the store has no light queues, or if RocketMQ alone allows these.
+    """
+    session = session_of(producer)
+    if not (session.config.light and allows_light_queues(topic)):
+        return b""
+    try:
+        light = plan_light_queues(properties)
+    except IllegalMessage:
+        return b""
+    return session.open_light_queues(topic, light) if light else b""
+
+
 def _send_one(producer: Producer, row: dict[str, Any]) -> None:
     topic = row["topic"]
     for prefix in (RETRY_PREFIX, DLQ_PREFIX):
         if topic.startswith(prefix):
             session_of(producer).open_retry(topic.removeprefix(prefix), dead=prefix == DLQ_PREFIX)
     properties = dict(row["properties"] or ())
-    for name in (*_DELAYED, CRC32):
+    for name in (*_DELAYED, CRC32, MULTI_QUEUE_OFFSET):
         properties.pop(name, None)
     config = session_of(producer).config
+    room = _open_light_queues(producer, topic, properties)
     record = encode_record(
         topic=topic.encode(),
         body=row["body"] or b"",
-        properties=encode_properties(properties),
+        properties=encode_properties(properties) + room,
         queue_id=row["queueId"],
         flag=row["flag"],
         sys_flag=row["sysFlag"],
@@ -214,4 +238,6 @@ def _send_one(producer: Producer, row: dict[str, Any]) -> None:
         record_crc=config.append_crc,
         max_message_size=config.max_message_size,
     )
-    send_encoded(producer, topic, row["queueId"], record, unique_key=row["messageId"])
+    # A sync for each record would take a thousand times as long.
+    key = row["messageId"]
+    send_encoded(producer, topic, row["queueId"], record, unique_key=key, wait_store=False)

@@ -100,7 +100,7 @@ class Publisher:
         self.ledger = ledger
 
     def __enter__(self) -> Self:
-        self.link = Connection(self.target.store)
+        self.link = Connection(self.target.store, client="sink")
         try:
             self.producer = Producer(self.target.store, timeout=self.target.timeout_s)
         except BaseException:

@@ -9,7 +9,7 @@ tags            string                   one tag; null or empty: none
 keys            string or array<string>  in a string, keys have spaces between them
 properties      map<string,string>       the user's; the store's own names are refused
 queueId         tinyint to bigint        null: the queues of a topic take turns
-delay           bigint.. or timestamp    a number: RocketMQ's level 1 to 18; a time: delivery then
+delay           bigint.. or timestamp    a number: a delay level from 1 on; a time: delivery then
 bornTimestamp   timestamp                null: the time of sending
 flag            tinyint to int           the application's number
 ==============  =======================  =========================================================
@@ -26,7 +26,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...client.producing.message_properties import MAX_DELAY_MS, encode_extra
-from ...store.delay.levels import MAX_DELAY_LEVEL
+from ...conf.kinds import MAX_DELAY_LEVELS
 from ...store.errors import IllegalMessage
 from ...store.names import UNSENDABLE_TOPICS, validate_topic
 from ...store.record.properties import CRC_PAIR_BYTES, MAX_PROPERTIES_BYTES
@@ -146,8 +146,8 @@ class Rows:
             self._refuse(column, pc.less(micros, 1000 * least), name, "is too early a time")
         elif name == "delay":
             column = column.cast(kind)
-            outside = pc.or_(pc.less(column, 0), pc.greater(column, MAX_DELAY_LEVEL))
-            self._refuse(column, outside, name, f"is no level from 0 to {MAX_DELAY_LEVEL}")
+            outside = pc.or_(pc.less(column, 0), pc.greater(column, MAX_DELAY_LEVELS))
+            self._refuse(column, outside, name, f"is no level from 0 to {MAX_DELAY_LEVELS}")
         elif name == "queueId":
             column = column.cast(pa.int64())
             outside = pc.or_(pc.less(column, 0), pc.greater_equal(column, 1 << 31))

@@ -248,7 +248,7 @@ def _sink(options: Mapping[str, str], schema: StructType, name: str, *, overwrit
         raise ValueError(f"option acknowledge={acknowledge!r}: store or durable")
     topic = options.get("topic")
     check_columns([(field.name, field.dataType.simpleString()) for field in schema], topic)
-    link = Connection(store, -1)
+    link = Connection(store, -1, client="sink")
     try:
         config = link.config
         limits = Limits.of(config.max_message_size, link.capacity, append_crc=config.append_crc)

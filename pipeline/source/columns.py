@@ -9,18 +9,18 @@ column           type                 meaning
 ===============  ===================  ============================================================
 topic            string
 queueId          int
-queueOffset      bigint               index in the queue
+queueOffset      bigint               index in the queue; of a light queue that in it
 physicalOffset   bigint               address of the record in the log
 storeTimestamp   timestamp            time of the append
 bornTimestamp    timestamp            the client's time; null outside of the years 1 to 9999
 tags             string               null without
 keys             array<string>        empty without
 properties       map<string,string>   all of them, tags and keys too
-body             binary               as it is in the log
+body             binary               decompressed, unless rawBodies is set; null if that fails
 size             int                  bytes of the whole record
-sysFlag          int                  RocketMQ's bits: compression, transactions
+sysFlag          int                  RocketMQ's bits, as stored: compression, transactions
 flag             int                  the application's
-bodyCRC          int                  CRC-32 of the body without its top bit
+bodyCRC          int                  CRC-32 of the stored body without its top bit
 reconsumeTimes   int                  how often consuming it failed
 bornHost         string               ADDRESS:PORT of the client
 storeHost        string               the same of the store
@@ -96,6 +96,23 @@ def check_types(fields: Iterable[tuple[str, str]]) -> tuple[str, ...]:
 def kernel_columns(names: Iterable[str]) -> tuple[str, ...]:
     """The kernel's columns that are needed to make these columns."""
     return tuple(COLUMNS[name][0] for name in names if name in COLUMNS)
+
+
+def in_light_queue(batch: Any, topic: str, queue_id: int, offsets: Iterable[int]) -> Any:
+    """The kernel's `batch` with the place of each row in a light queue instead of that in its
+    record: a filter on topic, queueId and queueOffset means the queue that is read.
+    """
+    import pyarrow as pa
+
+    places = {
+        "topic": pa.array([topic] * batch.num_rows),
+        "queue_id": pa.array([queue_id] * batch.num_rows, pa.int32()),
+        "queue_offset": pa.array(offsets, pa.int64()),
+    }
+    for number, field in enumerate(batch.schema):
+        if field.name in places:
+            batch = batch.set_column(number, field, places[field.name].cast(field.type))
+    return batch
 
 
 def to_spark(batch: Any, schema: Any, store: str) -> Any:

@@ -29,7 +29,7 @@ _NAMES: Final = (
     "path", "paths", "subscribe", "subscribePattern", "assign", "startingOffsets", "endingOffsets",
     "startingTimestamp", "endingTimestamp", "minPartitions", "maxPartitionBytes",
     "maxOffsetsPerTrigger", "maxBytesPerTrigger", "failOnDataLoss", "verifyCrc", "includeDelayed",
-    "onCorrupt",
+    "onCorrupt", "rawBodies",
 )  # fmt: skip
 _ON_CORRUPT: Final = ("fail", "skip", "row")
 #: Bytes of a commit-log file that one task reads. Smaller parts cost more: a reader that begins in
@@ -81,6 +81,7 @@ class Options:
     verify_crc: bool
     include_delayed: bool
     on_corrupt: str
+    raw_bodies: bool
 
     @property
     def selects_topics(self) -> bool:
@@ -164,6 +165,7 @@ def parse(given: Mapping[str, str], *, streaming: bool) -> Options:
         verify_crc=_flag(texts, "verifyCrc", default=False),
         include_delayed=_flag(texts, "includeDelayed", default=False),
         on_corrupt=on_corrupt,
+        raw_bodies=_flag(texts, "rawBodies", default=False),
     )
 
 

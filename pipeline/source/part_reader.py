@@ -12,15 +12,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from ...store.commitlog import _scan as kernel
+from ...store.commitlog.holes import Holes
 from ...store.commitlog.log_reader import LogReader
 from ...store.consumequeue.queue import ENTRY, ENTRY_SIZE
 from ...store.consumequeue.queue_reader import QueueReader
 from ...store.disk.files import Folder
 from ...store.disk.paths import COMMIT_LOG, CONSUME_QUEUE
 from ...store.errors import Corrupt, CorruptRange
+from ...store.names import is_light_queue
 from ...store.reading._columns import BAD_ENTRY, DAMAGED, ELSEWHERE, TAKEN_FULL, Columns
 from ...store.reading.columns import LogScan, mask_of, to_batch
 from ...store.record.fields import head_of
+from .columns import in_light_queue
 from .record_filter import Kept
 from .snapshot import DataLoss, first_true
 
@@ -35,13 +38,14 @@ BYTES: Final = 8 << 20
 @dataclass(frozen=True, slots=True)
 class Rules:
     """Settings that all parts of a read share. `columns` are the kernel's; `on_corrupt` is fail,
-    skip or row.
+    skip or row. With `raw_bodies` bodies are as they are stored.
     """
 
     columns: tuple[str, ...]
     verify_crc: bool
     fail_on_data_loss: bool
     on_corrupt: str
+    raw_bodies: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +102,7 @@ class Work:
 
 def read(part: Part, rules: Rules, work: Work | None = None) -> Iterator[Any | Damage]:
     """Yields batches of `rules.columns`, and a Damage for bytes that were skipped. Raises Corrupt,
-    with file and log offset, DataLoss and OSError.
+    with file and log offset, CorruptRange at a declared hole, DataLoss and OSError.
     """
     counted = Work() if work is None else work
     if isinstance(part, LogPart):
@@ -107,47 +111,88 @@ def read(part: Part, rules: Rules, work: Work | None = None) -> Iterator[Any | D
 
 
 def _read_log(part: LogPart, rules: Rules, work: Work) -> Iterator[Any | Damage]:
-    with Folder.open(f"{part.store}/{COMMIT_LOG}") as folder:
+    with Folder.open(part.store) as root, root.folder(COMMIT_LOG) as folder:
+        holes = Holes.read(root)
         log = LogReader(folder, part.log_size)
         try:
             memory = memoryview(log.file(part.base))
         except FileNotFoundError:
             _lose(rules, f"{log.path(part.base)} was removed after the query had been planned")
             return
-    start = part.start
-    if start > part.base:
-        start = part.base + boundary(memory, part.base, part.start - part.base)
-        work.touched += start - part.base
-    scan = LogScan(
-        memory,
-        part.base,
-        start,
-        part.stop,
-        columns=part.kept.with_needed(rules.columns),
-        check_crc=rules.verify_crc,
-        skip_damage=rules.on_corrupt != "fail",
-        zeros_end=False,
-        max_rows=ROWS,
-        max_bytes=BYTES,
-    )
-    reported = 0
-    try:
-        for batch in scan:
-            kept = part.kept.of(batch, rules.columns)
-            if kept.num_rows:
-                yield kept
-            for begin, end in scan.damage[reported:]:
-                yield _damage(log.path(part.base), begin, end)
-            reported = len(scan.damage)
-    except CorruptRange as error:
-        raise Corrupt(
-            log.path(part.base),
-            error.start,
-            f"no whole record up to offset {error.end}; set onCorrupt to skip or row to pass over",
-        ) from error
-    for begin, end in scan.damage[reported:]:
-        yield _damage(log.path(part.base), begin, end)
-    work.touched += max(0, scan.position - start)
+    yield from _LogRead(part, rules, work, memory, log.path(part.base)).batches(holes)
+
+
+class _LogRead:
+    """Reads one part of a log file, which is mapped at `memory`."""
+
+    def __init__(
+        self, part: LogPart, rules: Rules, work: Work, memory: memoryview, path: str
+    ) -> None:
+        self._part = part
+        self._rules = rules
+        self._work = work
+        self._memory = memory
+        self._path = path
+
+    def batches(self, holes: Holes) -> Iterator[Any | Damage]:
+        part = self._part
+        start = part.start
+        if start > part.base:
+            start = part.base + boundary(self._memory, part.base, part.start - part.base)
+            self._work.touched += start - part.base
+        for hole in holes.within(start, part.stop):
+            yield from self._scan(start, hole.start)
+            # Otherwise the part in which it begins reports it.
+            if hole.start >= start or start == part.base:
+                yield _passed_hole(self._path, hole.error(), self._rules)
+            start = max(start, min(hole.end, part.stop))
+        yield from self._scan(start, part.stop)
+
+    def _scan(self, start: int, stop: int) -> Iterator[Any | Damage]:
+        """Reads the log offsets [start, stop), in which no hole was declared."""
+        if start >= stop:
+            return
+        part, rules = self._part, self._rules
+        scan = LogScan(
+            self._memory,
+            part.base,
+            start,
+            stop,
+            columns=part.kept.with_needed(rules.columns),
+            check_crc=rules.verify_crc,
+            skip_damage=rules.on_corrupt != "fail",
+            zeros_end=False,
+            max_rows=ROWS,
+            max_bytes=BYTES,
+            raw_bodies=rules.raw_bodies,
+        )
+        reported = 0
+        try:
+            for batch in scan:
+                kept = part.kept.of(batch, rules.columns)
+                if kept.num_rows:
+                    yield kept
+                for begin, end in scan.damage[reported:]:
+                    yield _damage(self._path, begin, end)
+                reported = len(scan.damage)
+        except CorruptRange as error:
+            raise Corrupt(
+                self._path,
+                error.start,
+                f"no whole record up to offset {error.end}; set onCorrupt to skip or row to pass "
+                "over",
+            ) from error
+        for begin, end in scan.damage[reported:]:
+            yield _damage(self._path, begin, end)
+        self._work.touched += max(0, scan.position - start)
+
+
+def _passed_hole(path: str, error: CorruptRange, rules: Rules) -> Damage:
+    """The damage that a declared hole is. Raises the error unless damage is to be passed over."""
+    if rules.on_corrupt == "fail":
+        error.add_note("set onCorrupt to skip or row to pass over it")
+        raise error
+    return Damage(error.start, f"{path}: {error}")
 
 
 def _damage(path: str, start: int, end: int) -> Damage:
@@ -192,10 +237,12 @@ class _QueueRead:
         self._rules = rules
         self._work = work
         self._mask = mask_of(rules.columns)
-        self._filled = Columns(self._mask)
+        self._filled = Columns(self._mask, rules.raw_bodies)
+        self._light: list[int] = []  # of the rows of a light queue, the queue offsets
         self._memory: memoryview | None = None
         self._base = 0
         self._log: LogReader
+        self._holes = Holes()
 
     def batches(self) -> Iterator[Any | Damage]:
         with (
@@ -204,15 +251,26 @@ class _QueueRead:
             root.folder(COMMIT_LOG) as log,
         ):
             self._log = LogReader(log, self._part.log_size)
+            self._holes = Holes.read(root)
             for piece in self._part.slices:
+                light = is_light_queue(piece.topic)
+                if light:
+                    yield from self._flush()
                 yield from self._slice(queues, piece)
+                if light:
+                    yield from self._flush(piece)
             yield from self._flush()
 
-    def _flush(self) -> Iterator[Any]:
+    def _flush(self, piece: Slice | None = None) -> Iterator[Any]:
+        """The rows so far, which are all of `piece` if that is a light queue's."""
         if self._filled.rows:
             self._work.touched += self._filled.bytes
-            yield to_batch(self._filled, self._rules.columns)
-            self._filled = Columns(self._mask)
+            batch = to_batch(self._filled, self._rules.columns)
+            if piece is not None and is_light_queue(piece.topic):
+                batch = in_light_queue(batch, piece.topic, piece.queue_id, self._light)
+            yield batch
+            self._filled = Columns(self._mask, self._rules.raw_bodies)
+        self._light.clear()
 
     def _slice(self, queues: Folder, piece: Slice) -> Iterator[Any | Damage]:
         try:
@@ -228,10 +286,25 @@ class _QueueRead:
                         self._lost(piece, next_offset, behind)
                         next_offset = behind
                         continue
-                    yield from self._entries(view, piece, next_offset)
+                    yield from self._apart_from_holes(view, piece, next_offset)
                     next_offset += len(view) // ENTRY_SIZE
         except FileNotFoundError:
             self._lost(piece, piece.first, piece.end)
+
+    def _apart_from_holes(
+        self, view: memoryview, piece: Slice, first: int
+    ) -> Iterator[Any | Damage]:
+        """As `_entries`, with a Damage for the entries that lead into a declared hole."""
+        while len(view):
+            count, hole = self._holes.before(view) if self._holes else (len(view), None)
+            if hole is None:
+                yield from self._entries(view[: count * ENTRY_SIZE], piece, first)
+            else:
+                yield from self._flush(piece)
+                count = Holes.passing(hole, view)
+                lost = hole.error(piece.topic, piece.queue_id, first=first, end=first + count)
+                yield _passed_hole(self._log.path(hole.start), lost, self._rules)
+            view, first = view[count * ENTRY_SIZE :], first + count
 
     def _entries(self, view: memoryview, piece: Slice, first: int) -> Iterator[Any | Damage]:
         """Adds the messages that the entries in `view` lead to; the first entry has queue offset
@@ -250,14 +323,16 @@ class _QueueRead:
                 BYTES,
                 self._rules.verify_crc,
             )
+            if is_light_queue(piece.topic):
+                self._light.extend(range(first + done, first + done + examined))
             done += examined
             self._work.touched += examined * ENTRY_SIZE
             if why == TAKEN_FULL:
-                yield from self._flush()
+                yield from self._flush(piece)
             elif why == ELSEWHERE:
                 done = self._open(view, done, piece, first)
             elif why in (BAD_ENTRY, DAMAGED):
-                yield from self._flush()
+                yield from self._flush(piece)
                 yield self._passed(view, done, piece, first)
                 done += 1
 

@@ -55,6 +55,7 @@ class Shape:
             options.verify_crc,
             options.fail_on_data_loss,
             options.on_corrupt,
+            options.raw_bodies,
         )
         return cls(to_arrow_schema(schema, timezone="UTC"), rules)
 

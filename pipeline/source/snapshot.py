@@ -34,6 +34,7 @@ from ...store.disk.paths import (
     file_name,
 )
 from ...store.errors import StoreError
+from ...store.recovery.unsupported import refuse_unsupported
 from ...store.status import AckLevel
 from ...store.topics.deletions import Deletions
 
@@ -86,8 +87,9 @@ class Watch:
         self.close()
 
     def take(self) -> Snapshot:
-        """The store as it is now. Raises NotAStore, OSError."""
+        """The store as it is now. Raises NotAStore, UnsupportedFeature, OSError."""
         if not disk.is_folder(f"{self.path}/{COMMIT_LOG}"):
+            refuse_unsupported(self.path)
             raise NotAStore(
                 f"{self.path} is no store: there is no folder {COMMIT_LOG} in it; give the folder "
                 f"that holds {COMMIT_LOG} and {CONSUME_QUEUE}"
@@ -96,7 +98,7 @@ class Watch:
             self.close()
         if self._link is None and disk.exists(f"{self.path}/{SOCKET}"):
             try:
-                self._link = Connection(self.path)
+                self._link = Connection(self.path, client="data source")
             except StoreClosed:
                 # No process listens at this socket: the store was killed, or this is a copy of it.
                 self._link = None
@@ -150,7 +152,10 @@ def of_running(link: Connection) -> Snapshot:
 
 
 def of_files(path: str) -> Snapshot:
-    """A snapshot of a store that does not run, from its files. Raises NotAStore."""
+    """A snapshot of a store that does not run, from its files. Raises NotAStore, and
+    UnsupportedFeature for a store of RocketMQ whose records or queues are of another kind.
+    """
+    refuse_unsupported(path)
     clean = not disk.exists(f"{path}/{ABORT}")
     with Folder.open(path) as root:
         with root.folder(COMMIT_LOG) as log:
@@ -161,7 +166,8 @@ def of_files(path: str) -> Snapshot:
             size = log.size(file_name(bases[0])) if bases else 0
             _check_sizes(log, bases, size)
             end = _log_end(log, bases, size, check_crc=not clean) if bases else 0
-        files = tuple(base for base in bases if base < end)
+        # A file that lacks in between counts: its reader says that it is missing.
+        files = tuple(range(bases[0], end, size)) if bases else ()
         least = files[0] if files else end
         queue_size = 0
         queues: dict[Queue, tuple[int, int]] = {}

@@ -49,6 +49,12 @@ logger.gateway.level = error
 #: Java's options for a session of some seconds. It starts a third faster, and ends before the
 #: second compiler and parallel collecting threads would pay off.
 QUICK: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+#: A task that failed is tried again, so often in all. Spark's default everywhere but in local mode,
+#: where a first failure ends the job: a worker that a busy machine held up ends it too.
+_ATTEMPTS: Final = 4
+#: How long a Python process waits for the JVM to answer, instead of Spark's 15 s.
+_ANSWER_S: Final = 120
+_LOCAL: Final = re.compile(r"local(?:\[\s*(\d+|\*)\s*\])?")
 #: Folders of this process, with the descriptor that holds each one's lock.
 _held: dict[Path, int] = {}
 
@@ -57,8 +63,9 @@ def session(app: str, *, master: str = "local[*]", **conf: object) -> SparkSessi
     """A session named `app` with the data source `silomq` registered.
 
     `conf` are Spark's settings, as `**{"spark.driver.memory": "2g"}`; they override the defaults
-    here. A session that is active already is used, with `conf` set. Raises `java.NoJava`, and
-    ImportError without pyspark.
+    here. A session that is active already is used, with `conf` set. A local `master` that does not
+    say how often a task is tried (`local[N,ATTEMPTS]`) tries it four times. Raises `java.NoJava`,
+    and ImportError without pyspark.
     """
     try:
         from pyspark.sql import SparkSession
@@ -75,7 +82,7 @@ def session(app: str, *, master: str = "local[*]", **conf: object) -> SparkSessi
             found.conf.set(name, value)
     else:
         folder = _make_folder()
-        builder = SparkSession.builder.appName(app).master(master)
+        builder = SparkSession.builder.appName(app).master(with_attempts(master))
         chosen = {**defaults(folder, master), **collector(settings, master), **settings}
         for name, value in chosen.items():
             builder = builder.config(name, value)
@@ -94,6 +101,7 @@ def defaults(folder: Path, master: str) -> dict[str, str]:
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.python.filterPushdown.enabled": "true",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.python.authenticate.socketTimeout": f"{_ANSWER_S}s",
         "spark.driver.extraJavaOptions": f"-XX:-UsePerfData -Djava.io.tmpdir={folder}",
     }
     if _is_local(master):
@@ -105,6 +113,12 @@ def defaults(folder: Path, master: str) -> dict[str, str]:
             "spark.sql.shuffle.partitions": str(max(2, len(os.sched_getaffinity(0)))),
         }
     return found
+
+
+def with_attempts(master: str) -> str:
+    """A local master that tries each task several times; any other one as it is."""
+    found = _LOCAL.fullmatch(master)
+    return f"local[{found[1] or 1},{_ATTEMPTS}]" if found else master
 
 
 def collector(settings: Mapping[str, str], master: str) -> dict[str, str]:

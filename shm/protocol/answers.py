@@ -48,8 +48,9 @@ class Welcome(Answer, frozen=True, tag="welcome"):
     """A new session, and the settings of the store that a client needs.
 
     `index` is the session's entry in the topic table, `capacity` the size of its ring in bytes, 0
-    without one. `store_host` is in hexadecimal digits. `level` is an AckLevel. `index_entries` is 0
-    when the store keeps no index.
+    without one. `store_host` is in hexadecimal digits. `level` is an AckLevel. `light` says whether
+    messages may be put into light queues. `index_entries` is 0 when the store keeps no index.
+    `delay_levels` is the number of delay levels.
     """
 
     session: int
@@ -61,10 +62,13 @@ class Welcome(Answer, frozen=True, tag="welcome"):
     level: int
     sync_flush_timeout_ms: int
     append_crc: bool
+    light: bool
     producer_spin_us: int
     page_cache_busy_ms: int
+    heartbeat_timeout_ms: int
     file_size_commit_log: int
     file_size_consume_queue: int
+    delay_levels: int
     index_slots: int
     index_entries: int
     transfer: TransferLimits

@@ -1,9 +1,9 @@
 """The protocol on a store's socket: clients' requests to the registry, and the answers to them.
 
-One packet (`shm/mail.py`) holds one message as JSON. The field `do` names a request, the field
-`kind` an answer. The client numbers its requests with `id`, and the answer repeats that number.
-When the registry was replaced, a client repeats its request, and may get two answers to it. So
-every request is idempotent.
+A message is JSON, in one packet (`shm/mail.py`) or in several (`shm/parts.py`). The field `do`
+names a request, the field `kind` an answer. The client numbers its requests with `id`, and the
+answer repeats that number. When the registry was replaced, a client repeats its request, and may
+get two answers to it. So every request is idempotent.
 
 =============  ====================================================  ==================
 request        asks for                                              answer
@@ -24,6 +24,7 @@ report         what the start of the store found                     report
 is open        whether a session still exists                        is open
 join           membership of a consumer group                        joined
 sync           the queues that a member has now                      assigned, revoke
+busy           patience, because a member works and cannot sync yet  done
 groups         one page of all consumer groups                       groups
 group          one page of a group's progress, and its members       group
 reset          other offsets for a group                             reset
@@ -84,7 +85,7 @@ AnyNumber = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 Name = Annotated[str, Meta(max_length=1024)]
 Queue = tuple[Name, Index]
 #: The language of a filter, and its expression (`store/filters`).
-Filter = tuple[Literal["TAG", "SQL92"], str]
+Filter = tuple[Literal["TAG", "SQL92"], Annotated[str, Meta(max_length=65536)]]
 
 Answered = TypeVar("Answered", bound=Answer)
 
@@ -240,6 +241,10 @@ class Sync(Request[Assigned | Revoke], frozen=True, tag="sync"):
     released: list[Queue]
 
 
+class Busy(Request[Done], frozen=True, tag="busy"):
+    """Says that the member's process runs, but cannot answer a notice with `Sync` yet."""
+
+
 class AskGroups(Request[GroupsPage], frozen=True, tag="groups"):
     """Asks for groups whose names come after `after`."""
 
@@ -268,7 +273,7 @@ class DeleteGroup(Request[Done], frozen=True, tag="delete group"):
 
 
 TopicRequest = Open | OpenDelayed | OpenRetry | Create | Alter | Delete | AskTopic | AskTopics
-GroupRequest = Join | Sync | AskGroups | AskGroup | Reset | DeleteGroup
+GroupRequest = Join | Sync | Busy | AskGroups | AskGroup | Reset | DeleteGroup
 SessionRequest = Watch | Lease | Clean | AskReport | IsOpen
 AnyRequest = Hello | TopicRequest | GroupRequest | SessionRequest
 

@@ -32,17 +32,21 @@ class SessionMail(Struct, frozen=True, tag_field="do", forbid_unknown_fields=Tru
 
 
 class Began(SessionMail, frozen=True, tag="session"):
-    """A client has a session: its index in the topic table, and its ring's size in bytes or 0."""
+    """A client has a session: its index in the topic table, its ring's size in bytes or 0, and its
+    user.
+    """
 
     index: int
     capacity: int
+    uid: int
 
 
 class Attach(SessionMail, frozen=True, tag="attach"):
-    """Append is to serve the session's ring."""
+    """Append is to serve the session's ring. `uid` is its user."""
 
     index: int
     capacity: int
+    uid: int
 
 
 class Closing(SessionMail, frozen=True, tag="closing"):

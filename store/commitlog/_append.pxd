@@ -43,6 +43,8 @@ cdef extern from "store/record/record.h" nogil:
     int FLAG_COMPRESSED, FLAG_MULTI_TAGS, FLAG_COMPRESSION_TYPE
     int FLAG_TRANSACTION, FLAG_BORN_V6, FLAG_STORE_V6
     void silo_put_end_of_file(uint8_t *p, uint32_t left)
+    bint silo_has_crc_property(const silo_record *m)
+    void silo_put_crc_digits(uint8_t *p, uint32_t crc)
     int silo_parse_record(const uint8_t *r, uint64_t left, silo_record *out)
     const uint8_t *silo_store_host(const silo_record *m)
     uint32_t silo_born_port(const silo_record *m)
@@ -50,6 +52,7 @@ cdef extern from "store/record/record.h" nogil:
 
 cdef extern from "store/record/properties.h" nogil:
     bint silo_is_utf8(const uint8_t *p, uint32_t length)
+    bint silo_may_name_light(const uint8_t *p, uint32_t length)
 
 cdef extern from "shm/layout.h" nogil:
     int CONTROL_APPEND_MAIL, CONTROL_WROTE, CONTROL_STORE_TIME_MS, CONTROL_RECORDS, CONTROL_REJECTED
@@ -63,6 +66,32 @@ cdef extern from "shm/layout.h" nogil:
     bint silo_read_frame(const uint8_t *ring, uint64_t capacity, uint64_t place, uint64_t left,
                          silo_frame *out)
 
+cdef extern from "store/commitlog/light.h" nogil:
+    void silo_mark_next(uint8_t *q, uint64_t next, uint64_t wrote)
+    bint silo_lights_are_good(const silo_table *t, uint32_t session, const silo_record *m,
+                              const uint8_t *main, bint enabled)
+    void silo_number_lights(const silo_table *t, const silo_record *m, uint64_t wrote)
+
+cdef extern from "store/commitlog/turns.h" nogil:
+    ctypedef struct silo_flow:
+        uint64_t end
+        uint32_t uid, backlog
+    ctypedef struct silo_turn:
+        silo_flow *flow
+        uint64_t due
+        uint32_t backlog
+        int ring
+    ctypedef struct silo_ring:
+        uint8_t *base
+        uint64_t capacity, tail, at, published, rejected
+        uint32_t session
+        int attached
+        silo_flow flow
+    bint silo_any_work(const silo_ring *rings, int highest)
+    int silo_find_turns(silo_ring *rings, int highest, int first, uint64_t clock, uint64_t share,
+                        silo_turn *turns)
+    int silo_end_turn(silo_turn *turns, int count, int at, uint64_t bytes, int more)
+
 cdef extern from "limits.h":
     int INT_MAX
 
@@ -71,6 +100,7 @@ cdef enum:
     MESSAGE_ILLEGAL = 6
     PROPERTIES_SIZE_EXCEEDED = 7
     MAX_PORT = 65535
+    TURNS = 4  # of rings that always have work, in a batch
 
 cdef enum:
     R_IDLE = 0
@@ -79,49 +109,40 @@ cdef enum:
     R_ROLL = 3
     R_BAD_RING = 4
 
-cdef struct Ring:
-    uint8_t *base
-    uint64_t capacity
-    uint64_t tail       # behind the last answered frame, which may not be published
-    uint64_t at         # tail modulo capacity
-    uint64_t published
-    uint64_t rejected
-    uint32_t session
-    int attached
-
-
 cdef class Appender:
     cdef object control_view, table_view, file_view
     cdef list ring_views
     cdef uint8_t *control
     cdef silo_table table
-    cdef Ring *rings
+    cdef silo_ring *rings
     cdef int highest                # rings in use are below it
-    cdef int first                  # the ring that the present batch visits first
+    cdef int first                  # the ring that is looked at first, of those that are equal
+    cdef silo_turn *turns           # the rings that have work, in the order of their turns
+    cdef uint64_t clock             # virtual bytes, see turns.h
     cdef uint8_t *file
     cdef uint64_t file_base, file_size
     cdef uint64_t wrote             # published
     cdef uint64_t cursor            # end of the batch so far
     cdef uint64_t records
     cdef int64_t now_ms
-    cdef uint64_t batch_bytes
+    cdef uint64_t batch_bytes, share    # share: the most of a ring in a turn, beside others
     cdef uint32_t max_body
     cdef uint8_t store_host[20]
     cdef uint32_t store_host_length
-    cdef bint append_crc
+    cdef bint append_crc, light
+    cdef bint names_light           # whether a record of this frame may name a light queue
     cdef size_t sleeper
     cdef uint64_t seen_mail
     cdef readonly int bad_ring      # set when `run` returns BAD_RING
     cdef public int refuse_status   # unless PUT_OK, the answer to every frame
 
-    cdef bint has_work(self, Ring *ring) noexcept nogil
     cdef int work(self, int64_t spin_ns, int64_t slice_ns) noexcept nogil
     cdef int batch(self) noexcept nogil
-    cdef int drain(self, Ring *ring) noexcept nogil
-    cdef void reject(self, Ring *ring, uint8_t *p, int status) noexcept nogil
-    cdef int append_frame(self, Ring *ring, uint8_t *p, const silo_frame *frame) noexcept nogil
-    cdef int check(self, const uint8_t *r, const silo_frame *frame,
-                   const uint8_t *q) noexcept nogil
+    cdef int drain(self, silo_ring *ring, uint64_t most, uint64_t *taken) noexcept nogil
+    cdef void reject(self, silo_ring *ring, uint8_t *p, int status) noexcept nogil
+    cdef int append_frame(self, silo_ring *ring, uint8_t *p, const silo_frame *frame) noexcept nogil
+    cdef int check(self, const uint8_t *r, const silo_frame *frame, const uint8_t *q,
+                   uint32_t session) noexcept nogil
     cdef void finish(self, uint8_t *r, const silo_frame *frame, uint8_t *q,
                      uint8_t *p) noexcept nogil
     cdef void stamp(self, uint8_t *r, const silo_record *m) noexcept nogil

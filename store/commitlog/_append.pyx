@@ -1,50 +1,48 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 """The append kernel: from the producers' rings into the mapped commit log.
 
-A batch visits every ring once. The package's docstring (`__init__.py`) numbers its steps and says
-why a kill between two of them is harmless. The kernel opens no files and serves no sockets. Rings
-are hostile memory: it reads a frame's header once, and checks the records in its own copy.
+A batch takes frames from rings in fair turns. The package's docstring (`__init__.py`) numbers its
+steps and says why a kill between two of them is harmless. The kernel opens no files and serves no
+sockets. Rings are hostile memory: it reads a frame's header once, and checks its own copy.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
-from libc.string cimport memcmp, memcpy, memset
+from libc.string cimport memcpy, memset
 
 # The bits of sysFlag that a producer may set.
 cdef uint32_t ALLOWED_FLAGS = (FLAG_COMPRESSED | FLAG_MULTI_TAGS | FLAG_COMPRESSION_TYPE
                                | FLAG_TRANSACTION | FLAG_BORN_V6 | FLAG_STORE_V6)
 cdef uint64_t NO_MARK = 0xFFFFFFFFFFFFFFFFu
-cdef const char *CRC_PROPERTY = "__CRC32#\x01"
 
 IDLE, SLICE, MAIL, ROLL, BAD_RING = range(5)
 
 
 cdef class Appender:
     """Appends the frames of up to `max_sessions` rings. `control` and `table` are writable memory.
-
     Every record gets the `store_host` (8 or 20 bytes). A batch ends with the frame that takes it to
-    `batch_bytes`; the next begins at another ring, so that none starves. `max_body` is the limit of
-    bodies, bytes. With `append_crc` records must end in `__CRC32#`, and append writes its digits.
+    `batch_bytes` of frames. Bodies have at most `max_body` bytes. With `append_crc` records must
+    end in `__CRC32#`, and append writes its digits. With `light` they may name light queues.
     `sleeper` is the position of the control word of another process that sleeps on `wrote`, or 0.
     """
 
     def __cinit__(self, unsigned char[::1] control, unsigned char[::1] table, int max_sessions, *,
                   bytes store_host, uint64_t batch_bytes, uint32_t max_body, bint append_crc,
-                  size_t sleeper):
+                  bint light, size_t sleeper):
         self.control_view = control
         self.table_view = table
         self.control = &control[0]
         silo_table_open(&self.table, &table[0])
-        self.rings = <Ring *>calloc(max_sessions, sizeof(Ring))
-        if self.rings == NULL:
+        self.rings = <silo_ring *>calloc(max_sessions, sizeof(silo_ring))
+        self.turns = <silo_turn *>calloc(max_sessions, sizeof(silo_turn))
+        if self.rings == NULL or self.turns == NULL:
             raise MemoryError
         self.ring_views = [None] * max_sessions
         self.store_host_length = len(store_host)
         memcpy(self.store_host, <const char *>store_host, self.store_host_length)
-        self.batch_bytes = batch_bytes
-        self.max_body = max_body
-        self.append_crc = append_crc
-        self.sleeper = sleeper
+        self.batch_bytes, self.share = batch_bytes, 1 + batch_bytes / TURNS
+        self.max_body, self.sleeper = max_body, sleeper
+        self.append_crc, self.light = append_crc, light
         self.wrote = self.cursor = silo_load(self.control + CONTROL_WROTE)
         self.records = silo_load(self.control + CONTROL_RECORDS)
         self.now_ms = <int64_t>silo_load(self.control + CONTROL_STORE_TIME_MS)
@@ -53,6 +51,7 @@ cdef class Appender:
 
     def __dealloc__(self):
         free(self.rings)
+        free(self.turns)
 
     @property
     def position(self): return self.wrote
@@ -72,14 +71,15 @@ cdef class Appender:
         self.file_size = 0
 
     def attach(self, int index, unsigned char[::1] memory not None, uint64_t capacity,
-               uint32_t session):
-        """Adds the ring in `memory` under the number `index`, to be read from its tail on."""
-        cdef Ring *ring = &self.rings[index]
+               uint32_t session, uint32_t uid):
+        """Adds a ring of user `uid` under the number `index`, to be read from its tail on."""
+        cdef silo_ring *ring = &self.rings[index]
         assert <uint64_t>memory.shape[0] == RING_DATA + capacity
         self.ring_views[index] = memory
         ring.base = &memory[0]
         ring.capacity = capacity
         ring.session = session
+        ring.flow.uid, ring.flow.end, ring.flow.backlog = uid, 0, 0
         ring.tail = ring.published = silo_load(ring.base + RING_TAIL)
         ring.at = ring.tail % capacity
         ring.rejected = silo_load(ring.base + RING_REJECTED)
@@ -89,7 +89,7 @@ cdef class Appender:
 
     def detach(self, int index, uint64_t why=0):
         """Stops reading a ring. With `why` (a RingClosed), first tells its producer."""
-        cdef Ring *ring = &self.rings[index]
+        cdef silo_ring *ring = &self.rings[index]
         if not ring.attached:
             return
         if why:
@@ -102,7 +102,7 @@ cdef class Appender:
 
     def drained(self, int index):
         """Whether every whole frame that the ring's producer published has been answered."""
-        cdef Ring *ring = &self.rings[index]
+        cdef silo_ring *ring = &self.rings[index]
         return not ring.attached or silo_load(ring.base + RING_HEAD) == ring.published
 
     def roll_back(self):
@@ -123,7 +123,7 @@ cdef class Appender:
 
         Frames are answered in order: all up to the last one whose result lies below `wrote` were.
         All rings must be settled before the first append. Returns the acknowledged bytes."""
-        cdef Ring *ring = &self.rings[index]
+        cdef silo_ring *ring = &self.rings[index]
         cdef uint64_t head = silo_load(ring.base + RING_HEAD)
         cdef uint64_t p = ring.tail, at = ring.at, settled = ring.tail
         cdef silo_frame found
@@ -151,23 +151,16 @@ cdef class Appender:
 
     def announce_sleep(self):
         """Announces sleep. False, and awake again, if a ring or the mail has work after all."""
-        cdef int i
         silo_store(self.control + CONTROL_APPEND_ASLEEP, 1)  # SYNC: append-asleep publish
         silo_fence()
-        if silo_load(self.control + CONTROL_APPEND_MAIL) == self.seen_mail:
-            for i in range(self.highest):
-                if self.rings[i].attached and self.has_work(&self.rings[i]):
-                    break
-            else:
-                return True
+        if (silo_load(self.control + CONTROL_APPEND_MAIL) == self.seen_mail
+                and not silo_any_work(self.rings, self.highest)):
+            return True
         silo_store(self.control + CONTROL_APPEND_ASLEEP, 0)
         return False
 
     def announce_awake(self):
         silo_store(self.control + CONTROL_APPEND_ASLEEP, 0)
-
-    cdef bint has_work(self, Ring *ring) noexcept nogil:
-        return silo_load(ring.base + RING_HEAD) != ring.tail
 
     def run(self, int64_t spin_ns, int64_t slice_ns):
         """Appends for `slice_ns`, or until `spin_ns` pass without work, or the caller must act."""
@@ -198,30 +191,35 @@ cdef class Appender:
                 return R_SLICE
 
     cdef int batch(self) noexcept nogil:
-        """Visits every ring once: R_IDLE without work, R_SLICE after work, else the reason."""
-        cdef int i, k, reason = R_IDLE, trouble
-        cdef Ring *ring
-        self.first = self.first + 1 if self.first + 1 < self.highest else 0
-        for k in range(self.highest):
-            i = self.first + k
-            if i >= self.highest:
-                i -= self.highest
-            ring = &self.rings[i]
-            if not ring.attached or not self.has_work(ring):
-                continue
-            trouble = self.drain(ring)
-            if ring.tail != ring.published:
-                reason = R_SLICE
-            if trouble != R_IDLE:
-                self.bad_ring = i
-                self.publish()
-                return self.end_file() if trouble == R_ROLL else trouble
-        if reason == R_SLICE:
-            self.publish()
-        return reason
+        """Takes `batch_bytes` of frames: R_IDLE without work, R_SLICE after work, else the reason.
 
-    cdef int drain(self, Ring *ring) noexcept nogil:
-        """Steps 1 to 3 for one ring: R_IDLE, R_ROLL (a frame needs a new file) or R_BAD_RING."""
+        Rings with little work get a batch of their own: their producers wait for no full one."""
+        cdef int k = 0, trouble = R_IDLE, count, all_taken = True, more
+        cdef uint64_t taken, left = self.batch_bytes, most
+        self.first = self.first + 1 if self.first + 1 < self.highest else 0
+        count = silo_find_turns(self.rings, self.highest, self.first, self.clock, self.share,
+                                self.turns)
+        if count == 0:
+            return R_IDLE
+        most = self.share if count > 1 else left
+        while k < count and left and not (k and all_taken and self.turns[k].backlog):
+            self.bad_ring = self.turns[k].ring
+            trouble = self.drain(&self.rings[self.bad_ring], most, &taken)
+            more = taken >= most and trouble == R_IDLE
+            all_taken = all_taken and not more
+            self.clock = self.turns[k].due
+            left -= taken if taken < left else left
+            k = silo_end_turn(self.turns, count, k, taken, more)
+            if trouble != R_IDLE:
+                break
+        self.publish()
+        if trouble == R_ROLL:
+            return self.end_file()
+        return R_SLICE if trouble == R_IDLE else trouble
+
+    cdef int drain(self, silo_ring *ring, uint64_t most, uint64_t *taken) noexcept nogil:
+        """Steps 1 to 3 for one ring, until `most` bytes are taken, refused ones included: R_IDLE,
+        R_ROLL (a frame needs a new file) or R_BAD_RING. A pad counts as a header."""
         cdef uint64_t head = silo_load(ring.base + RING_HEAD)  # SYNC: ring-head observe
         cdef int64_t now = silo_realtime_ms()  # after head: no record is stored before its birth
         cdef uint8_t *p
@@ -229,7 +227,8 @@ cdef class Appender:
         cdef int status
         if now > self.now_ms:
             self.now_ms = now
-        while ring.tail != head and self.cursor - self.wrote < self.batch_bytes:
+        taken[0] = 0
+        while ring.tail != head and taken[0] < most:
             p = ring.base + RING_DATA + ring.at
             if not silo_read_frame(ring.base, ring.capacity, ring.at, head - ring.tail, &frame):
                 return R_BAD_RING
@@ -240,13 +239,14 @@ cdef class Appender:
                     return R_ROLL
                 if status != PUT_OK:
                     self.reject(ring, p, status)
+            taken[0] += frame.length if frame.kind != KIND_PAD else FRAME_HEADER
             ring.tail += frame.length
             ring.at += frame.length
             if ring.at == ring.capacity:
                 ring.at = 0
         return R_IDLE
 
-    cdef void reject(self, Ring *ring, uint8_t *p, int status) noexcept nogil:
+    cdef void reject(self, silo_ring *ring, uint8_t *p, int status) noexcept nogil:
         cdef silo_result result
         result.status = status
         result.physical_offset = result.queue_offset = result.store_timestamp = -1
@@ -255,7 +255,7 @@ cdef class Appender:
         silo_store(ring.base + RING_REJECTED, ring.rejected)
         silo_store(self.control + CONTROL_REJECTED, silo_load(self.control + CONTROL_REJECTED) + 1)
 
-    cdef int append_frame(self, Ring *ring, uint8_t *p, silo_frame *frame) noexcept nogil:
+    cdef int append_frame(self, silo_ring *ring, uint8_t *p, silo_frame *frame) noexcept nogil:
         """Appends one frame at the cursor. Returns a put status, or -1 if it needs a new file."""
         cdef uint8_t *to
         cdef uint8_t *q
@@ -279,21 +279,22 @@ cdef class Appender:
         to = self.file + (self.cursor - self.file_base)
         memcpy(to, p + FRAME_HEADER, frame.record_bytes)  # step 1
         SILO_FAULT("append:copied")
-        status = self.check(to, frame, q)
+        status = self.check(to, frame, q, ring.session)
         if status != PUT_OK:
             memset(to, 0, frame.record_bytes)
             return status
         self.finish(to, frame, q, p)
         return PUT_OK
 
-    cdef int check(self, const uint8_t *r, const silo_frame *frame,
-                   const uint8_t *q) noexcept nogil:
+    cdef int check(self, const uint8_t *r, const silo_frame *frame, const uint8_t *q,
+                   uint32_t session) noexcept nogil:
         """PUT_OK if the copy is `count` records of queue `q` that recovery will accept."""
         cdef silo_record m
         cdef uint32_t left = frame.record_bytes, body_crc, body_end
         cdef int i, parsed
         cdef uint32_t crc = silo_crc32c(
             0, <const uint8_t *>frame + FRAME_CHECKED, FRAME_RESULT - FRAME_CHECKED)
+        self.names_light = False
         for i in range(<int>frame.count):
             parsed = silo_parse_record(r, left, &m)
             if parsed == RECORD_LONG:
@@ -312,10 +313,12 @@ cdef class Appender:
                     or silo_be32(r + RECORD_QUEUE_ID) != silo_queue_u32(q, QUEUE_ID)
                     or not silo_topic_is(&self.table, q, r + m.topic_at, m.topic_length)):
                 return MESSAGE_ILLEGAL
-            if self.append_crc and (m.properties_length < CRC_PROPERTY_SIZE
-                                    or memcmp(r + m.total - CRC_PROPERTY_SIZE, CRC_PROPERTY, 9)
-                                    or r[m.total - 1] != 2):
+            if self.append_crc and not silo_has_crc_property(&m):
                 return MESSAGE_ILLEGAL
+            if silo_may_name_light(r + m.properties_at, m.properties_length):
+                self.names_light = self.light
+                if not silo_lights_are_good(&self.table, session, &m, q, self.light):
+                    return MESSAGE_ILLEGAL
             left -= m.total
             r += m.total
         return PUT_OK if left == 0 and crc == frame.crc else MESSAGE_ILLEGAL
@@ -326,15 +329,15 @@ cdef class Appender:
         cdef uint64_t next = silo_load(q + QUEUE_NEXT), first = 0, i
         cdef silo_record m
         cdef silo_result result
-        if silo_load(q + QUEUE_MARK) != self.wrote:
-            silo_store(q + QUEUE_PREVIOUS, next)
-            silo_store(q + QUEUE_MARK, self.wrote)
+        silo_mark_next(q, next, self.wrote)
         for i in range(<int>frame.count):
             silo_parse_record(r, frame.record_bytes, &m)
             silo_put64(r + RECORD_QUEUE_OFFSET, next if silo_is_queued(&m) else 0)
             first = next if silo_is_queued(&m) and i == 0 else first
             next += silo_is_queued(&m)
             silo_put64(r + RECORD_PHYSICAL_OFFSET, self.cursor)
+            if self.names_light:
+                silo_number_lights(&self.table, &m, self.wrote)
             self.stamp(r, &m)
             self.cursor += m.total
             r += m.total
@@ -352,19 +355,16 @@ cdef class Appender:
     cdef void stamp(self, uint8_t *r, const silo_record *m) noexcept nogil:
         """Writes store time and store host, then the record's checksum: all else is final now."""
         cdef uint32_t crc
-        cdef int i
         silo_put64(r + m.time_at, self.now_ms)
         memcpy(<uint8_t *>silo_store_host(m), self.store_host, self.store_host_length)
         if self.append_crc:
             crc = silo_crc32(0, r, m.total - CRC_PROPERTY_SIZE) & 0x7FFFFFFF
-            for i in range(10):
-                r[m.total - 11 + i] = 48 + crc % 10
-                crc /= 10
+            silo_put_crc_digits(r + m.total - 11, crc)
 
     cdef void publish(self) noexcept nogil:
         """Steps 4 and 5: publishes `wrote` and the tails, then wakes producers and followers."""
         cdef int i
-        cdef Ring *ring
+        cdef silo_ring *ring
         SILO_FAULT("append:results")
         if self.cursor != self.wrote:
             silo_store(self.control + CONTROL_STORE_TIME_MS, self.now_ms)

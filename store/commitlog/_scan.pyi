@@ -7,10 +7,19 @@ BAD_CRC: int
 BAD_OFFSET: int
 FULL: int
 TORN: int
+UNREADABLE: int
 
 def scan(
-    memory: Buffer, position: int, base: int, check_crc: bool, refuse_torn: bool = False
+    memory: Buffer,
+    position: int,
+    base: int,
+    check_crc: bool,
+    refuse_torn: bool = False,
+    refuse_unreadable: bool = False,
 ) -> tuple[int, int, int, int]: ...
-def find_record(memory: Buffer, position: int, base: int, not_before: int) -> tuple[int, int]: ...
+def find_record(
+    memory: Buffer, position: int, base: int, not_before: int, refuse_unreadable: bool = False
+) -> tuple[int, int]: ...
 def used_end(memory: Buffer, position: int) -> int: ...
+def used_begin(memory: Buffer, position: int) -> int: ...
 def bounds(memory: Buffer, base: int) -> tuple[int, int, int, int]: ...

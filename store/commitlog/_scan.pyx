@@ -21,11 +21,14 @@ cdef extern from "store/record/record.h" nogil:
     int silo_parse_record(const uint8_t *r, uint64_t left, silo_record *out)
     int silo_is_torn(const silo_record *m, uint64_t position)
 
-END_OF_FILE, NOTHING, BAD_LENGTHS, BAD_CRC, BAD_OFFSET, FULL, TORN = range(7)
+cdef extern from "store/record/whole.h" nogil:
+    int silo_is_whole(const silo_record *m, uint64_t offset)
+
+END_OF_FILE, NOTHING, BAD_LENGTHS, BAD_CRC, BAD_OFFSET, FULL, TORN, UNREADABLE = range(8)
 
 
 def scan(const unsigned char[::1] memory not None, uint64_t position, uint64_t base,
-         bint check_crc, bint refuse_torn=False):
+         bint check_crc, bint refuse_torn=False, bint refuse_unreadable=False):
     """Scans the file in `memory`, whose first byte is at log offset `base`, from `position` (bytes
     into it) on.
 
@@ -36,6 +39,8 @@ def scan(const unsigned char[::1] memory not None, uint64_t position, uint64_t b
 
     `refuse_torn` checks more than RocketMQ does. No checksum covers topic and properties; zeros
     where they cannot have any show that a sector never reached the disk (TORN).
+    `refuse_unreadable` checks all that decoding demands (store/record/format.py): UTF-8, ports, and
+    the checksum of the whole record, if it has one.
     """
     cdef uint64_t size = memory.shape[0], records = 0
     cdef int64_t newest = 0, stored
@@ -64,6 +69,9 @@ def scan(const unsigned char[::1] memory not None, uint64_t position, uint64_t b
             if refuse_torn and silo_is_torn(&m, position):
                 why = 6
                 break
+            if refuse_unreadable and not silo_is_whole(&m, base + position):
+                why = 7
+                break
             stored = <int64_t>silo_be64(r + m.time_at)
             if stored > newest:
                 newest = stored
@@ -73,9 +81,10 @@ def scan(const unsigned char[::1] memory not None, uint64_t position, uint64_t b
 
 
 def find_record(const unsigned char[::1] memory not None, uint64_t position, uint64_t base,
-                int64_t not_before):
+                int64_t not_before, bint refuse_unreadable=False):
     """Finds the first whole record with a good body from `position` on that was stored at
-    `not_before` (epoch ms) or later: (position, store timestamp), or (-1, 0)."""
+    `not_before` (epoch ms) or later: (position, store timestamp), or (-1, 0). `refuse_unreadable`
+    as for `scan`."""
     cdef uint64_t size = memory.shape[0]
     cdef int64_t stored = 0
     cdef const uint8_t *p = &memory[0]
@@ -96,7 +105,8 @@ def find_record(const unsigned char[::1] memory not None, uint64_t position, uin
                     silo_be64(r + RECORD_PHYSICAL_OFFSET) == base + position) and (
                     silo_be32(r + RECORD_BODY_CRC) == (
                         silo_crc32(0, r + m.body_at, m.body_length) & 0x7FFFFFFF)) and (
-                    not silo_is_torn(&m, position)):
+                    not silo_is_torn(&m, position)) and not (
+                    refuse_unreadable and not silo_is_whole(&m, base + position)):
                 stored = <int64_t>silo_be64(r + m.time_at)
                 if stored >= not_before:
                     found = True
@@ -121,6 +131,32 @@ def used_end(const unsigned char[::1] memory not None, uint64_t position):
         while end > position and p[end - 1] == 0:
             end -= 1
     return end
+
+
+def used_begin(const unsigned char[::1] memory not None, uint64_t position):
+    """The position of the first byte from `position` on that is not zero; the memory's size if all
+    are zero."""
+    cdef uint64_t end = memory.shape[0], step, i
+    cdef const uint8_t *p
+    cdef uint64_t word, some
+    if end == 0:
+        return 0
+    p = &memory[0]
+    with nogil:
+        while position < end:
+            step = min(<uint64_t>4096, end - position)
+            some = 0
+            for i in range(step / 8):
+                memcpy(&word, p + position + 8 * i, 8)
+                some |= word
+            for i in range(step - step % 8, step):
+                some |= p[position + i]
+            if some != 0:
+                while p[position] == 0:
+                    position += 1
+                break
+            position += step
+    return position
 
 
 def bounds(const unsigned char[::1] memory not None, uint64_t base):

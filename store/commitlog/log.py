@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from ...shm._memory import Mapping
 from ..disk import files as disk
 from ..disk.paths import StoreFolders, file_bases, file_name
-from ..disk.sparse import data_span
+from ..disk.sparse import data_behind, data_span, unwrite
 from ..errors import StoreError
 from .log_reader import map_log_file
 
@@ -40,6 +40,9 @@ class CommitLog:
     def bases(self) -> list[int]:
         """The offsets of the files, ascending. A last file of zero bytes, which a crash of RocketMQ
         can leave, is left out. Raises OSError.
+
+        Of a log that a start has looked at they follow each other without a gap, but for files
+        that a killed clean has left at the front.
         """
         found = file_bases(self.folders.commit_log)
         return found[:-1] if found and self._is_empty(found[-1]) else found
@@ -49,6 +52,18 @@ class CommitLog:
             return self.folders.commit_log.size(file_name(base)) == 0
         except FileNotFoundError:  # removed meanwhile
             return False
+
+    def sizes(self) -> dict[int, int]:
+        """The size in bytes of everything that has the name of a log file, by offset; -1 for what
+        is no file. Raises OSError.
+        """
+        folder = self.folders.commit_log
+        found = {}
+        for base in file_bases(folder):
+            with contextlib.suppress(FileNotFoundError):  # removed meanwhile
+                about = folder.about(file_name(base))
+                found[base] = about.size if about.is_file else -1
+        return found
 
     def base_of(self, offset: int) -> int:
         """The offset at which the file begins that holds log offset `offset`."""
@@ -120,10 +135,26 @@ class CommitLog:
         with self.folders.commit_log.file(file_name(base)) as fd:
             return data_span(fd, position)
 
-    def sync(self, base: int) -> None:
-        """Makes one file durable (fdatasync). Raises OSError."""
-        with self.folders.commit_log.file(file_name(base), write=True) as fd:
-            disk.sync_data(fd)
+    def holds_data(self, base: int) -> bool:
+        """Whether a file of any size holds a byte that is not zero. Raises OSError."""
+        with self.folders.commit_log.file(file_name(base)) as fd:
+            return next(data_behind(fd, 0), None) is not None
+
+    def sync_range(self, base: int, start: int, stop: int) -> None:
+        """Makes the log offsets [start, stop) durable, which lie in the file at `base`. Raises
+        OSError.
+        """
+        disk.sync_range(self.open(base, writable=True).mapping, start - base, stop - start)
+
+    def unwrite_from(self, end: int) -> None:
+        """Makes the rest of the last file, from the log's end on, count as never written. Its pages
+        were warmed, so the next start would read up to a whole file of zeros. Raises OSError.
+        """
+        start = end + -end % disk.PAGE
+        base = self.base_of(end)
+        if start < base + self.file_size and base in self.bases():
+            with self.folders.commit_log.file(file_name(base), write=True) as fd:
+                unwrite(fd, start - base, base + self.file_size - start)
 
 
 def disk_full(error: OSError) -> bool:

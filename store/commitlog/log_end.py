@@ -29,6 +29,7 @@ ENDS = {
     kernel.BAD_OFFSET: "a record that names another offset",
     kernel.FULL: "the file is full",
     kernel.TORN: "a record with zeros for parts of its topic or properties",
+    kernel.UNREADABLE: "a record that cannot be decoded, or fails the checksum of all of it",
     kernel.END_OF_FILE: "the file is closed",
 }
 _COPY = 16 << 20
@@ -112,7 +113,23 @@ def refuse_damage(log: CommitLog, found: LogEnd, durable_until: int, *, power_cu
         found.end,
         f"{ENDS[found.why]}, but good records go on at offset {offset}: this is damage, not the "
         f"torn end of the log, and the store does not cut good data. Restore {found.end} to "
-        f"{offset} from a copy, or cut there with: silo repair --truncate-at {found.end}",
+        f"{offset} from a copy, or go on without that range: silo repair --holes, or cut there "
+        f"with: silo repair --truncate-at {found.end}",
+    )
+
+
+def refuse_older_copy(log: CommitLog, found: LogEnd, reached: int) -> None:
+    """Raises Corrupt if the log ends before the offset `reached`, at which it was: then a file of
+    it is an older copy.
+    """
+    if found.end >= reached:
+        return
+    raise Corrupt(
+        f"{log.folders.commit_log.path}/{file_name(log.base_of(found.end))}",
+        found.end,
+        f"the records end here, and when the store was killed they went on to offset {reached}: "
+        "the file has changed since. Restore it, or go on without these records: silo repair "
+        f"--truncate-at {found.end}",
     )
 
 
@@ -145,8 +162,9 @@ def cut(log: CommitLog, torn: Iterable[TornBytes]) -> list[str]:
         start, stop = part.offset - base, part.offset - base + part.size
         mapping = log.open(base, writable=True).mapping
         view = memoryview(mapping)
-        into = into or _new_folder(log.folders.root)
-        kept.append(_keep(log.folders.root, into, part.offset, view[start:stop]))
+        into = into or new_folder(log.folders.root)
+        name = f"commitlog-{file_name(part.offset)}"
+        kept.append(keep_copy(log.folders.root, into, name, view[start:stop]))
         for at in range(start, stop, _COPY):
             view[at : min(at + _COPY, stop)] = bytes(min(at + _COPY, stop) - at)
         view.release()
@@ -154,7 +172,7 @@ def cut(log: CommitLog, torn: Iterable[TornBytes]) -> list[str]:
     return kept
 
 
-def _new_folder(root: Folder) -> str:
+def new_folder(root: Folder) -> str:
     """A new name for a folder below `recovery/`, made of the time. Two starts in the same second
     get different names.
     """
@@ -165,11 +183,10 @@ def _new_folder(root: Folder) -> str:
     return next(name for name in tries if name not in names)
 
 
-def _keep(root: Folder, into: str, offset: int, data: memoryview) -> str:
-    """Copies the bytes at log offset `offset` to `recovery/<into>`, durably. Returns the copy's
+def keep_copy(root: Folder, into: str, name: str, data: memoryview) -> str:
+    """Copies bytes of the log to the file `name` in `recovery/<into>`, durably. Returns the copy's
     path, relative to the store's folder.
     """
-    name = f"commitlog-{file_name(offset)}"
     with root.folder(RECOVERY, create=True) as recovery:
         with recovery.folder(into, create=True) as folder:
             with folder.file(name, write=True, create=True) as fd:

@@ -53,13 +53,32 @@ def seal_of(log: CommitLog, base: int) -> Seal:
     return Seal(len(view), f"{crc:08x}", records, base, last, first_time, last_time)
 
 
+def sealed_bases(ours: Folder) -> list[int]:
+    """The offsets of the files that have a seal, ascending. `ours` is the folder `silomq`; it may
+    have no seals yet.
+    """
+    try:
+        with ours.folder(SEALS) as folder:
+            return _bases(folder)
+    except FileNotFoundError:
+        return []
+
+
+def _bases(folder: Folder) -> list[int]:
+    names = (name.removesuffix(_SUFFIX) for name in folder.names())
+    return sorted(int(name) for name in names if len(name) == 20 and name.isdigit())
+
+
 class Seals:
     """The seals of one store. It is a context manager that closes their folder; only one process
     may write.
     """
 
     def __init__(self, folders: StoreFolders) -> None:
+        is_new = SEALS not in folders.ours.names()
         self.folder: Folder = folders.ours.folder(SEALS, create=True)
+        if is_new:
+            folders.ours.sync()
 
     def __enter__(self) -> Self:
         return self
@@ -69,8 +88,7 @@ class Seals:
 
     def bases(self) -> list[int]:
         """The offsets of the files that have a seal, ascending."""
-        names = (name.removesuffix(_SUFFIX) for name in self.folder.names())
-        return sorted(int(name) for name in names if len(name) == 20 and name.isdigit())
+        return _bases(self.folder)
 
     def read(self, base: int) -> Seal | None:
         """The seal of a file, or None. Raises Corrupt if the seal is not valid."""

@@ -8,7 +8,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .fastjson import LoadReport, dumps, int_keys, load_file, loads, save_file
+from .fastjson import (
+    LoadReport,
+    Parsed,
+    dumps,
+    int_keys,
+    load_file,
+    loads,
+    number,
+    save_file,
+)
 
 if TYPE_CHECKING:
     import os
@@ -21,29 +30,42 @@ def load(path: str | os.PathLike[str]) -> tuple[dict[int, int], LoadReport]:
     If the file is unreadable its `.bak` is loaded, and the report says so. Raises Corrupt if
     neither is readable.
     """
-    found, report = load_file(path, parse)
-    return found or {}, report
+    return load_file(path, parse, dict)
 
 
-def parse(text: str) -> dict[int, int]:
-    """The table in a file's text: level -> queue offset. Raises ValueError."""
+def parse(text: str, backup: Parsed[dict[int, int]] | None = None) -> Parsed[dict[int, int]]:
+    """The table in a file's text: level -> queue offset. Levels whose values are bad come from
+    `backup`. Raises ValueError.
+    """
     match loads(text):
         case {"offsetTable": dict() as table}:
-            found = int_keys(table)
+            parsed: Parsed[dict[int, int]] = Parsed({})
         case _:
             raise ValueError("there is no offsetTable")
-    offsets: dict[int, int] = {}
-    for level, offset in found.items():
-        if type(offset) is not int or not 0 <= offset < 2**63:
-            raise ValueError(f"the offset of level {level} is {offset!r}")
-        offsets[level] = offset
-    return offsets
+    for key, offset in table.items():
+        try:
+            (level,) = int_keys({key: offset})
+            parsed.value[level] = number({"it": offset}, "it", 0)
+        except ValueError as error:
+            parsed.bad.append(f"the offset of level {str(key)[:40]!a} is bad: {error}")
+    if parsed.bad:
+        parsed.value = {**(backup.value if backup else {}), **parsed.value}
+    return parsed
 
 
-def save(path: str | os.PathLike[str], offsets: list[int], now_ms: int, counter: int) -> None:
+def save(
+    path: str | os.PathLike[str],
+    offsets: list[int],
+    now_ms: int,
+    counter: int,
+    *,
+    main_is_good: bool = True,
+) -> None:
     """Replaces the file durably; `offsets` are those of level 1, 2, and so on. `now_ms` (epoch ms)
-    and `counter` become its version. Raises OSError.
+    and `counter` become its version. `main_is_good` is that of the LoadReport. Raises OSError.
     """
     version = {"counter": counter, "stateVersion": 0, "timestamp": now_ms}
     table = {level + 1: offset for level, offset in enumerate(offsets)}
-    save_file(path, dumps({"dataVersion": version, "offsetTable": table}))
+    save_file(
+        path, dumps({"dataVersion": version, "offsetTable": table}), main_is_good=main_is_good
+    )

@@ -6,17 +6,21 @@ and plain JSON. `dumps` writes it as RocketMQ 4.4.0 does. Later versions write n
 between entries with integer keys, and each version reads the files of the others.
 
 `save_file` and `load_file` keep the last good state. A file is replaced as a whole, its previous
-state stays as `X.bak`, and a load reports when it used that. In RocketMQ (`ConfigManager`,
+state stays as `X.bak`, and a load reports when it used that. A file that was bad, or had bad
+values, stays as `X.bad-TIME`. In RocketMQ (`ConfigManager`,
 `MixAll`) the main file is missing for a moment; here there is always one.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
+import math
 import os
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, TypeAlias, TypeVar
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, NoReturn, TypeAlias, TypeVar
 
 from ..disk.files import Folder
 from ..disk.replacing import replace_file
@@ -31,9 +35,13 @@ Json: TypeAlias = dict[Any, Any] | list[Any] | str | int | float | bool | None
 
 # A string is matched first and as a whole, so nothing inside one looks like a key.
 _STRING_OR_KEY: Final = re.compile(r'"(?:[^"\\]|\\.)*+"?|([{,]\s*)(-?\d{1,20})(?=\s*:)', re.DOTALL)
+_MAY_BE_KEY: Final = re.compile(r"[{,]\s*-?\d{1,20}\s*:")
 # Marks a key that had no quotes until it becomes an int. RocketMQ's own keys hold no NUL.
 _MARK: Final = "\\u0000int:"
 _MARKED: Final = re.compile("\x00int:(-?[0-9]{1,20})")
+_DEEPEST: Final = 50
+_MOST_TOLD: Final = 20
+_MOST_WHY: Final = 300
 _ESCAPES: Final = re.compile(r'["\\\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]')
 _SHORT_ESCAPES: Final = {
     '"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t",
@@ -44,14 +52,31 @@ _SHORT_ESCAPES: Final = {
 class LoadReport:
     """Where a loaded state came from.
 
-    `problem` is for the log: why it is not the main file, or which parts of it were left out. After
-    "backup" the caller passes `keep_backup=False` to its next `save_file`, or the bad main file
-    would replace the good backup.
+    `problem` is for the log: why it is not the main file, or which parts of it were left out. If
+    not `main_is_good`, the caller passes `main_is_good=False` to its next `save_file`, or the bad
+    main file would replace the good backup.
     """
 
     path: str
     source: Literal["main", "backup", "none"]
     problem: str | None = None
+    main_is_good: bool = True
+
+
+@dataclass(slots=True)
+class Parsed(Generic[T]):
+    """What a file holds: the value, remarks for the log (`problems`), and why which values cannot
+    be right (`bad`). Those are not part of the value, or come from the backup.
+    """
+
+    value: T
+    problems: list[str] = field(default_factory=list)
+    bad: list[str] = field(default_factory=list)
+
+
+#: Parses a text. The second argument is what the backup holds, for values that are bad in the text;
+#: None if there is no backup. Raises ValueError or StoreError for a text that is bad as a whole.
+Parse: TypeAlias = "Callable[[str, Parsed[T] | None], Parsed[T]]"
 
 
 def loads(text: str) -> Json:
@@ -66,26 +91,36 @@ def loads(text: str) -> Json:
             return match[0]
         return f'{match[1]}"{_MARK}{match[2]}"'
 
+    if _MAY_BE_KEY.search(text):  # plain JSON needs no such copy of the text
+        text = _STRING_OR_KEY.sub(quote, text)
     try:
         value: Json = json.loads(
-            _STRING_OR_KEY.sub(quote, text),
+            text,
             object_pairs_hook=_unmark,
             parse_constant=_refuse_constant,
+            parse_float=_finite,
         )
     except RecursionError:
         raise ValueError("nested too deep") from None
     return value
 
 
-def dumps(value: Json) -> str:
+class Rendered(str):
+    """A text that `dumps` has made, and takes as it stands."""
+
+    __slots__ = ()
+
+
+def dumps(value: Json, depth: int = 0) -> Rendered:
     """`value` in fastjson's indented dialect: keys in the order given, int keys without quotes.
+    `depth` is how many values it will lie within.
 
     Takes dict, list, tuple, str, int, float, bool and None. Entries of a dict whose value is None
     are left out, as fastjson does. Raises TypeError for other types.
     """
     out: list[str] = []
-    _dump(value, "\n", out)
-    return "".join(out)
+    _dump(value, "\n" + "\t" * depth, out)
+    return Rendered("".join(out))
 
 
 def int_keys(table: dict[Any, T]) -> dict[int, T]:
@@ -112,32 +147,65 @@ def number(bean: Mapping[Any, Any], key: str, default: int, limit: int = 2**63 -
     return value
 
 
-def save_file(path: str | os.PathLike[str], text: str, *, keep_backup: bool = True) -> None:
-    """Replaces the file at `path` by `text`, durably. With `keep_backup` the old file becomes
-    `X.bak`. See `replace_file`. Raises OSError.
+def plain(value: Any, what: str) -> Any:
+    """`value` of a parsed file, to be written back as it is. Raises ValueError for one that is
+    nested too deep for that, which names it as `what`.
+    """
+    inner = [value]
+    for _ in range(_DEEPEST):
+        inner = [
+            each
+            for outer in inner
+            if isinstance(outer, dict | list)
+            for each in (outer.values() if isinstance(outer, dict) else outer)
+        ]
+        if not inner:
+            return value
+    raise ValueError(f"{what} is nested more than {_DEEPEST} deep")
+
+
+def save_file(path: str | os.PathLike[str], text: str, *, main_is_good: bool = True) -> None:
+    """Replaces the file at `path` by `text`, durably. The old file becomes `X.bak`, see
+    `replace_file`. With `main_is_good=False` it becomes `X.bad-TIME` (epoch ms) instead. Raises
+    OSError.
     """
     place, name = os.path.split(os.fspath(path))
     with Folder.open(place or ".") as folder:
-        replace_file(folder, name, text.encode(), keep_backup=keep_backup)
+        if not main_is_good:
+            with contextlib.suppress(FileNotFoundError, FileExistsError):
+                folder.link(name, f"{name}.bad-{time.time_ns() // 1_000_000}")
+        replace_file(folder, name, text.encode(), keep_backup=main_is_good)
 
 
 def load_file(
-    path: str | os.PathLike[str], parse: Callable[[str], T]
-) -> tuple[T | None, LoadReport]:
+    path: str | os.PathLike[str], parse: Parse[T], empty: Callable[[], T]
+) -> tuple[T, LoadReport]:
     """The state that `path` or its backup holds, and a report which of them it was.
 
-    `parse` gets the text and raises ValueError or StoreError if it is not valid. If the files are
-    missing or empty, the state is None and the report's source "none". Raises Corrupt if one of the
-    files holds something and neither is readable: to start with an empty state would then lose what
-    the user can still repair.
+    A single bad value comes from the backup, if it has a good one, or is left out. A file that is
+    bad as a whole is replaced by its backup. If the files are missing or empty, the state is
+    `empty()` and the report's source "none".
+
+    Raises Corrupt if one of the files holds something and neither is readable: to start with an
+    empty state would then lose what the user can still repair. Raises it also if one of them is no
+    file, or may not be read.
     """
     path = os.fspath(path)
-    value, problem = _read(path, parse)
-    if value is not None:
-        return value, LoadReport(path, "main")
-    backup, backup_problem = _read(f"{path}.bak", parse)
+    main, text, problem = _read(path, parse)
+    if main is not None and not main.bad:
+        said = _told(path, main)
+        return main.value, LoadReport(path, "main", said)
+    backup, _, backup_problem = _read(f"{path}.bak", parse)
+    if main is not None:
+        main = parse(text, backup)
+        used = "the backup's values were used" if backup else "these values were left out"
+        said = _told(path, main, used)
+        return main.value, LoadReport(path, "main", said, main_is_good=False)
     if backup is not None:
-        return backup, LoadReport(path, "backup", f"{path} {problem}; its backup was loaded")
+        said = f"{path} {problem}; its backup was loaded"
+        more = _told(f"{path}.bak", backup, "these values were left out")
+        said = f"{said}; {more}" if more else said
+        return backup.value, LoadReport(path, "backup", said, main_is_good=False)
     bad = {p for p in (problem, backup_problem) if p not in (_MISSING, _EMPTY)}
     if bad:
         raise Corrupt(
@@ -147,28 +215,45 @@ def load_file(
             " repair one of them, or move both away to start with an empty state",
         )
     if problem == backup_problem == _MISSING:
-        return None, LoadReport(path, "none")
-    return None, LoadReport(path, "none", f"{path} {problem}, its backup {backup_problem}")
+        return empty(), LoadReport(path, "none")
+    return empty(), LoadReport(path, "none", f"{path} {problem}, its backup {backup_problem}")
 
 
 _MISSING: Final = "is missing"
 _EMPTY: Final = "is empty"
 
 
-def _read(path: str, parse: Callable[[str], T]) -> tuple[T | None, str]:
+def _told(path: str, parsed: Parsed[Any], used: str = "") -> str | None:
+    """The sentence for the log about the parts of a file that were not used as they are."""
+    said = [*parsed.bad[:_MOST_TOLD], *parsed.problems[:_MOST_TOLD]]
+    more = len(parsed.bad) + len(parsed.problems) - len(said)
+    if more:
+        said.append(f"and {more} more")
+    if not said:
+        return None
+    return f"{path}: {'; '.join(said)}" + (f" ({used})" if parsed.bad else "")
+
+
+def _read(path: str, parse: Parse[T]) -> tuple[Parsed[T] | None, str, str]:
+    """(what the file holds, its text, why it holds nothing)."""
     place, name = os.path.split(path)
     try:
         with Folder.open(place or ".") as folder:
             data = folder.read(name)
     except FileNotFoundError:
-        return None, _MISSING
+        return None, "", _MISSING
+    except OSError as error:
+        raise Corrupt(
+            path, 0, f"it cannot be read ({error.strerror}): put a file there, or move it away"
+        ) from error
     if not data.strip(b" \t\r\n\0"):
         # After a power cut some file systems show zeros for a file that was never synced.
-        return None, _EMPTY
+        return None, "", _EMPTY
     try:
-        return parse(data.decode()), ""
+        text = data.decode("utf-8-sig")
+        return parse(text, None), text, ""
     except (ValueError, StoreError) as e:
-        return None, f"is unreadable ({e})"
+        return None, "", f"is unreadable ({str(e)[:_MOST_WHY]})"
 
 
 def _unmark(pairs: list[tuple[str, Any]]) -> dict[Any, Any]:
@@ -183,8 +268,17 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is no JSON value")
 
 
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"{text[:20]} is too large a number")
+    return value
+
+
 def _dump(value: object, newline: str, out: list[str]) -> None:
-    if isinstance(value, str):
+    if isinstance(value, Rendered):
+        out.append(value)
+    elif isinstance(value, str):
         out.append(_quote(value))
     elif isinstance(value, bool):
         out.append("true" if value else "false")

@@ -7,7 +7,8 @@ offset}). The second has each group's settings. Unknown fields, and entries whos
 valid, are kept and written back as they were.
 
 If a file is unreadable, its `.bak` is loaded, and the problems that `load` returns say so (see
-`fastjson.load_file`). The next `save` then does not replace the good backup.
+`fastjson.load_file`). Single bad values are left out, or come from the `.bak`. The next `save` then
+does not replace the good backup.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import IllegalMessage
 from ..names import validate_group, validate_topic
-from .fastjson import LoadReport, dumps, int_keys, load_file, loads, number, save_file, typed
+from .fastjson import Parsed, dumps, int_keys, load_file, loads, number, plain, save_file, typed
 from .topics import DataVersion
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 OFFSETS_FILE: Final = "consumerOffset.json"
+#: In `silomq/`: the progress of broadcasting members, for which RocketMQ has no file.
+BROADCAST_FILE: Final = "broadcastOffset.json"
 GROUPS_FILE: Final = "subscriptionGroup.json"
 SEPARATOR: Final = "@"
 MAX_QUEUE_ID: Final = 0x7FFF_FFFF
@@ -34,7 +37,7 @@ class GroupOffsets(dict[tuple[str, str], dict[int, int]]):
     """(topic, group) -> {queue id: queue offset of the next message}, with the file's version.
 
     `rest` holds the other fields of the file, `foreign` the entries whose names are not valid.
-    `main_is_good` is false if the offsets came from the backup.
+    `main_is_good` is false if the file was bad or had bad values.
     """
 
     def __init__(self, offsets: Mapping[tuple[str, str], dict[int, int]] | None = None) -> None:
@@ -91,17 +94,16 @@ def load(path: str | os.PathLike[str]) -> tuple[GroupOffsets, list[str]]:
 
     Raises Corrupt if one of the files holds something and neither is readable.
     """
-    loaded, report = load_file(path, parse)
-    offsets, problems = loaded or (GroupOffsets(), [])
-    offsets.main_is_good = report.source != "backup"
-    return offsets, _told(report, problems)
+    offsets, report = load_file(path, parse, GroupOffsets)
+    offsets.main_is_good = report.main_is_good
+    return offsets, [report.problem] if report.problem else []
 
 
 def save(path: str | os.PathLike[str], offsets: GroupOffsets) -> None:
     """Replaces `path` durably. The old file becomes its `.bak`, unless it was bad. Raises
     OSError.
     """
-    save_file(path, render(offsets), keep_backup=offsets.main_is_good)
+    save_file(path, render(offsets), main_is_good=offsets.main_is_good)
     offsets.main_is_good = True
 
 
@@ -110,22 +112,17 @@ def load_groups(path: str | os.PathLike[str]) -> tuple[SubscriptionGroups, list[
 
     Raises Corrupt if one of the files holds something and neither is readable.
     """
-    loaded, report = load_file(path, parse_groups)
-    groups, problems = loaded or (SubscriptionGroups(), [])
-    groups.main_is_good = report.source != "backup"
-    return groups, _told(report, problems)
+    groups, report = load_file(path, parse_groups, SubscriptionGroups)
+    groups.main_is_good = report.main_is_good
+    return groups, [report.problem] if report.problem else []
 
 
 def save_groups(path: str | os.PathLike[str], groups: SubscriptionGroups) -> None:
     """Replaces `path` durably. The old file becomes its `.bak`, unless it was bad. Raises
     OSError.
     """
-    save_file(path, render_groups(groups), keep_backup=groups.main_is_good)
+    save_file(path, render_groups(groups), main_is_good=groups.main_is_good)
     groups.main_is_good = True
-
-
-def _told(report: LoadReport, problems: list[str]) -> list[str]:
-    return ([report.problem] if report.problem else []) + [f"{report.path}: {p}" for p in problems]
 
 
 def render(offsets: GroupOffsets) -> str:
@@ -137,37 +134,50 @@ def render(offsets: GroupOffsets) -> str:
     return _file(offsets.rest, offsets.data_version, {"offsetTable": {**offsets.foreign, **table}})
 
 
-def parse(text: str) -> tuple[GroupOffsets, list[str]]:
-    """The offsets in a file's text, and why which entries are not used. Raises ValueError."""
+def parse(text: str, backup: Parsed[GroupOffsets] | None = None) -> Parsed[GroupOffsets]:
+    """The offsets in a file's text. For a group's topic with a bad value, the backup's offsets
+    count beside the good ones. Raises ValueError.
+    """
     root = typed(loads(text), dict, "the file")
     offsets = GroupOffsets()
-    offsets.data_version = DataVersion.of(root)
+    offsets.data_version, bad = DataVersion.of(root)
     offsets.rest = _without(root, "dataVersion", "offsetTable")
-    problems: list[str] = []
+    parsed = Parsed(offsets, bad=bad)
     for key, value in _table(root, "offsetTable").items():
         name = str(key)
         topic, _, group = name.partition(SEPARATOR)
         why = _illegal(topic, group)
         if why:
-            offsets.foreign[name] = value
-            problems.append(f"offsets of {name!a} are kept but not used: {why}")
+            offsets.foreign[name] = plain(value, f"offsets of {name!a}")
+            parsed.problems.append(f"offsets of {name[:200]!a} are kept but not used: {why}")
             continue
-        queues = typed(value, dict, f"offsets of {name}")
+        known = len(parsed.bad)
+        found = _queue_offsets(name, value, parsed)
+        if len(parsed.bad) > known and backup is not None:
+            found = {**backup.value.get((topic, group), {}), **found}
+        offsets[topic, group] = found
+    return parsed
+
+
+def _queue_offsets(name: str, value: object, parsed: Parsed[GroupOffsets]) -> dict[int, int]:
+    """The good offsets of a group's topic by queue id. Notes the bad ones in `parsed`."""
+    found: dict[int, int] = {}
+    if not isinstance(value, dict):
+        parsed.bad.append(f"offsets of {name} are {type(value).__name__}, not dict")
+        return found
+    for key, offset in value.items():
+        where = f"offset of queue {str(key)[:40]!a} of {name}"
         try:
-            numbered = int_keys(queues)
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"offsets of {name}: a queue id is no number ({error})") from error
-        offsets[topic, group] = {}
-        for queue_id, offset in numbered.items():
-            where = f"offset of queue {queue_id} of {name}"
-            if not 0 <= queue_id <= MAX_QUEUE_ID:
-                raise ValueError(f"{where}: queue ids are 0 to {MAX_QUEUE_ID}")
-            if offset == -1:
+            (queue_id,) = int_keys({key: offset})
+            number({"queue id": queue_id}, "queue id", 0, MAX_QUEUE_ID)
+            if type(offset) is int and offset == -1:
                 # RocketMQ writes -1 if nothing is consumed yet. It means the same as no entry.
-                problems.append(f"{where} is -1 and left out")
+                parsed.problems.append(f"{where} is -1 and left out")
                 continue
-            offsets[topic, group][queue_id] = number({where: offset}, where, 0)
-    return offsets, problems
+            found[queue_id] = number({"it": offset}, "it", 0)
+        except ValueError as error:
+            parsed.bad.append(f"{where}: {error}")
+    return found
 
 
 def render_groups(groups: SubscriptionGroups) -> str:
@@ -183,28 +193,42 @@ def render_groups(groups: SubscriptionGroups) -> str:
     )
 
 
-def parse_groups(text: str) -> tuple[SubscriptionGroups, list[str]]:
-    """The groups in a file's text, and why which entries are not used. Raises ValueError."""
+def parse_groups(
+    text: str, backup: Parsed[SubscriptionGroups] | None = None
+) -> Parsed[SubscriptionGroups]:
+    """The groups in a file's text. Groups whose values are bad come from `backup`. Raises
+    ValueError.
+    """
     root = typed(loads(text), dict, "the file")
     groups = SubscriptionGroups()
-    groups.data_version = DataVersion.of(root)
+    groups.data_version, bad = DataVersion.of(root)
     groups.rest = _without(root, "dataVersion", "forbiddenTable", "subscriptionGroupTable")
+    parsed = Parsed(groups, bad=bad)
     for group, topics in _table(root, "forbiddenTable").items():
-        bits = typed(topics, dict, f"forbiddenTable of {group}")
-        groups.forbidden[str(group)] = {
-            str(t): typed(b, int, f"forbiddenTable of {group}, {t}") for t, b in bits.items()
-        }
-    problems: list[str] = []
+        try:
+            bits = typed(topics, dict, f"forbiddenTable of {group}")
+            groups.forbidden[str(group)] = {
+                str(t): typed(b, int, f"forbiddenTable of {group}, {t}") for t, b in bits.items()
+            }
+        except ValueError as error:
+            parsed.bad.append(str(error))
+            if backup is not None and str(group) in backup.value.forbidden:
+                groups.forbidden[str(group)] = backup.value.forbidden[str(group)]
     for key, value in _table(root, "subscriptionGroupTable").items():
         name = str(key)
         try:
             validate_group(name)
         except IllegalMessage as error:
-            groups.foreign[name] = value
-            problems.append(f"group {name!a} is kept but not used: {error.why}")
+            groups.foreign[name] = plain(value, f"group {name!a}")
+            parsed.problems.append(f"group {name[:200]!a} is kept but not used: {error.why}")
             continue
-        groups[name] = _config(name, typed(value, dict, f"group {name}"))
-    return groups, problems
+        try:
+            groups[name] = _config(name, typed(value, dict, f"group {name}"))
+        except ValueError as error:
+            parsed.bad.append(f"group {name}: {error}")
+            if backup is not None and name in backup.value:
+                groups[name] = backup.value[name]
+    return parsed
 
 
 def _file(rest: dict[Any, Any], version: DataVersion, tables: dict[str, dict[str, Any]]) -> str:
@@ -223,7 +247,7 @@ def _table(root: dict[Any, Any], name: str) -> dict[Any, Any]:
 
 
 def _without(root: dict[Any, Any], *names: str) -> dict[Any, Any]:
-    return {key: value for key, value in root.items() if key not in names}
+    return {key: plain(value, str(key)) for key, value in root.items() if key not in names}
 
 
 def _illegal(topic: str, group: str) -> str | None:

@@ -33,8 +33,12 @@ typedef struct {
     int64_t at, size;              /* the record that was found */
 } silo_walk;
 
-static inline int silo_has_code(const silo_walk *w, int32_t code) {
+/* Whether a record may have a wanted tag, by the third field of its entry. An address in a
+ * consumequeue_ext file, below all hashes, says nothing: readers compare the tags then. */
+static inline int silo_has_code(const silo_walk *w, int64_t field) {
     int64_t low = 0, high = w->code_count;
+    int32_t code = (int32_t)field;
+    if (field < INT32_MIN) return 1;
     while (low < high) {
         int64_t middle = (low + high) / 2;
         if (w->codes[middle] < code)
@@ -51,8 +55,8 @@ static inline int silo_next_entry(silo_walk *w) {
     if (w->taken >= w->limit) return ENTRY_FULL;
     for (; w->next < w->number; w->next++) {
         const uint8_t *entry = w->entries + w->next * ENTRY_SIZE;
-        int32_t code = (int32_t)silo_be64(entry + ENTRY_AT_TAGS_CODE); /* its low half */
-        if (w->codes && !silo_has_code(w, code)) continue;
+        int64_t field = (int64_t)silo_be64(entry + ENTRY_AT_TAGS_CODE);
+        if (w->codes && !silo_has_code(w, field)) continue;
         int64_t at = (int64_t)silo_be64(entry + ENTRY_AT_OFFSET);
         int64_t size = (int32_t)silo_entry_size(entry);
         if (w->taken && size > w->max_bytes - w->bytes) return ENTRY_FULL;
@@ -80,6 +84,18 @@ static inline void silo_touch(const uint8_t *record, int64_t size, int bodies) {
         p = end - TAIL;
     }
     for (; p < end; p += LINE) (void)*p;
+}
+
+/* An upper bound of the bytes of records that a walk takes; 0 with tags codes, because these may
+ * choose few. */
+static inline int64_t silo_walk_bytes(const silo_walk *w) {
+    int64_t count = w->limit - w->taken < w->number ? w->limit - w->taken : w->number;
+    int64_t most = w->max_bytes - w->bytes < w->end - w->base ? w->max_bytes - w->bytes
+                                                              : w->end - w->base;
+    int64_t total = 0;
+    if (w->codes) return 0;
+    for (int64_t i = 0; i < count; i++) total += silo_entry_size(w->entries + i * ENTRY_SIZE);
+    return total < most ? total : most;
 }
 
 #endif

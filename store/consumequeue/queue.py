@@ -17,12 +17,18 @@ offset  size  type  field      meaning
 8       4     i32   size       of the whole record, bytes
 12      8     i64   tags_code  Java hash of the tags; of a delayed message its due time, epoch ms
 ======  ====  ====  =========  =======
+
+Below the least hash, -2**31, `tags_code` is the address of a unit in RocketMQ's consumequeue_ext
+(`enableConsumeQueueExt`), which is not read: the tags are compared in the record.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
+import re
 import struct
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,21 +36,32 @@ from ...shm._memory import Mapping
 from ..disk import files as disk
 from ..disk.files import Folder
 from ..disk.paths import file_bases, file_name
+from ._entry_counts import HEAD_ENTRIES, count_topic
+from .queue_count import QueueCount, bad_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator, Sequence
 
 ENTRY = struct.Struct(">qiq")
 ENTRY_SIZE = 20
 #: Names and types of an entry's fields, as numpy takes them.
 ENTRY_FIELDS = (("offset", ">i8"), ("size", ">i4"), ("tags_code", ">i8"))
 LAYOUTS = {"entry": {"offset": (0, 8), "size": (8, 4), "tags_code": (12, 8)}}
+#: A `tags_code` below this is an address in consumequeue_ext.
+LEAST_TAGS_CODE = -(2**31)
 WINDOW_UNIT = 20480
 WINDOW_GROWTH = 16
 BLANK_SIZE = 0x7FFFFFFF
 #: A file while it is being made. RocketMQ ignores files beside the topics' folders.
 HALF_MADE = "silomq-new"
 BLANK_ENTRY = ENTRY.pack(0, BLANK_SIZE, 0)
+MAX_QUEUE_ID = 0x7FFFFFFF
+# How many threads look at queues at a start, and at how many topics each at a time.
+_LOOKERS = 4
+_TOPICS = 64
+_NUMBER = re.compile("0|[1-9][0-9]{0,9}")
+# Python's sign for bytes of a file name that are not UTF-8.
+_NO_TEXT = re.compile("[\ud800-\udfff]")
 assert ENTRY.size == ENTRY_SIZE
 assert WINDOW_UNIT % 4096 == 0
 assert WINDOW_UNIT % ENTRY_SIZE == 0
@@ -56,18 +73,16 @@ def round_file_size(size: int) -> int:
 
 
 def queue_ids(topic: Folder) -> list[int]:
-    """The ids of a topic's queues that have a folder, ascending. Names that are not numbers are
-    ignored, as in RocketMQ.
+    """The ids of a topic's queues that have a folder, ascending. Other names are ignored, as in
+    RocketMQ: those that are no numbers, or greater ones than a queue id can be.
     """
-    return sorted(int(name) for name in topic.names() if name.isascii() and name.isdigit())
+    numbers = (int(name) for name in topic.names() if _NUMBER.fullmatch(name))
+    return sorted(number for number in numbers if number <= MAX_QUEUE_ID)
 
 
 def entries_below(queue: Folder, file_size: int, limit: int) -> int:
     """The queue offset behind the last entry whose record begins below log offset `limit`; 0
-    without any. Raises OSError.
-
-    The search is binary: entries ascend by record. Behind the last one lie zeros or, if the log was
-    cut, entries at or above `limit`.
+    without any. Behind it lie zeros or, if the log was cut, later entries. Raises OSError.
     """
     return count_entries(queue, file_bases(queue), file_size, limit)
 
@@ -78,19 +93,50 @@ def count_entries(queue: Folder, bases: list[int], file_size: int, limit: int) -
     """
     for base in reversed(bases):
         with queue.file(file_name(base)) as fd:
-            # Read, not mapped: a hole on a full disk is then an OSError instead of a SIGBUS.
-            low, high = 0, min(disk.size_of(fd), file_size) // ENTRY_SIZE
-            while low < high:
-                middle = (low + high) // 2
-                entry = disk.read_at(fd, ENTRY_SIZE, middle * ENTRY_SIZE)
-                offset, length, _ = ENTRY.unpack(entry)
-                if length > 0 and offset < limit:
-                    low = middle + 1
-                else:
-                    high = middle
-        if low:
-            return base // ENTRY_SIZE + low
+            count = _count_in_file(fd, min(disk.size_of(fd), file_size) // ENTRY_SIZE, limit)
+        if count:
+            return base // ENTRY_SIZE + count
     return 0
+
+
+def _count_in_file(fd: int, entries: int, limit: int) -> int:
+    """How many entries of a file, which has room for `entries`, lead to records below `limit`.
+
+    The search looks at the first page, then at places twice as far each time, and ends with a
+    binary search. A binary search alone would read pages in which nothing was ever written.
+
+    Entries are read, not mapped: a hole on a full disk is then an OSError instead of a SIGBUS.
+    """
+    head = disk.read_at(fd, HEAD_ENTRIES * ENTRY_SIZE, 0)
+    low, high = 0, min(entries, HEAD_ENTRIES)
+    while low < high:
+        middle = (low + high) // 2
+        if _is_below(head[middle * ENTRY_SIZE :], limit):
+            low = middle + 1
+        else:
+            high = middle
+    if low < HEAD_ENTRIES:
+        return low
+    high = 2 * low
+    while high <= entries and _is_below(_entry_at(fd, high - 1), limit):
+        low, high = high, 2 * high
+    high = min(high - 1, entries)
+    while low < high:
+        middle = (low + high) // 2
+        if _is_below(_entry_at(fd, middle), limit):
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+def _entry_at(fd: int, index: int) -> bytes:
+    return disk.read_at(fd, ENTRY_SIZE, index * ENTRY_SIZE)
+
+
+def _is_below(entry: bytes, limit: int) -> bool:
+    offset, length, _ = ENTRY.unpack_from(entry)
+    return bool(length > 0 and offset < limit)
 
 
 def read_entry(queue: Folder, file_size: int, queue_offset: int) -> tuple[int, int, int]:
@@ -133,8 +179,73 @@ class QueueFiles:
         """All queues that have a folder: (topic, queue id, folder). A folder is closed when the
         iterator moves on.
         """
-        for topic in self.root.names():
+        for topic in self.topics():
             yield from self.queues_of(topic)
+
+    def counts(
+        self, limit: int, first: int, *, without: Collection[str] = ()
+    ) -> Iterator[QueueCount]:
+        """All queues but those of the topics in `without`, counted up to log offset `limit`, in a
+        log that begins at `first`. Raises Corrupt as `bad_file`, OSError.
+
+        A start with many queues spends most of its time here. Threads look at several topics at
+        once: a cold disk answers several requests in little more time than one.
+        """
+        with ThreadPoolExecutor(_LOOKERS) as lookers:
+            topics = [topic for topic in self.topics() if topic not in without]
+            parts = [topics[at : at + _TOPICS] for at in range(0, len(topics), _TOPICS)]
+            for part in lookers.map(lambda part: self._counts_of(part, limit, first), parts):
+                yield from part
+
+    def _counts_of(self, topics: list[str], limit: int, first: int) -> list[QueueCount]:
+        return [
+            self._count_one(topic, queue_id, about, limit, first)
+            for topic in topics
+            for queue_id, *about in self._count_topic(topic, limit, first)
+        ]
+
+    def _count_topic(self, topic: str, limit: int, first: int) -> Sequence[tuple[int, ...]]:
+        try:
+            return count_topic(self.root.fd, os.fsencode(topic), limit, first, MAX_QUEUE_ID)
+        except OSError:
+            for _, _, folder in self.queues_of(topic):
+                for base in file_bases(folder):
+                    with folder.file(file_name(base)):  # raises with the path of a bad one
+                        pass
+            raise
+
+    def _count_one(
+        self, topic: str, queue_id: int, about: list[int], limit: int, first: int
+    ) -> QueueCount:
+        """The count of one queue, from what the kernel says about it. The numbers lie in the first
+        page of the queue's last file, unless more entries or earlier files are asked for.
+        """
+        files, start, end, below, expired = about
+        if files == 0:
+            return QueueCount(topic, queue_id, 0, 0, "")
+        least, at = start // ENTRY_SIZE, end // ENTRY_SIZE
+        # Clean removes a queue's first files only together with files of the log.
+        name = f"{self.root.path}/{topic}/{queue_id}/{file_name(0)}"
+        bad = f"{name} is missing" if start and not first else ""
+        in_first_page = max(below, expired) < min(HEAD_ENTRIES, self.file_size // ENTRY_SIZE)
+        if files == 1 and in_first_page:  # what a single file lacks, the number of entries tells
+            count, least = below and at + below, max(least, expired and at + expired)
+            return QueueCount(topic, queue_id, count, least, bad)
+        with self.folder(topic, queue_id) as folder:
+            bases = file_bases(folder)
+            bad = bad or bad_file(folder, bases, self.file_size)
+            if in_first_page and below > 0 and (expired > 0 or first <= 0):
+                count, gone = at + below, expired and at + expired
+            else:
+                count = count_entries(folder, bases, self.file_size, limit)
+                gone = count_entries(folder, bases, self.file_size, first) if first else 0
+        return QueueCount(topic, queue_id, count, max(least, gone), bad)
+
+    def topics(self) -> list[str]:
+        """The names in `consumequeue/`, without those that are not UTF-8: no record can have such
+        a topic.
+        """
+        return [name for name in self.root.names() if not _NO_TEXT.search(name)]
 
     def queues_of(self, topic: str) -> Iterator[tuple[str, int, Folder]]:
         """As `queues`, for one topic; none if the topic has no folder."""
@@ -144,7 +255,11 @@ class QueueFiles:
             return
         with parent:
             for queue_id in queue_ids(parent):
-                with parent.folder(str(queue_id)) as folder:
+                try:
+                    folder = parent.folder(str(queue_id))
+                except (FileNotFoundError, NotADirectoryError):
+                    continue
+                with folder:
                     yield topic, queue_id, folder
 
     def window(

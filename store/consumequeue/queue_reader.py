@@ -9,6 +9,7 @@ from ...shm._memory import Mapping
 from ..disk import files as disk
 from ..disk.files import Folder
 from ..disk.paths import file_name
+from ..errors import Corrupt
 from .queue import ENTRY, ENTRY_SIZE
 
 
@@ -32,12 +33,21 @@ class QueueReader:
         """The bytes of up to `count` entries from queue offset `first` on, all of one file.
 
         The caller must know from the topic table that they exist. Raises FileNotFoundError if clean
-        has removed their file.
+        has removed their file, and Corrupt if the file is too short: an access behind its end would
+        be a SIGBUS.
         """
         position = first * ENTRY_SIZE
         base = position - position % self._file_size
         if base != self._base:
             with self._folder.file(file_name(base)) as fd:
+                size = disk.size_of(fd)
+                if size < self._file_size:
+                    raise Corrupt(
+                        f"{self._folder.path}/{file_name(base)}",
+                        size,
+                        f"the file has {size} of {self._file_size} bytes: stop the store and run: "
+                        "silo repair --rebuild",
+                    )
                 self._mapping = disk.map_file(fd, 0, self._file_size, writable=False)
             self._view = memoryview(self._mapping)
             self._base = base

@@ -5,17 +5,20 @@ after each step; they stay in the page cache, for its successor. It writes the l
 the deliveries in them are durable; they are for a start after a power cut. The newest whole slot
 whose `scan_from` is not behind the log's end counts: all that it calls delivered is in the log.
 
+The first two may reach the disk before the timers' files that they count on. So the first start in
+another boot of the machine clears them.
+
 Layout slot:
 
 ======  ====  ====  ==========  =======
 offset  size  type  field       meaning
 ======  ====  ====  ==========  =======
-0       8     u64   magic       "SILODLY1"
+0       8     u64   magic       "SILODLY2"
 8       8     u64   generation  the greatest counts
 16      8     u64   scan_from   deliveries below it are in `next` and the buckets' marks, none above
 24      8     u64   timer_next  queue offset: entries of the timer topic below it are in buckets
-32      144   u64   next        by level: queue offset of the first entry that is not delivered
-176     8     u64   crc         CRC-32C of bytes 0..176
+32      384   u64   next        by level: queue offset of the first entry that is not delivered
+416     8     u64   crc         CRC-32C of bytes 0..416
 ======  ====  ====  ==========  =======
 """
 
@@ -28,20 +31,37 @@ from dataclasses import dataclass, field
 
 import crc32c
 
+from ...conf.kinds import MAX_DELAY_LEVELS
 from ...shm._memory import Mapping
 from ..disk import files as disk
 from ..disk.files import Folder
-from ..names import SCHEDULE_TOPIC, TIMER_TOPIC, TRANS_HALF_TOPIC
+from ..names import (
+    SCHEDULE_TOPIC,
+    TIMER_TOPIC,
+    TRANS_HALF_TOPIC,
+    allows_light_queues,
+    is_light_queue,
+    is_topic,
+)
 from ..record.format import LAYOUT, Record, encode_record
 from ..record.ids import Host
-from ..record.properties import CRC32, DELAY, REAL_QID, REAL_TOPIC, UNIQ_KEY
-from .levels import MAX_DELAY_LEVEL
+from ..record.properties import (
+    CRC32,
+    DELAY,
+    LIGHT_MOST,
+    MULTI_DISPATCH,
+    MULTI_QUEUE_OFFSET,
+    REAL_QID,
+    REAL_TOPIC,
+    UNIQ_KEY,
+    encode_light_offsets,
+)
 
 FILE = "schedule"
-MAGIC = int.from_bytes(b"SILODLY1", "little")
+MAGIC = int.from_bytes(b"SILODLY2", "little")
 SLOT_SIZE = 512
 SIZE = 4096
-_SLOT = struct.Struct(f"<{4 + MAX_DELAY_LEVEL}Q")
+_SLOT = struct.Struct(f"<{4 + MAX_DELAY_LEVELS}Q")
 _CRC = struct.Struct("<Q")
 LAYOUTS = {
     "slot": {
@@ -49,15 +69,14 @@ LAYOUTS = {
         "generation": (8, 8),
         "scan_from": (16, 8),
         "timer_next": (24, 8),
-        "next": (32, 8 * MAX_DELAY_LEVEL),
+        "next": (32, 8 * MAX_DELAY_LEVELS),
         "crc": (_SLOT.size, 8),
     }
 }
 TIMER_OUT_MS = "TIMER_OUT_MS"
 TIMER_DELIVER_MS = "TIMER_DELIVER_MS"
-TIMER_DELETE = "TIMER_DEL_UNIQKEY"
 _BODY_AT = sum(LAYOUT["bodyLength"]) - 8  # less the hosts' addresses
-_CRC_PAIR = CRC32.encode() + b"\x01"
+_NOT_KEPT = (CRC32.encode() + b"\x01", MULTI_QUEUE_OFFSET.encode() + b"\x01")
 
 
 @dataclass(slots=True)
@@ -68,10 +87,22 @@ class Progress:
 
     scan_from: int = 0
     timer_next: int = 0
-    next: list[int] = field(default_factory=lambda: [0] * MAX_DELAY_LEVEL)
+    next: list[int] = field(default_factory=lambda: [0] * MAX_DELAY_LEVELS)
 
     def copy(self) -> Progress:
         return Progress(self.scan_from, self.timer_next, list(self.next))
+
+
+def keep_durable_slots(ours: Folder) -> None:
+    """Clears the slots that only a successor in the same boot of the machine may use, durably.
+    `ours` may have no slots. Raises OSError.
+    """
+    try:
+        with ours.file(FILE, write=True) as fd:
+            disk.write_at(fd, bytes(2 * SLOT_SIZE), 0)
+            disk.sync_data(fd)
+    except FileNotFoundError:
+        return
 
 
 class ProgressFile:
@@ -175,18 +206,41 @@ def destination(record: Record) -> tuple[str, int] | None:
     return topic, int(queue)
 
 
+def light_queues(record: Record) -> tuple[str, ...]:
+    """The light queues that a delayed message names, if it may be put into them all: RocketMQ
+    numbers a message there when it is delivered.
+    """
+    names = record.properties.get(MULTI_DISPATCH, "").split(",")
+    if not allows_light_queues(record.properties.get(REAL_TOPIC, "")):
+        return ()
+    if len(set(names)) < len(names) or len(names) > LIGHT_MOST:
+        return ()
+    if not all(is_light_queue(name) and is_topic(name) for name in names):
+        return ()
+    return tuple(names)
+
+
 def restore(
-    record: Record, topic: str, queue_id: int, store_host: Host, *, record_crc: bool
+    record: Record,
+    topic: str,
+    queue_id: int,
+    store_host: Host,
+    *,
+    light: int = 0,
+    record_crc: bool,
 ) -> tuple[bytes, tuple[int, int]]:
     """The record to deliver, and (begin, end) of the body in it, bytes.
 
     It follows RocketMQ's `ScheduleMessageService.messageTimeup`: it keeps the property string with
-    DELAY, REAL_TOPIC and REAL_QID, the flags, the time and host of birth, and reconsumeTimes. With
-    `record_crc` it has a checksum of the whole record. Raises IllegalMessage if it does not fit
-    into a record.
+    DELAY, REAL_TOPIC and REAL_QID, the flags, the time and host of birth, and reconsumeTimes. It
+    has room for its offsets in so many `light` queues. With `record_crc` it has a checksum of the
+    whole record. Raises IllegalMessage if it does not fit into a record.
     """
     kept = record.properties_raw.split(b"\x02")
-    properties = b"\x02".join(pair for pair in kept if not pair.startswith(_CRC_PAIR))
+    properties = b"\x02".join(pair for pair in kept if not pair.startswith(_NOT_KEPT))
+    if light:
+        separator = b"" if properties.endswith(b"\x02") else b"\x02"
+        properties += separator + encode_light_offsets(light)
     made = encode_record(
         topic=topic.encode(),
         body=record.body,

@@ -8,6 +8,10 @@ operation that decides which bytes a power cut can take back, and the simulator 
 
 Decisions about the kernel that are made here and nowhere else:
 
+- **A group of readers.** The set-group-id bit of folders gives `socket_group` to all that is made
+  in a store. At each start `sharing.py` walks over the whole folder, because RocketMQ or a run
+  without the setting may have made files that the group cannot read. A mark that all is shared
+  would save the walk, but it would lie after such a run.
 - **Space first.** `posix_fallocate` takes the space of a file before the file is mapped. A full
   disk is an error that an actor can report, never a SIGBUS.
 - **Small folios under SYNC_FLUSH.** A store through a mapping makes a whole page-cache folio dirty,

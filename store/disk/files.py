@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from ...shm._memory import Mapping
-from ..errors import StoreError
+from ..errors import StoreError, limited_by_open_files
 
 if TYPE_CHECKING:
     from .recording import Recorder
@@ -29,6 +29,7 @@ PIECE = 64 << 10
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _LIBC.sync_file_range.argtypes = (ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint)
 _SYNC_FILE_RANGE_WRITE = 2
+_SECTOR = 512  # the unit of st_blocks
 
 
 def _recorder_asked_for() -> Recorder | None:
@@ -45,24 +46,14 @@ _recorder = _recorder_asked_for()
 
 
 class About(NamedTuple):
-    """The metadata of a name: size (bytes), time of the last write (epoch ms), and whether it is a
-    folder. A symbolic link to a folder is not one.
+    """Size (bytes) and time of the last write (epoch ms) of a name, and what it is. A symbolic
+    link is neither a folder nor a file.
     """
 
     size: int
     modified_ms: int
     is_folder: bool
-
-
-class Space(NamedTuple):
-    """The space of a file system: all blocks, free blocks, free blocks that an ordinary user may
-    take, and the bytes of one block.
-    """
-
-    blocks: int
-    free: int
-    available: int
-    block_size: int
+    is_file: bool
 
 
 class Folder:
@@ -73,14 +64,14 @@ class Folder:
         self.fd = fd
 
     @classmethod
+    @limited_by_open_files()
     def open(cls, path: str | os.PathLike[str], *, create: bool = False) -> Folder:
-        """Opens a folder by path. The operator chooses the path, so it may contain links. Raises
-        OSError.
-        """
+        """Opens a folder by path, which may contain links: the operator chooses it."""
         if create:
             os.makedirs(path, DIR_MODE, exist_ok=True)
         return cls(os.fspath(path), os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
 
+    @limited_by_open_files()
     def folder(self, name: str, *, create: bool = False) -> Folder:
         """Opens a folder within, and makes it first with `create`. Raises FileNotFoundError,
         NotADirectoryError (also for a link), StoreError for a name that is not one component.
@@ -93,7 +84,17 @@ class Folder:
                 if _recorder:
                     _recorder.entry("mkdir", self.fd, name)
         flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-        return Folder(f"{self.path}/{name}", os.open(name, flags, dir_fd=self.fd))
+        with self._naming(name):
+            return Folder(f"{self.path}/{name}", os.open(name, flags, dir_fd=self.fd))
+
+    @contextlib.contextmanager
+    def _naming(self, name: str) -> Iterator[None]:
+        """Gives an OSError the whole path: the kernel's calls know the name alone."""
+        try:
+            yield
+        except OSError as error:
+            error.filename = f"{self.path}/{name}"
+            raise
 
     @contextlib.contextmanager
     def parent(self, path: str, *, create: bool = False) -> Iterator[tuple[Folder, str]]:
@@ -107,12 +108,19 @@ class Folder:
                 found = opened.enter_context(found.folder(each, create=create))
             yield found, name
 
+    @limited_by_open_files()
     def open_file(self, name: str, *, write: bool = False, create: bool = False) -> int:
-        """The descriptor of a file, which the caller closes. Raises OSError, also for a link."""
+        """The descriptor of a file, which the caller closes. Raises OSError with the path, also for
+        a link, a folder, or a FIFO (whose opening would wait without O_NONBLOCK).
+        """
         flags = (os.O_RDWR if write else os.O_RDONLY) | (os.O_CREAT if create else 0)
-        new = _recorder is not None and create and name not in self.names()
-        fd = os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, FILE_MODE, dir_fd=self.fd)
-        if _recorder and new:
+        flags |= os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+        with self._naming(name):
+            fd = os.open(name, flags, FILE_MODE, dir_fd=self.fd)
+            if not stat.S_ISREG(os.fstat(fd).st_mode):
+                os.close(fd)
+                raise IsADirectoryError(errno.EISDIR, "it is not a file")
+        if _recorder and create:
             _recorder.created(self.fd, name, fd)
         return fd
 
@@ -130,6 +138,7 @@ class Folder:
         with self.file(name) as fd:
             return read_at(fd, size_of(fd), 0)
 
+    @limited_by_open_files()
     def names(self) -> list[str]:
         """All names in the folder, sorted. Lists through a new descriptor: the processes that
         inherited `fd` share its read position, so two that list at once would miss names.
@@ -142,8 +151,10 @@ class Folder:
 
     def about(self, name: str) -> About:
         """The metadata of a name. Raises FileNotFoundError."""
-        found = os.stat(name, dir_fd=self.fd, follow_symlinks=False)
-        return About(found.st_size, found.st_mtime_ns // 1_000_000, stat.S_ISDIR(found.st_mode))
+        with self._naming(name):
+            found = os.stat(name, dir_fd=self.fd, follow_symlinks=False)
+        mode, written_ms = found.st_mode, found.st_mtime_ns // 1_000_000
+        return About(found.st_size, written_ms, stat.S_ISDIR(mode), stat.S_ISREG(mode))
 
     def size(self, name: str) -> int:
         return self.about(name).size
@@ -184,42 +195,39 @@ class Folder:
             _recorder.linked(self.fd, name, to_name)
 
     def rename(self, name: str, to: Folder, to_name: str) -> None:
-        """Renames a file or folder, also into another folder. A file at the new name is replaced.
-        Raises OSError.
-        """
+        """Renames a file or folder, also into another folder, and replaces a file there."""
         os.rename(name, to_name, src_dir_fd=self.fd, dst_dir_fd=to.fd)
         if _recorder:
             _recorder.renamed(self.fd, name, to.fd, to_name)
 
     def sync(self) -> None:
         """Makes the folder's entries durable (fsync). Raises OSError."""
+        before = _recorder.look_in(self.fd) if _recorder else None
         os.fsync(self.fd)
-        if _recorder:
-            _recorder.folder_synced(self.fd)
+        if _recorder and before:
+            _recorder.note(before)
 
-    def share(self, gid: int, mode: int, name: str = "") -> None:
-        """Sets group (-1: no change) and mode of this folder, or of the file `name` in it. Raises
-        OSError.
-        """
-        if name:
-            os.chown(name, -1, gid, dir_fd=self.fd)
-            os.chmod(name, mode, dir_fd=self.fd)
-        else:
-            os.fchown(self.fd, -1, gid)
-            os.fchmod(self.fd, mode)
+    def share(self, gid: int, mode: int, name: str) -> None:
+        """Sets group (-1: no change) and mode of the file `name`. Raises OSError."""
+        os.chown(name, -1, gid, dir_fd=self.fd, follow_symlinks=False)
+        os.chmod(name, mode, dir_fd=self.fd)
 
     def is_writable(self) -> bool:
         """Whether this process may make files in the folder."""
         return os.access(".", os.W_OK, dir_fd=self.fd, effective_ids=True)
 
     def close(self) -> None:
-        os.close(self.fd)
+        fd, self.fd = self.fd, -1
+        if fd >= 0:
+            os.close(fd)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    __del__ = close  # for a folder that nobody has closed
 
 
 def is_folder(path: str | os.PathLike[str]) -> bool:
@@ -233,16 +241,22 @@ def exists(path: str | os.PathLike[str]) -> bool:
 
 
 def allocate(fd: int, offset: int, length: int) -> None:
-    """Allocates the blocks of a range, bytes. Raises OSError (ENOSPC) if the disk has no space."""
+    """Allocates the blocks of a range, bytes. Raises OSError (ENOSPC) if the disk has no space.
+
+    The kernel takes what there is before it finds that it is not enough. A file that cannot fit is
+    not begun, because for that moment nobody else could write to the disk.
+    """
+    found = os.fstatvfs(fd)
+    wanted = length - os.fstat(fd).st_blocks * _SECTOR
+    if found.f_blocks and wanted > found.f_bfree * found.f_frsize:  # some tell nothing
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     os.posix_fallocate(fd, offset, length)
     if _recorder:
         _recorder.changed(fd, "size")
 
 
 def map_file(fd: int, offset: int, length: int, *, writable: bool) -> Mapping:
-    """Maps `length` bytes of a file from position `offset` on, shared (MAP_SHARED). Raises
-    OSError.
-    """
+    """Maps `length` bytes of a file from position `offset` on (MAP_SHARED). Raises OSError."""
     mapping = Mapping(fd, offset, length, writable)
     if _recorder:
         _recorder.mapped(mapping, fd, offset)
@@ -274,13 +288,15 @@ def write_back(fd: int, offset: int, length: int, piece: int = PIECE) -> None:
         os.sched_yield()
 
 
-def sync_range(mapping: Mapping, offset: int, length: int) -> None:
-    """msync: the pages that hold a range of a mapping are durable when this returns. Raises
-    OSError.
+def sync_range(mapping: Mapping, offset: int, length: int, *, ahead: bool = False) -> None:
+    """msync: the pages of a range of a mapping are durable when this returns. `ahead` is for pages
+    that another process may write and sync meanwhile. Raises OSError.
     """
     before = _recorder.look_mapped(mapping, offset, length) if _recorder else None
     mapping.sync(offset, length)
     if _recorder and before:
+        if ahead:
+            before.what = "sync_ahead"
         _recorder.note(before)
 
 
@@ -317,32 +333,17 @@ def set_modified(fd: int, time_ms: int) -> None:
     os.utime(fd, ns=(time_ms * 1_000_000, time_ms * 1_000_000))
 
 
-def space_of(folder: Folder) -> Space:
-    """The space of the folder's file system."""
-    found = os.fstatvfs(folder.fd)
-    return Space(found.f_blocks, found.f_bfree, found.f_bavail, found.f_frsize)
-
-
-def free_bytes(folder: Folder) -> int:
-    """The bytes that an ordinary user may still take on the folder's file system."""
-    found = space_of(folder)
-    return found.available * found.block_size
-
-
 def shape_for_sync(mapping: Mapping) -> None:
-    """Sets MADV_RANDOM, for a mapping of a commit-log file under SYNC_FLUSH. To be called before
-    the first access through the mapping.
-
-    A store through a mapping dirties a whole page-cache folio, and the next sync writes all of it.
-    Read-ahead makes folios of up to 2 MiB. MADV_RANDOM turns read-ahead off for the mapping, so
-    folios are single pages.
+    """Sets MADV_RANDOM, for a mapping of a commit-log file under SYNC_FLUSH, before the first
+    access through it. It turns read-ahead off, so page-cache folios are single pages
+    (store/disk/__init__.py).
     """
     mapping.advise_random()
 
 
 def shape_small(mapping: Mapping, offset: int = 0) -> None:
     """Sets MADV_RANDOM from position `offset` of a mapping on, for files that are written a few
-    bytes at a time. Without it a first fault reads up to 8 MiB of zeros ahead on some disks.
+    bytes at a time: a first fault would read up to 8 MiB of zeros ahead on some disks.
     """
     mapping.advise_random(offset)
 
@@ -384,9 +385,7 @@ def size_of(fd: int) -> int:
 
 
 def read_at(fd: int, size: int, offset: int) -> bytes:
-    """Up to `size` bytes from position `offset` on; fewer at the end of the file. Raises
-    OSError.
-    """
+    """Up to `size` bytes from position `offset` on, fewer at the file's end. Raises OSError."""
     parts = []
     while size > 0:
         part = os.pread(fd, size, offset)

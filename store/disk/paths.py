@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from contextlib import ExitStack
 from typing import Self
 
@@ -19,8 +20,11 @@ PROGRESS = "progress"
 SOCKET = "silomq.sock"
 LOCK = "lock"
 ABORT = "abort"
-LAYOUT_VERSION = 1
+#: Beside the mapped files, so that everybody who may read these can read it.
+HOLES = "holes.json"
+LAYOUT_VERSION = 2
 LAYOUT_FILE = "layout"
+_FILE_NAME = re.compile("[0-9]{20}")
 
 
 def file_name(offset: int) -> str:
@@ -32,7 +36,8 @@ def file_bases(folder: Folder) -> list[int]:
     """The offsets of the mapped files in `folder`, ascending. Names that are not twenty digits are
     ignored. Raises OSError.
     """
-    return sorted(int(name) for name in folder.names() if len(name) == 20 and name.isdigit())
+    bases = (int(name) for name in folder.names() if _FILE_NAME.fullmatch(name))
+    return sorted(base for base in bases if base < 1 << 63)
 
 
 class StoreFolders:

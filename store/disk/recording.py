@@ -5,16 +5,19 @@ each operation that decides which bytes a power cut can take back. All processes
 to one file, `events`, each event with one write. So events stand in the file in their order in
 time.
 
-An operation is recorded after it is over. A sync is recorded with the bytes that the file held
-before the sync began. So where a reader finds an event, the bytes that it calls durable are
-durable.
+An operation is recorded after it is over. A sync is recorded with the bytes or names that were
+there before it began. So where a reader finds an event, what it calls durable is durable. A process
+may be killed between an operation and its record. What it did shows in the next sync of the folder
+or the file; until then a power cut may take it back anyway.
 
-An event is four bytes of length (little-endian) and a MessagePack array of the fields of `Event`.
+An event is MARK, four bytes of length (little-endian) and a MessagePack array of the fields of
+`Event`. A kill may cut it short, and the next one follows at once: readers look for its MARK.
 Digests identify pages, and a process writes the bytes of a page once for each digest.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 
@@ -23,6 +26,7 @@ import msgspec
 from ...shm._memory import Mapping
 
 EVENTS = "events"
+MARK = bytes.fromhex("f3a94c17d06be582")
 PAGE = 4096
 _ZERO = bytes(PAGE)
 
@@ -32,8 +36,9 @@ class Event(msgspec.Struct, array_like=True):
 
     `pages` maps page numbers to digests of their bytes (b"": zeros), `contents` digests to bytes.
     `size` is the file's length in bytes (-1: unchanged). `began` is the length of `events` when the
-    pages were read: events from there on may hold newer bytes of them. `to` is the target of a
-    rename or the second name of a link. `said` is a note of a test.
+    pages or names were read: events from there on may hold newer ones. `names` are all names in a
+    folder with the inodes of their files, 0 for a folder. `to` is the target of a rename or the
+    second name of a link. `said` is a note of a test.
     """
 
     what: str
@@ -45,6 +50,7 @@ class Event(msgspec.Struct, array_like=True):
     began: int = 0
     to: str = ""
     said: bytes = b""
+    names: dict[str, int] = {}
 
 
 class Recorder:
@@ -64,7 +70,7 @@ class Recorder:
     def note(self, event: Event) -> None:
         """Writes an event whose operation is over. Raises OSError."""
         body = msgspec.msgpack.encode(event)
-        frame = len(body).to_bytes(4, "little") + body
+        frame = MARK + len(body).to_bytes(4, "little") + body
         if os.write(self._out, frame) != len(frame):
             raise OSError(f"the recording in {EVENTS} broke off")
 
@@ -79,10 +85,21 @@ class Recorder:
         self.note(Event("link", f"{_path(folder)}/{name}", to=f"{_path(folder)}/{to_name}"))
 
     def created(self, folder: int, name: str, fd: int) -> None:
-        self.note(Event("create", f"{_path(folder)}/{name}", os.fstat(fd).st_ino))
+        """Records that a file is there, which was opened and made if it was missing. It is not new
+        if a killed process made it and could not record that.
+        """
+        event = self.look(fd, "create", 0, os.fstat(fd).st_size)
+        event.path = f"{_path(folder)}/{name}"
+        self.note(event)
 
-    def folder_synced(self, folder: int) -> None:
-        self.note(Event("sync_folder", _path(folder)))
+    def look_in(self, folder: int) -> Event:
+        """The event of a sync of a folder, with its present names: to be called before it."""
+        event = Event("sync_folder", _path(folder), began=self._position(), names={})
+        with os.scandir(event.path) as entries:
+            for entry in entries:
+                is_folder = entry.is_dir(follow_symlinks=False)
+                event.names[entry.name] = 0 if is_folder else entry.inode()
+        return event
 
     def changed(self, fd: int, what: str, start: int = 0, length: int = 0) -> None:
         """Records a change of a file: its size, and the bytes of the pages of a range."""
@@ -153,13 +170,14 @@ class Recorder:
 
 def files_below(root: str) -> list[str]:
     """The paths of the regular files in a folder and in all folders below it. Links are not
-    followed.
+    followed. A folder that is removed meanwhile has none.
     """
     found: list[str] = []
     with os.scandir(root) as entries:
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):
-                found += files_below(entry.path)
+                with contextlib.suppress(FileNotFoundError):
+                    found += files_below(entry.path)
             elif entry.is_file(follow_symlinks=False):
                 found.append(entry.path)
     return found

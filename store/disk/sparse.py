@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import os
 from collections.abc import Iterator
@@ -9,6 +10,9 @@ from collections.abc import Iterator
 from . import files as disk
 
 _STEP = 1 << 20
+_LIBC = ctypes.CDLL(None, use_errno=True)
+_LIBC.fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
+_KEEP_SIZE, _ZERO_RANGE = 1, 16
 
 
 def _written(fd: int, position: int) -> Iterator[tuple[int, int]]:
@@ -58,6 +62,19 @@ def _pages(position: int, data: bytes) -> Iterator[tuple[int, bytes]]:
         if any(data[at:stop]):
             yield position + at, data[at:stop]
         at = stop
+
+
+def unwrite(fd: int, position: int, length: int) -> bool:
+    """Makes a range of zeros count as never written, without reading or writing it: the file keeps
+    the space, and `data_span` passes over it. False if the file system cannot, or if it needs a
+    block for that and the disk is full. Raises OSError.
+    """
+    if _LIBC.fallocate(fd, _KEEP_SIZE | _ZERO_RANGE, position, length) == 0:
+        return True
+    error = ctypes.get_errno()
+    if error in (errno.EOPNOTSUPP, errno.ENOSYS, errno.ENOSPC, errno.EDQUOT):
+        return False
+    raise OSError(error, f"fallocate(FALLOC_FL_ZERO_RANGE): {os.strerror(error)}")
 
 
 def clear_behind(fd: int, position: int) -> int:

@@ -12,6 +12,13 @@ An index entry is added behind the last one, which is not. So a new reput first 
 whose number is at or above the published count: it takes them out of their chains, clears them, and
 removes newer index files. Then it writes the same bytes as the killed reput.
 
+**Light queues** (LMQ; `light.h`). A record may name further queues and its offsets there. It gets
+its entries there before its keys are indexed. RocketMQ's rules say where: at the queue's end, or in
+an empty queue at the offset in the record. In a store that RocketMQ 5.3 wrote the two may differ.
+So a killed reput cannot tell by `max_offset` whether it was there. It looks at the queue's last
+entry: one of this record or of a later one means that it was. Entries in light queues count as
+dispatched with their record. Other records cost one comparison of a length for each property.
+
 **Cache misses.** With many queues dispatch is a chain of cache misses: bucket, queue entry, window,
 index slot. The kernel takes records in groups of 32 and processes each group step by step; each
 step prefetches the memory that the next one needs. A queue's entry holds the start of its topic's

@@ -41,11 +41,14 @@ cdef extern from "store/record/properties.h" nogil:
         const uint8_t *at
         uint32_t length
     ctypedef struct silo_properties:
-        silo_text tags, keys, unique_key, delay
+        silo_text tags, keys, unique_key, delay, light_offsets
+    ctypedef struct silo_keys:
+        pass
+    void silo_first_key(const silo_properties *found, silo_keys *keys)
+    int silo_next_key(silo_keys *keys, silo_text *key)
     void silo_find_properties(const uint8_t *p, uint32_t length, silo_properties *out)
     uint32_t silo_java_hash(uint32_t h, const uint8_t *p, uint32_t length)
     uint32_t silo_index_hash(uint32_t topic_hash, const uint8_t *key, uint32_t length)
-    int silo_parse_level(silo_text t)
 
 cdef extern from "shm/layout.h" nogil:
     int CONTROL_DISPATCHED, CONTROL_DISPATCH_COUNT, CONTROL_PROGRESS_GENERATION
@@ -58,6 +61,23 @@ cdef extern from "shm/layout.h" nogil:
 cdef extern from "store/consumequeue/entries.h" nogil:
     int ENTRY_SIZE
     void silo_put_entry(uint8_t *entry, uint64_t offset, uint32_t size, uint64_t code)
+
+cdef extern from "store/consumequeue/tags_code.h" nogil:
+    int64_t silo_tags_code(const silo_record *m, const silo_properties *found,
+                           const int64_t *delays, int levels)
+
+cdef extern from "store/dispatch/light.h" nogil:
+    ctypedef struct silo_window:
+        uint8_t *base
+        uint64_t first, end
+    ctypedef struct silo_light_walk:
+        uint32_t done, counted, slot, queue_id
+        uint64_t need
+        silo_text name
+    int LIGHT_ENTRY, LIGHT_NEED_WINDOW, LIGHT_UNKNOWN
+    int silo_next_light_entry(const silo_table *t, silo_window *windows, silo_light_walk *walk,
+                              const uint8_t *r, uint64_t offset, uint32_t size, int64_t own,
+                              uint64_t code)
 
 cdef extern from "store/index/index.h" nogil:
     int INDEX_HEADER
@@ -82,17 +102,12 @@ cdef enum:
     R_INDEX_FULL = 4
     R_UNKNOWN_QUEUE = 5
     R_BAD_RECORD = 6
+    R_UNKNOWN_LIGHT = 7
 
 cdef enum:
     GROUP = 32          # records that are processed together, so that their cache misses overlap
     RECORD_KEYS = 16400     # more keys than 32,767 bytes of properties can hold
     DELAY_LEVELS = 64
-
-# Mapped entries [first, end) of one consume queue.
-cdef struct Window:
-    uint8_t *base
-    uint64_t first
-    uint64_t end
 
 # A parsed record that waits to be dispatched.
 cdef struct Pending:
@@ -107,6 +122,7 @@ cdef struct Pending:
     int64_t tags_code
     uint64_t store_time
     uint32_t key_from, key_to
+    bint light          # has offsets in light queues
 
 
 cdef class Dispatcher:
@@ -114,12 +130,12 @@ cdef class Dispatcher:
     cdef dict window_views
     cdef uint8_t *control
     cdef silo_table table
-    cdef Window *windows
+    cdef silo_window *windows
     cdef int max_queues
     cdef uint8_t *log
     cdef uint64_t log_base, log_size
     cdef uint8_t *index
-    cdef uint64_t hash_slots, index_entries
+    cdef uint64_t hash_slots, index_entries, index_room
     cdef silo_progress state
     cdef uint64_t arrivals[16]
     cdef Pending group[GROUP]
@@ -127,6 +143,7 @@ cdef class Dispatcher:
     cdef int grouped
     cdef uint64_t unqueued          # offset of a record that gets no queue entry
     cdef uint32_t keys_done         # keys of the next record that are in a full index file
+    cdef silo_light_walk lights     # of the next record
     cdef int64_t delays[DELAY_LEVELS]
     cdef int delay_levels
     cdef readonly long need_slot
@@ -142,8 +159,8 @@ cdef class Dispatcher:
                        uint32_t *count) noexcept nogil
     cdef void add_key(self, uint32_t key_hash, uint32_t *count) noexcept nogil
     cdef int write(self) noexcept nogil
+    cdef int put_lights(self, const Pending *one) noexcept nogil
+    cdef void note_arrival(self, uint64_t slot) noexcept nogil
     cdef int put_keys(self, const Pending *one) noexcept nogil
-    cdef int64_t tags_code(self, const silo_record *m, const silo_properties *found,
-                           uint64_t store_time) noexcept nogil
     cdef void write_index_header(self) noexcept nogil
     cdef void publish(self) noexcept nogil

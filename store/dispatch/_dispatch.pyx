@@ -7,26 +7,23 @@ in order: for each record the queue entry, the index entries, and the queue's `m
 `publish` publishes the progress. The package's docstring (`__init__.py`) says why a kill between
 any two of these steps loses and doubles no message.
 
-The kernel opens no files. `run` returns a reason (CAUGHT_UP, SLICE, NEXT_FILE, NEED_WINDOW,
-INDEX_FULL, UNKNOWN_QUEUE, BAD_RECORD), and the caller acts on it.
+The kernel opens no files. `run` returns a reason, CAUGHT_UP or another, and its caller acts on it.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
-from libc.string cimport memchr, memcmp
 
 CAUGHT_UP, SLICE, NEXT_FILE, NEED_WINDOW, INDEX_FULL, UNKNOWN_QUEUE, BAD_RECORD = range(7)
+UNKNOWN_LIGHT = 7
 
 cdef uint64_t NOWHERE = 0xFFFFFFFFFFFFFFFFu
-cdef const char *SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
-cdef uint32_t SCHEDULE_TOPIC_LENGTH = 19
 
 
 cdef class Dispatcher:
     """The kernel's state for one store. `control` and `table` are its writable shared memory.
 
-    `delays` are the delay levels' times in ms, level 1 first. `state` is the progress from which
-    dispatch continues (the fields of the layout `progress`). Raises MemoryError.
+    `delays` are the delay levels' times in ms, level 1 first, at most 64. `state` is the progress
+    from which dispatch continues (the fields of the layout `progress`). Raises MemoryError.
     """
 
     def __cinit__(self, unsigned char[::1] control, unsigned char[::1] table, int max_queues,
@@ -36,7 +33,7 @@ cdef class Dispatcher:
         self.table_view = table
         self.control = &control[0]
         silo_table_open(&self.table, &table[0])
-        self.windows = <Window *>calloc(max_queues, sizeof(Window))
+        self.windows = <silo_window *>calloc(max_queues, sizeof(silo_window))
         self.hashes = <uint32_t *>malloc(GROUP * RECORD_KEYS * sizeof(uint32_t))
         if self.windows == NULL or self.hashes == NULL:
             raise MemoryError
@@ -81,7 +78,8 @@ cdef class Dispatcher:
 
     def set_index(self, unsigned char[::1] memory, uint64_t name, uint64_t slots, uint64_t entries,
                   bint fresh):
-        """Sets the index file to which keys are added, mapped at `memory` (None: no index).
+        """Sets the index file to which keys are added, mapped at `memory` (None: no index). It has
+        no room for them before `set_index_room`.
 
         A fresh file begins at the end time and offset of the file before, as in RocketMQ: the
         seconds of its first entry count from there.
@@ -94,6 +92,7 @@ cdef class Dispatcher:
         self.index = &memory[0]
         self.hash_slots = slots
         self.index_entries = entries
+        self.index_room = 0
         self.state.index_name = name
         if fresh:
             self.state.index_count = 1
@@ -101,6 +100,10 @@ cdef class Dispatcher:
             self.state.begin_time = self.state.end_time
             self.state.begin_offset = self.state.end_offset
         self.write_index_header()
+
+    def set_index_room(self, uint64_t room):
+        """Allows entries below number `room`, whose disk space is taken."""
+        self.index_room = min(room, self.index_entries)
 
     cdef void write_index_header(self) noexcept nogil:
         """Writes the counts in the progress to the index file's header."""
@@ -129,6 +132,16 @@ cdef class Dispatcher:
     def pass_queue(self):
         """Makes the record at the present position get no queue entry; its keys are indexed."""
         self.unqueued = self.state.dispatched
+
+    @property
+    def unknown_light(self):
+        """The light queue for which UNKNOWN_LIGHT was returned: (the topic's bytes, queue id)."""
+        cdef silo_text name = self.lights.name
+        return (<const char *>name.at)[:name.length], self.lights.queue_id
+
+    def pass_light(self):
+        """Makes the record at the present position get no entry in that light queue."""
+        self.lights.done += 1
 
     def run(self, size_t limit_word, int64_t slice_ns):
         """Dispatches up to the value of the control word at position `limit_word`, for about
@@ -217,7 +230,8 @@ cdef class Dispatcher:
             one.topic_length = m.topic_length
             one.hash = silo_queue_hash(one.topic, one.topic_length, one.queue_id)
             silo_load_bucket(&self.table, one.hash)
-            one.tags_code = self.tags_code(m, &found, one.store_time)
+            one.tags_code = silo_tags_code(m, &found, self.delays, self.delay_levels)
+        one.light = found.light_offsets.length != 0 and silo_is_queued(m)
         one.key_from = keys[0]
         if self.index != NULL and m.flags & FLAG_TRANSACTION != FLAG_ROLLBACK:
             topic_hash = silo_java_hash(0, m.bytes + m.topic_at, m.topic_length)
@@ -229,7 +243,7 @@ cdef class Dispatcher:
         is returned instead of `found`, whose record lies behind."""
         cdef int i
         cdef Pending *one
-        cdef Window *window
+        cdef silo_window *window
         for i in range(self.grouped):
             if self.group[i].queued:
                 silo_load_queue(&self.table, self.group[i].hash)
@@ -258,49 +272,24 @@ cdef class Dispatcher:
 
     cdef void add_keys(self, const silo_properties *found, uint32_t topic_hash,
                        uint32_t *count) noexcept nogil:
-        """Adds the hash of UNIQ_KEY first, then those of the pieces of KEYS between spaces."""
-        cdef const uint8_t *p = found.keys.at
-        cdef const uint8_t *end
-        cdef const uint8_t *stop
-        if found.unique_key.length:
-            self.add_key(
-                silo_index_hash(topic_hash, found.unique_key.at, found.unique_key.length), count)
-        if found.keys.length == 0:
-            return
-        end = p + found.keys.length
-        while p < end:
-            stop = <const uint8_t *>memchr(p, 32, end - p)
-            if stop == NULL:
-                stop = end
-            if stop != p:
-                self.add_key(silo_index_hash(topic_hash, p, <uint32_t>(stop - p)), count)
-            p = stop + 1
+        """Adds the hash of each key of a record."""
+        cdef silo_keys keys
+        cdef silo_text key
+        silo_first_key(found, &keys)
+        while silo_next_key(&keys, &key):
+            self.add_key(silo_index_hash(topic_hash, key.at, key.length), count)
 
     cdef void add_key(self, uint32_t key_hash, uint32_t *count) noexcept nogil:
         self.hashes[count[0]] = key_hash
         count[0] += 1
         __builtin_prefetch(self.index + INDEX_HEADER + 4 * (key_hash % self.hash_slots), 1, 3)
 
-    cdef int64_t tags_code(self, const silo_record *m, const silo_properties *found,
-                           uint64_t store_time) noexcept nogil:
-        """The third field of a queue entry: the hash of the tags, or for a delay level the due
-        time, epoch ms."""
-        cdef int level
-        if m.topic_length == SCHEDULE_TOPIC_LENGTH and memcmp(
-                m.bytes + m.topic_at, SCHEDULE_TOPIC, SCHEDULE_TOPIC_LENGTH) == 0:
-            level = min(silo_parse_level(found.delay), self.delay_levels)
-            if level > 0:
-                return <int64_t>store_time + self.delays[level - 1]
-        if found.tags.length == 0:
-            return 0
-        return <int32_t>silo_java_hash(0, found.tags.at, found.tags.length)
-
     cdef int write(self) noexcept nogil:
         """Writes the group in order. If a record cannot be written, `dispatched` stays at that
         record."""
-        cdef int i
+        cdef int i, reason
         cdef Pending *one
-        cdef Window *window
+        cdef silo_window *window
         cdef uint8_t *entry
         cdef uint8_t *q
         for i in range(self.grouped):
@@ -314,24 +303,49 @@ cdef class Dispatcher:
                 entry = window.base + ENTRY_SIZE * (one.queue_offset - window.first)
                 silo_put_entry(entry, one.offset, one.size, <uint64_t>one.tags_code)
                 SILO_FAULT("reput:queue")
+            if one.light:
+                reason = self.put_lights(one)
+                if reason != R_CAUGHT_UP:
+                    return reason
             if self.put_keys(one) != R_CAUGHT_UP:
                 return R_INDEX_FULL
+            if one.light:
+                self.state.dispatch_count += self.lights.counted
+                self.lights.done = self.lights.counted = 0
             if one.slot >= 0:
                 q = silo_queue(&self.table, <uint32_t>one.slot) + QUEUE_MAX_OFFSET
                 if silo_load(q) <= one.queue_offset:
                     silo_store(q, one.queue_offset + 1)  # SYNC: queue-max publish
                     SILO_FAULT("reput:max")
-                self.arrivals[(one.slot % ARRIVAL_WORDS) / 64] |= <uint64_t>1 << (one.slot % 64)
+                self.note_arrival(one.slot)
                 self.state.dispatch_count += 1
             self.state.dispatched += one.size
         return R_CAUGHT_UP
+
+    cdef int put_lights(self, const Pending *one) noexcept nogil:
+        """Gives a record its entries in light queues."""
+        cdef int why = LIGHT_ENTRY
+        while why == LIGHT_ENTRY:
+            why = silo_next_light_entry(&self.table, self.windows, &self.lights,
+                                        self.log + (one.offset - self.log_base), one.offset,
+                                        one.size, one.slot, <uint64_t>one.tags_code)
+            if why == LIGHT_ENTRY:
+                self.note_arrival(self.lights.slot)
+        self.need_slot = self.lights.slot
+        self.need_offset = self.lights.need
+        if why == LIGHT_NEED_WINDOW:
+            return R_NEED_WINDOW
+        return R_UNKNOWN_LIGHT if why == LIGHT_UNKNOWN else R_CAUGHT_UP
+
+    cdef void note_arrival(self, uint64_t slot) noexcept nogil:
+        self.arrivals[(slot % ARRIVAL_WORDS) / 64] |= <uint64_t>1 << (slot % 64)
 
     cdef int put_keys(self, const Pending *one) noexcept nogil:
         """Adds the record's keys to the index, from `keys_done` on. If the file fills up in
         between, the rest go into the next one."""
         cdef uint32_t k
         for k in range(one.key_from + self.keys_done, one.key_to):
-            if self.state.index_count >= self.index_entries:
+            if self.state.index_count >= self.index_room:
                 return R_INDEX_FULL
             silo_index_put(self.index, self.hash_slots, &self.state, self.hashes[k], one.offset,
                            one.store_time)
@@ -360,11 +374,12 @@ cdef class Dispatcher:
             # SYNC: progress publish
             silo_store(self.control + CONTROL_PROGRESS_GENERATION, generation)
             SILO_FAULT("reput:generation")
+            if self.index != NULL:
+                self.write_index_header()  # first: who waited for `dispatched` may read the file
             silo_store(self.control + CONTROL_DISPATCH_COUNT, self.state.dispatch_count)
             silo_store(self.control + CONTROL_DISPATCHED, self.state.dispatched)
+            SILO_FAULT("reput:dispatched")
             silo_futex_wake(self.control + CONTROL_DISPATCHED, INT_MAX)
-            if self.index != NULL:
-                self.write_index_header()
         SILO_FAULT("reput:published")
         for i in range(16):
             moved = self.arrivals[i]

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from ...shm._memory import Mapping
 from ...shm.control import CONTROL, Control, IndexProgress
 from ..commitlog.log import CommitLog, LogFile
 from ..consumequeue.queue import ENTRY_SIZE, WINDOW_GROWTH, WINDOW_UNIT, QueueFiles, window_limit
-from ..delay.levels import DELAY_LEVELS_MS
+from ..disk.paths import file_name
 from ..errors import Corrupt, StoreError
 from ..index.file import IndexFiles
 from ..topics.topic_table import TopicTable
@@ -25,7 +25,8 @@ class Dispatching:
     """Dispatches the commit log from the published progress on.
 
     `limit` names the control word to follow: `wrote`, `flushed` under SYNC_FLUSH, `committed` with
-    a pool. `index` is None if keys are not indexed.
+    a pool. `index` is None if keys are not indexed. `delay_levels_ms` are the delays of level 1, 2
+    and so on.
 
     `unknown_queue` is called with (topic, queue id, log offset) for a record whose queue is not in
     the table. It adds the queue and returns True, or returns False, and the record gets no queue
@@ -43,6 +44,7 @@ class Dispatching:
         queues: QueueFiles,
         index: IndexFiles | None,
         *,
+        delay_levels_ms: Sequence[int],
         limit: str = "wrote",
         unknown_queue: Callable[[str, int, int], bool] | None = None,
         power_lost: bool = False,
@@ -58,7 +60,7 @@ class Dispatching:
             control.memory,
             table.memory,
             table.max_queues,
-            list(DELAY_LEVELS_MS),
+            list(delay_levels_ms),
             progress.fields(),
         )
         control.own("dispatched").store(progress.dispatched)
@@ -98,6 +100,18 @@ class Dispatching:
         self._index_mapping = mapping
         self.kernel.set_index(mapping, name, self.index.slots, self.index.entries, fresh)
 
+    def _extend_index(self) -> None:
+        """Takes space for more entries, or turns to a new file if this one is full. Raises OSError
+        (ENOSPC); the next step then tries again.
+        """
+        assert self.index is not None
+        state = self.kernel.state
+        count = state["index_count"]
+        if count >= self.index.entries:
+            self._index_mapping = None
+        else:
+            self.kernel.set_index_room(self.index.take_room(state["index_name"], count))
+
     def step(self, slice_ns: int) -> bool:
         """Dispatches for about `slice_ns`. True if it came to the limit.
 
@@ -116,11 +130,16 @@ class Dispatching:
         elif reason == kernel.NEED_WINDOW:
             self._add_window(self.kernel.need_slot, self.kernel.need_offset)
         elif reason == kernel.INDEX_FULL:
-            self._index_mapping = None
+            self._extend_index()
         elif reason == kernel.UNKNOWN_QUEUE:
             self._add_queue()
+        elif reason == kernel.UNKNOWN_LIGHT:
+            self._add_light_queue()
         elif reason == kernel.BAD_RECORD:
-            raise Corrupt("", self.position, "dispatch found no record where one must begin")
+            path = (
+                f"{self.log.folders.commit_log.path}/{file_name(self.log.base_of(self.position))}"
+            )
+            raise Corrupt(path, self.position, "dispatch found no record where one must begin")
         return reason == kernel.CAUGHT_UP
 
     @property
@@ -196,3 +215,18 @@ class Dispatching:
             )
         if not self.unknown_queue(record.topic, record.queue_id, self.position):
             self.kernel.pass_queue()
+
+    def _add_light_queue(self) -> None:
+        name, queue_id = self.kernel.unknown_light
+        try:
+            topic = name.decode()
+        except UnicodeDecodeError:
+            self.kernel.pass_light()
+            return
+        if self.unknown_queue is None:
+            raise StoreError(
+                f"the record at offset {self.position} belongs to the light queue {topic}, which "
+                "is not in the topic table"
+            )
+        if not self.unknown_queue(topic, queue_id, self.position):
+            self.kernel.pass_light()

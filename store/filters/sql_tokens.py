@@ -27,7 +27,7 @@ _TOKEN: Final = re.compile(
 )
 
 
-class FilterError(StoreError):
+class FilterError(StoreError, ValueError):
     """A filter expression that is not valid. `position` counts characters from 0, `why` is the
     reason.
     """

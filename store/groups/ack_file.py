@@ -35,29 +35,39 @@ the queue offset of its message. So a reader recognises old entries, and no entr
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
 import struct
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
+from msgspec import Meta
 
 from ..disk import files as disk
 from ..disk.files import Folder
 from ..errors import Corrupt
 
+#: In `silomq/`.
+FOLDER: Final = "groups"
 OFFSETS: Final = {"offset": (0, 8)}
 WINDOW: Final = {"acknowledged": (0, 8)}
 LAYOUTS: Final = {"offsets": OFFSETS, "window": WINDOW}
 #: Layout -> field -> writer. The registry writes the first values before the member has the file.
 WRITERS: Final = {"offsets": {"offset": "member"}, "window": {"acknowledged": "member"}}
+_OURS: Final = re.compile(r"0[0-9]{19}(?:\.json|\.tmp)?")
 _WORD: Final = struct.Struct("<Q")
 _LINE: Final = 64 // _WORD.size  # words: the windows begin at a multiple of it
 _MOST_WINDOW: Final = 2048
 _LEAST_WINDOW: Final = 64
 _WINDOW_WORDS: Final = 1 << 21  # of all queues of a member together: 16 MiB
 assert OFFSETS["offset"] == WINDOW["acknowledged"] == (0, _WORD.size)
+
+#: RocketMQ's offsets are signed.
+MOST_OFFSET: Final = 2**63 - 1
 
 Queue = tuple[str, int]
 
@@ -76,11 +86,11 @@ class About(msgspec.Struct, frozen=True):
     """The member and the queues of an ack file. `filters` is topic -> (kind, expression)."""
 
     group: str
-    session: int
+    session: Annotated[int, Meta(ge=0, le=MOST_OFFSET)]
     model: str
     instance: str
     filters: dict[str, tuple[str, str]]
-    queues: list[Queue]
+    queues: list[tuple[str, Annotated[int, Meta(ge=0, le=2**31 - 1)]]]
 
 
 def window_for(queues: int) -> int:
@@ -106,14 +116,34 @@ def _name(number: int) -> str:
 
 def numbers(folder: Folder) -> list[int]:
     """The numbers of the ack files, oldest first. Files that a killed registry left half-made are
-    removed.
+    removed. Names that no registry gives are left alone.
     """
     names = folder.names()
-    whole = {name[:20] for name in names if len(name) == 25 and name.endswith(".json")}
-    for name in names:
+    ours = {name for name in names if _OURS.fullmatch(name)}
+    whole = {name for name in ours if f"{name}.json" in ours}
+    for name in ours:
         if name[:20] not in whole or name.endswith(".tmp"):
-            folder.unlink(name)
-    return sorted(int(name) for name in whole)
+            _set_aside(folder, name)
+    return sorted(map(int, whole))
+
+
+def _set_aside(folder: Folder, name: str) -> None:
+    """Removes a file. What is no file stays, as `NAME.bad-TIME` (epoch ms)."""
+    try:
+        folder.unlink(name)
+    except FileNotFoundError:
+        return
+    except OSError:
+        folder.rename(name, folder, f"{name}.bad-{time.time_ns() // 1_000_000}")
+
+
+def set_aside(folder: Folder, number: int) -> None:
+    """Renames the file `number` and its `.json`, which cannot be used, to `NAME.bad-TIME`. Raises
+    OSError.
+    """
+    for name in (f"{_name(number)}.json", _name(number)):
+        with contextlib.suppress(FileNotFoundError):
+            folder.rename(name, folder, f"{name}.bad-{time.time_ns() // 1_000_000}")
 
 
 def create(folder: Folder, number: int, about: About, start: Iterable[Progress]) -> None:
@@ -149,13 +179,18 @@ def hand_out(folder: Folder, number: int) -> tuple[int, int]:
         folder.file(_name(number), write=True) as words,
         folder.file(f"{_name(number)}.json") as text,
     ):
-        return os.dup(words), os.dup(text)
+        first = os.dup(words)
+        try:
+            return first, os.dup(text)
+        except OSError:
+            os.close(first)
+            raise
 
 
 def _read_about(fd: int, where: str) -> About:
     try:
         return msgspec.json.decode(disk.read_at(fd, disk.size_of(fd), 0), type=About)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # msgspec's own error is a ValueError
         raise Corrupt(where, 0, f"no description of a member: {error}") from error
 
 
@@ -190,9 +225,15 @@ class AckReader:
         return memoryview(disk.read_at(fd, _WORD.size * count, _WORD.size * at)).cast("Q")
 
     def offsets(self) -> list[int]:
-        """The queues' offsets, in the order of `about.queues`."""
+        """The queues' offsets, in the order of `about.queues`. The member may have written any
+        number; one that is no queue offset becomes the greatest one.
+        """
         with self._folder.file(_name(self.number)) as fd:
-            return self._words(fd, 0, len(self.about.queues)).tolist()
+            return self._offsets(fd)
+
+    def _offsets(self, fd: int) -> list[int]:
+        words = self._words(fd, 0, len(self.about.queues)).tolist()
+        return [min(word, MOST_OFFSET) for word in words]
 
     def progress(self) -> dict[Queue, Progress]:
         """How far the member is in each queue. The offsets are read first. If the member moves one
@@ -202,7 +243,7 @@ class AckReader:
         window, windows_at = window_for(count), _windows_at(count)
         found: dict[Queue, Progress] = {}
         with self._folder.file(_name(self.number)) as fd:
-            offsets = self._words(fd, 0, count)
+            offsets = self._offsets(fd)
             for i, queue in enumerate(self.about.queues):
                 words = self._words(fd, windows_at + i * window, window)
                 found[queue] = Progress(offsets[i], frozenset(_beyond(words, offsets[i])))

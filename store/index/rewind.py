@@ -45,7 +45,7 @@ def index_below(
 ) -> IndexProgress | None:
     """The state of the index, which now ends at `found`, before it had records at or behind log
     offset `limit`. None if a file that is needed is damaged: then the whole index must be made
-    anew. Raises StoreError if the size of the last file does not fit the settings.
+    anew. Raises Corrupt if the size of the last file does not fit the settings.
 
     It changes no file: dispatch undoes the entries that the progress does not count.
     """

@@ -7,17 +7,14 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 
+from silomq.store.reading._bodies cimport Bodies, find_body, has_good_body, is_its_own, silo_record
+
 cdef extern from "shm/words.h" nogil:
     uint32_t silo_be32(const uint8_t *p)
     uint64_t silo_be64(const uint8_t *p)
 
-cdef extern from "store/record/checksum.h" nogil:
-    uint32_t silo_crc32(uint32_t seed, const uint8_t *p, size_t n)
-
 cdef extern from "store/record/record.h" nogil:
-    ctypedef struct silo_record:
-        uint32_t total, body_at, body_length
-    int RECORD_OK, RECORD_END_OF_FILE, RECORD_NONE, RECORD_BODY_CRC, RECORD_QUEUE_OFFSET
+    int RECORD_OK, RECORD_END_OF_FILE, RECORD_NONE
     int RECORD_PHYSICAL_OFFSET
     int silo_parse_record(const uint8_t *r, uint64_t left, silo_record *out)
 
@@ -28,8 +25,8 @@ cdef extern from "store/consumequeue/entries.h" nogil:
         const int32_t *codes
         int64_t code_count, base, end, limit, max_bytes, taken, bytes, at, size
     int ENTRY_FOUND, ENTRY_ALL, ENTRY_FULL, ENTRY_ELSEWHERE, ENTRY_BAD, ENTRY_SIZE
-    uint32_t silo_entry_size(const uint8_t *entry)
     int silo_next_entry(silo_walk *w)
+    int64_t silo_walk_bytes(const silo_walk *w)
     void silo_touch(const uint8_t *record, int64_t size, int bodies)
 
 cdef extern from "store/reading/blocks.h" nogil:
@@ -54,12 +51,12 @@ cdef extern from "store/reading/columns.h" nogil:
         COLUMN_BLOCK, COLUMN_COUNT, COL_BODY, COL_KEYS, COL_PROPERTIES, MOST_PAIRS
     ctypedef struct silo_columns:
         uint32_t wanted
-        int64_t rows, bytes
+        int64_t rows, bytes, more
         int64_t nulls[18]
         silo_column column[18]
         silo_column key, name, value
         silo_text *values
-    int silo_add(silo_columns *c, const silo_record *m)
+    int silo_add(silo_columns *c, const silo_record *m, const uint8_t *body, uint32_t length)
     int silo_fill(silo_columns *c)
 
 # Why `Columns.scan` ended. FULL: the limit of rows or bytes. STOP: `stop` is reached. END_OF_FILE:
@@ -70,6 +67,10 @@ FULL, STOP, END_OF_FILE, NOTHING, BAD_LENGTHS, BAD_CRC, BAD_OFFSET = range(7)
 # Why `Columns.take` ended: the record itself is damaged; or the results of `silo_next_entry`.
 DAMAGED = ENTRY_BAD + 1
 ALL_TAKEN, TAKEN_FULL, ELSEWHERE, BAD_ENTRY = ENTRY_ALL, ENTRY_FULL, ENTRY_ELSEWHERE, ENTRY_BAD
+
+# What `Columns.add` did with a record. NO_ROOM: its decompressed body does not fit into the batch.
+cdef enum:
+    ADDED, NO_ROOM, FAILED
 
 
 cdef class Block:
@@ -126,17 +127,24 @@ cdef Block bits(silo_buffer *valid):
 cdef class Columns:
     """Rows of the columns in `wanted` (a bit for each, numbered as in columns.py).
 
-    `rows` and `bytes` (of the records in the log) count what was added. After `parts` it cannot be
-    used again. It serves one thread at a time: a second one gets RuntimeError. Raises MemoryError.
+    Bodies that a producer compressed are decompressed, unless `raw` is set. One that cannot be
+    decompressed is null, and `bad_bodies` has its (log offset, why).
+
+    `rows` and `bytes` (of the records in the log) count what was added. `size` is `bytes` with
+    decompressed bodies at their full length: this is what a limit of bytes counts. After `parts` it
+    cannot be used again. It serves one thread at a time: a second one gets RuntimeError. Raises
+    MemoryError.
     """
 
     cdef silo_columns c
     cdef bint busy
+    cdef Bodies bodies
 
-    def __cinit__(self, uint32_t wanted):
+    def __cinit__(self, uint32_t wanted, bint raw=False):
         cdef int i
         cdef bint ok = True
         self.c.wanted = wanted
+        self.bodies = Bodies(raw)
         for i in range(COLUMN_COUNT):
             ok &= silo_add32(&self.c.column[i].ends, 0)
         ok &= silo_add32(&self.c.key.ends, 0)
@@ -161,6 +169,14 @@ cdef class Columns:
     @property
     def bytes(self):
         return self.c.bytes
+
+    @property
+    def bad_bodies(self):
+        return self.bodies.bad
+
+    @property
+    def size(self):
+        return self.c.bytes + self.c.more
 
     cdef int begin(self) except -1:
         if self.busy:
@@ -197,16 +213,16 @@ cdef class Columns:
         w.limit = limit
         w.max_bytes = max_bytes
         w.taken = self.c.rows
-        w.bytes = self.c.bytes
+        w.bytes = self.c.bytes + self.c.more
         cdef int64_t before = self.c.rows
         self.begin()
         with nogil:
-            why = self.walk(memory, &w, first, check) if self.reserve(room_for(&w)) else -1
+            why = self.walk(memory, &w, first, check) if self.reserve(silo_walk_bytes(&w)) else -1
             if why >= 0 and not silo_fill(&self.c):
                 why = -1
         self.busy = False
         if why < 0:
-            raise MemoryError
+            self.bodies.fail()
         return self.c.rows - before, w.next, why
 
     cdef int walk(self, const uint8_t *memory, silo_walk *w, int64_t first,
@@ -217,7 +233,7 @@ cdef class Columns:
         cdef int64_t at[COLUMN_BLOCK]
         cdef int64_t size[COLUMN_BLOCK]
         cdef int64_t number[COLUMN_BLOCK]
-        cdef int i, count, bodies = self.c.wanted >> COL_BODY & 1
+        cdef int i, count, added, bodies = self.c.wanted >> COL_BODY & 1
         while why == ENTRY_FOUND:
             count = 0
             while count < COLUMN_BLOCK:
@@ -234,8 +250,13 @@ cdef class Columns:
                         or check and not is_its_own(r, &m, first + number[i], at[i])):
                     w.next = number[i]
                     return 4
-                if not silo_add(&self.c, &m):
+                added = self.add(&m, w.max_bytes)
+                if added == NO_ROOM:
+                    w.next = number[i]
+                    return ENTRY_FULL
+                if added == FAILED:
                     return -1
+            w.bytes = self.c.bytes + self.c.more
         return why
 
     def scan(self, const unsigned char[::1] memory not None, int64_t position, int64_t base,
@@ -251,7 +272,7 @@ cdef class Columns:
         cdef const uint8_t *p = &memory[0] if size else NULL
         cdef const uint8_t *r
         cdef silo_record m
-        cdef int found, why = 1
+        cdef int found, added, why = 1
         if position < 0:
             raise ValueError(f"position {position}: from 0 on")
         stop = min(stop, size)
@@ -277,19 +298,36 @@ cdef class Columns:
                     why = 5
                     break
                 if self.c.rows >= limit or (
-                        self.c.rows and self.c.bytes + m.total > max_bytes):
+                        self.c.rows and self.c.bytes + self.c.more + m.total > max_bytes):
                     why = 0
                     break
-                if not silo_add(&self.c, &m):
-                    why = -1
+                added = self.add(&m, max_bytes)
+                if added != ADDED:
+                    why = 0 if added == NO_ROOM else -1
                     break
                 position += m.total
             if why >= 0 and not silo_fill(&self.c):
                 why = -1
         self.busy = False
         if why < 0:
-            raise MemoryError
+            self.bodies.fail()
         return position, why
+
+    cdef int add(self, const silo_record *m, int64_t max_bytes) noexcept nogil:
+        """Adds a record with its body, unless the batch has no room for that."""
+        cdef int64_t more = 0
+        if self.c.wanted >> COL_BODY & 1:
+            if not find_body(self.bodies, m):
+                return FAILED
+            if self.bodies.at != NULL:
+                more = <int64_t>self.bodies.length - m.body_length
+            if (self.c.rows and (more or self.c.more)
+                    and self.c.bytes + self.c.more + m.total + more > max_bytes):
+                return NO_ROOM
+            if self.bodies.at == NULL:
+                self.bodies.note(m)
+            self.c.more += more
+        return ADDED if silo_add(&self.c, m, self.bodies.at, self.bodies.length) else FAILED
 
     cdef bint reserve(self, int64_t body_bytes) noexcept nogil:
         """Makes room for all bodies at once: a buffer that grows is copied each time."""
@@ -319,26 +357,3 @@ cdef void release(silo_column *c) noexcept:
     silo_block_give(c.data.data, c.data.room)
     silo_block_give(c.ends.data, c.ends.room)
     silo_block_give(c.valid.data, c.valid.room)
-
-
-cdef int64_t room_for(const silo_walk *w) noexcept nogil:
-    """An upper bound of the bytes of records that a walk takes; 0 with tags codes, because these
-    may choose few."""
-    cdef int64_t most = min(w.max_bytes - w.bytes, w.end - w.base), total = 0, i
-    if w.codes != NULL:
-        return 0
-    for i in range(min(w.limit - w.taken, w.number)):
-        total += silo_entry_size(w.entries + i * ENTRY_SIZE)
-    return min(total, most)
-
-
-cdef bint is_its_own(const uint8_t *r, const silo_record *m, int64_t queue_offset,
-                     int64_t at) noexcept nogil:
-    """Whether the record has the queue offset and log offset of its entry, and a good body."""
-    return (silo_be64(r + RECORD_QUEUE_OFFSET) == <uint64_t>queue_offset
-            and silo_be64(r + RECORD_PHYSICAL_OFFSET) == <uint64_t>at and has_good_body(r, m))
-
-
-cdef bint has_good_body(const uint8_t *r, const silo_record *m) noexcept nogil:
-    return silo_be32(r + RECORD_BODY_CRC) == (
-        silo_crc32(0, r + m.body_at, m.body_length) & 0x7FFFFFFF)

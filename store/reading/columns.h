@@ -31,6 +31,7 @@ enum { COLUMN_BLOCK = 128 };
 typedef struct {
     uint32_t wanted;
     int64_t rows, bytes, nulls[COLUMN_COUNT];
+    int64_t more;                  /* bytes by which decompressed bodies are longer than stored */
     silo_column column[COLUMN_COUNT], key, name, value;
     silo_text *values;             /* of one record's properties: room for MOST_PAIRS */
     silo_host born, host;
@@ -224,11 +225,12 @@ static inline int silo_fill(silo_columns *c) {
     return ok;
 }
 
-/* Adds a whole record as a row. Its bytes must stay unchanged until silo_fill. Returns 0 without
- * memory. */
-static inline int silo_add(silo_columns *c, const silo_record *m) {
+/* Adds a whole record as a row, with this body if bodies are wanted. The record's bytes must stay
+ * unchanged until silo_fill; those of the body are copied. Returns 0 without memory. */
+static inline int silo_add(silo_columns *c, const silo_record *m, const uint8_t *body,
+                           uint32_t length) {
     if (WANTS(c, COL_BODY) &&
-        !silo_add_bytes(&c->column[COL_BODY], m->bytes + m->body_at, m->body_length))
+        !silo_add_nullable(&c->column[COL_BODY], c->rows, &c->nulls[COL_BODY], body, length))
         return 0;
     c->block[c->waiting++] = *m;
     c->rows++;

@@ -14,28 +14,32 @@ born_timestamp       timestamp[ms, UTC]  the client's time
 tags                 string              TAGS; null if missing
 keys                 list<string>        KEYS, split at spaces; empty if missing
 properties           map<string,string>  all; of a name that occurs twice, the last value
-body                 binary              as in the log: a compressed one stays compressed
+body                 binary              decompressed, if a producer compressed it; see below
 size                 int32               bytes of the whole record
 sys_flag             int32               bits, see SYS_* in `store/record/format.py`
 flag                 int32               set by the application
-body_crc             int32               CRC-32 of the body without its top bit
+body_crc             int32               CRC-32 of the stored body without its top bit
 reconsume_times      int32               how often consuming it failed
 born_host            string              the client, ADDRESS:PORT or [IPV6]:PORT
 store_host           string              the store, in the same form
 message_id           string              UNIQ_KEY, the client's id; null if missing
 ===================  ==================  =========================================================
 
-U+FFFD replaces text that is not UTF-8: a bad message must not stop a job.
+U+FFFD replaces text that is not UTF-8: a bad message must not stop a job. For the same reason a
+compressed body that cannot be decompressed (`store/record/compression.py`) is null, and a warning
+in the log `silomq` says which one and why. A reader may ask for bodies as they are stored instead.
+`sys_flag` stays as it is stored.
 """
 
 from __future__ import annotations
 
 import functools
+import logging
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 
 from ..commitlog._scan import find_record
-from ..errors import CorruptRange
+from ..errors import CorruptRange, IllegalArgument
 from ._columns import BAD_CRC, BAD_LENGTHS, BAD_OFFSET, END_OF_FILE, FULL, NOTHING, Columns
 
 if TYPE_CHECKING:
@@ -50,6 +54,7 @@ ColumnName: TypeAlias = Literal[
 ]  # fmt: skip
 #: All columns, in the order of the kernel's numbers (`COL_*` in columns.h).
 COLUMNS: Final[tuple[ColumnName, ...]] = get_args(ColumnName)
+_LOG = logging.getLogger("silomq")
 _LONG = ("queue_offset", "physical_offset")
 _TIME = ("store_timestamp", "born_timestamp")
 _TEXT = ("topic", "tags", "born_host", "store_host", "message_id")
@@ -71,18 +76,18 @@ def arrow() -> Any:
 
 
 def mask_of(columns: Iterable[str]) -> int:
-    """The kernel's bits for names of columns. Raises ValueError for an unknown name."""
+    """The kernel's bits for names of columns. Raises IllegalArgument for an unknown name."""
     mask = 0
     for name in columns:
         if name not in COLUMNS:
-            raise ValueError(f"no column {name!r}; there are: {', '.join(COLUMNS)}")
+            raise IllegalArgument(f"no column {name!r}; there are: {', '.join(COLUMNS)}")
         mask |= 1 << COLUMNS.index(name)
     return mask
 
 
 def schema(columns: Iterable[str] = COLUMNS) -> pa.Schema:
-    """The schema of batches with these columns, in their order. Raises ValueError for an unknown
-    name, ImportError without pyarrow.
+    """The schema of batches with these columns, in their order. Raises IllegalArgument for an
+    unknown name, ImportError without pyarrow.
     """
     names = tuple(columns)
     mask_of(names)
@@ -116,6 +121,8 @@ def to_batch(filled: Columns, columns: tuple[str, ...] = COLUMNS) -> pa.RecordBa
     memory, so `filled` cannot be used again.
     """
     pa = arrow()
+    for offset, why in filled.bad_bodies:
+        _LOG.warning("the body of the message at log offset %d is null here: %s", offset, why)
     rows = filled.rows
     parts = filled.parts()
     arrays = [_array(pa, name, rows, parts) for name in columns]
@@ -156,7 +163,8 @@ class LogScan:
     start of another reader's part, by default the end of `memory`. A record must begin at `start`;
     with `resynchronise` the scan searches for the first one from there on (magic, physical offset,
     body). A batch has at most `max_rows` rows and `max_bytes` bytes of the log (at most
-    MOST_BYTES), but always one record.
+    MOST_BYTES), with decompressed bodies at their full length, but always one record. With
+    `raw_bodies` no body is decompressed.
 
     Zeros up to the end of `memory` are the log's end. Without `zeros_end` they are damage; a caller
     says so if it knows that records reach up to `stop`. All other bytes that are no record are
@@ -182,7 +190,9 @@ class LogScan:
         zeros_end: bool = True,
         max_rows: int = 1 << 16,
         max_bytes: int = 64 << 20,
+        raw_bodies: bool = False,
     ) -> None:
+        self._raw_bodies = raw_bodies
         self._memory = memoryview(memory).cast("B")
         self._base = base
         size = len(self._memory)
@@ -212,7 +222,7 @@ class LogScan:
         while why in (FULL, BAD_LENGTHS, BAD_CRC, BAD_OFFSET, NOTHING):
             if self.position >= self._stop:
                 return
-            filled = Columns(self._mask)
+            filled = Columns(self._mask, self._raw_bodies)
             why = self._fill(filled)
             if filled.rows:
                 yield to_batch(filled, self._columns)

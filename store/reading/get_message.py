@@ -6,15 +6,17 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, Protocol, Self, TypeVar
 
-from ..consumequeue.queue import ENTRY_SIZE
+from ..consumequeue.queue import ENTRY_SIZE, LEAST_TAGS_CODE
 from ..errors import Corrupt
 from ..record.format import MAGIC_V1, MAGIC_V2
 from ..status import GetMessageStatus
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+
+    from ...conf.settings import Settings
 
 #: RocketMQ's maxFilterMessageSize: a read may examine at least so many bytes of entries.
 SCAN_BYTES: Final = 16_000
@@ -40,6 +42,18 @@ class Transfer:
     bytes_on_disk: int
     count_on_disk: int
     batch: int
+
+    @classmethod
+    def of(cls, settings: Settings) -> Self:
+        """The limits that these settings name."""
+        return cls(
+            memory_ratio=settings.access_message_in_memory_max_ratio,
+            bytes_in_memory=settings.max_transfer_bytes_on_message_in_memory,
+            count_in_memory=settings.max_transfer_count_on_message_in_memory,
+            bytes_on_disk=settings.max_transfer_bytes_on_message_in_disk,
+            count_on_disk=settings.max_transfer_count_on_message_in_disk,
+            batch=settings.max_msgs_num_batch,
+        )
 
     def is_in_memory(self, distance: int) -> bool:
         """Whether a record `distance` bytes before the log's end counts as in memory."""
@@ -157,7 +171,7 @@ def collect(
             batch.next = reached
             continue
         status = GetMessageStatus.NO_MATCHED_MESSAGE
-        if codes is None or _low32(code) in codes:
+        if codes is None or code < LEAST_TAGS_CODE or _low32(code) in codes:
             data = record(at, size)
             if data is None:
                 skip_below = at + file_size - at % file_size

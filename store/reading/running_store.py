@@ -1,12 +1,13 @@
-"""The commit log and the consume queues of a running store, for readers in other processes.
+"""The commit log and the consume queues of a store, for readers in other processes.
 
-Files are mapped read-only, and the limits are words in shared memory. Clean first moves a limit,
-then removes files. So a reader that finds a file missing loads the limit again.
+Files are mapped read-only, and the limits of a running store are words in shared memory. Clean
+first moves a limit, then removes files. So a reader that finds a file missing loads the limit
+again.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from ..commitlog.log_reader import LogReader
 from ..consumequeue.queue import ENTRY_SIZE
@@ -21,7 +22,6 @@ from ..topics.topic_table import DELETED
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ...shm._words import Word
     from ..disk.files import Folder
 
 T = TypeVar("T")
@@ -29,12 +29,22 @@ T = TypeVar("T")
 assert HEAD_BYTES < MIN_RECORD_BYTES
 
 
+class Limit(Protocol):
+    """An offset that may move while it is read: a word in shared memory. In a store that does not
+    run it is fixed.
+    """
+
+    def load(self) -> int:
+        """The offset as it is now."""
+        ...
+
+
 class ServedLog:
     """The records of the log in `folder`, whose files have `file_size` bytes. The log has the
     offsets from `least` up to `end`.
     """
 
-    def __init__(self, folder: Folder, file_size: int, least: Word, end: Word) -> None:
+    def __init__(self, folder: Folder, file_size: int, least: Limit, end: Limit) -> None:
         self.path = folder.path
         self.file_size = file_size
         self._least = least
@@ -117,9 +127,9 @@ class ServedQueue:
         queue_id: int,
         file_size: int,
         *,
-        least: Word,
-        end: Word,
-        since: Word,
+        least: Limit,
+        end: Limit,
+        since: Limit,
     ) -> None:
         self.topic = topic
         self.queue_id = queue_id

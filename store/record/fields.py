@@ -9,12 +9,24 @@ from __future__ import annotations
 import struct
 from typing import Final, NamedTuple
 
-from .format import LAYOUT, MAGIC_V1, MAGIC_V2, SYS_BORN_V6, ReadBuffer
+from .format import (
+    LAYOUT,
+    MAGIC_V1,
+    MAGIC_V2,
+    SYS_BORN_V6,
+    SYS_STORE_V6,
+    SYS_TRANSACTION,
+    TRANSACTION_COMMIT,
+    TRANSACTION_NONE,
+    ReadBuffer,
+)
 
 #: How many bytes an IPv6 address is longer than the IPv4 address of the layout.
 IPV6_MORE: Final = 12
 _FIXED: Final = struct.Struct(">iIiiiqqi")
 _MAGIC_AT, _MAGIC_SIZE = LAYOUT["magic"]
+_BODY_LENGTH = struct.Struct(">i")
+_BODY_LENGTH_AT = LAYOUT["bodyLength"][0]
 _TIME_AT, _TIME_SIZE = LAYOUT["storeTimestamp"]
 #: The bytes at a record's beginning that hold all fields which this module reads.
 HEAD_BYTES: Final = _TIME_AT + IPV6_MORE + _TIME_SIZE
@@ -42,6 +54,36 @@ class Head(NamedTuple):
 def head_of(buffer: ReadBuffer, position: int = 0) -> Head:
     """The head of the record at a position. Raises struct.error if the buffer is too short."""
     return Head._make(_FIXED.unpack_from(buffer, position))
+
+
+class QueuePlace(NamedTuple):
+    """The bytes of a record, and its place in a queue. A record that gets no queue entry (a half
+    message, a rollback) is not `queued`.
+    """
+
+    size: int
+    queued: bool
+    topic: bytes
+    queue_id: int
+    queue_offset: int
+
+
+def queue_place_of(buffer: ReadBuffer, position: int = 0) -> QueuePlace:
+    """Size and place of the whole record at a position. Raises struct.error if it is not there."""
+    head = head_of(buffer, position)
+    shift = IPV6_MORE * (bool(head.sys_flag & SYS_BORN_V6) + bool(head.sys_flag & SYS_STORE_V6))
+    at = position + _BODY_LENGTH_AT + shift
+    at += _BODY_LENGTH.size + _BODY_LENGTH.unpack_from(buffer, at)[0]
+    length_size = 1 if head.magic == MAGIC_V1 else 2
+    length = int.from_bytes(buffer[at : at + length_size], "big")
+    at += length_size
+    return QueuePlace(
+        head.total_size,
+        head.sys_flag & SYS_TRANSACTION in (TRANSACTION_NONE, TRANSACTION_COMMIT),
+        bytes(buffer[at : at + length]),
+        head.queue_id,
+        head.queue_offset,
+    )
 
 
 def magic_of(buffer: ReadBuffer, position: int = 0) -> int:

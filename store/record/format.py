@@ -281,6 +281,11 @@ class _Spans(NamedTuple):
     end: int
 
 
+def encode_blank(remaining: int) -> bytes:
+    """The first bytes of an end-of-file record that fills its file's `remaining` bytes."""
+    return _START.pack(remaining, MAGIC_BLANK)
+
+
 def is_blank(buffer: ReadBuffer, position: int, remaining: int) -> bool:
     """Whether an end-of-file record at `position` fills its file's `remaining` bytes exactly."""
     if remaining < BLANK_BYTES or position + BLANK_BYTES > len(buffer):

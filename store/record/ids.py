@@ -33,6 +33,10 @@ LAYOUT: Final = {
 }
 
 
+#: The first bytes of an IPv6 address that stands for an IPv4 address (RFC 4291, 2.5.5.2).
+_MAPPED_IPV4: Final = bytes(10) + b"\xff\xff"
+
+
 class Host(NamedTuple):
     """An address of 4 (IPv4) or 16 (IPv6) bytes and a port, as records hold them."""
 
@@ -40,20 +44,36 @@ class Host(NamedTuple):
     port: int
 
     @classmethod
+    def of(cls, address: str, port: int) -> Host:
+        """The host of a numeric address, such as `"127.0.0.1"` or `"fd00::1"`, and a port.
+
+        An IPv4 address that is written as IPv6 (`"::ffff:127.0.0.1"`) counts as IPv4, because Java
+        makes it one: RocketMQ would compute another id for the message. Raises ValueError for
+        anything but a numeric address with a port from 0 to 65535; a name is never looked up.
+        """
+        if not 0 <= port <= 65535:
+            raise ValueError(f"not a host: port {port}, a port is 0 to 65535")
+        family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        try:
+            packed = socket.inet_pton(family, address)
+        except (OSError, ValueError) as e:
+            raise ValueError(f"not a numeric address: {address[:80]!a}") from e
+        return cls(packed.removeprefix(_MAPPED_IPV4), port)
+
+    @classmethod
     def parse(cls, text: str) -> Host:
         """The host of a text such as `"127.0.0.1:10911"` or `"[::1]:10911"`. It never asks a name
         server. Raises ValueError for anything but a numeric address with a port.
         """
         address, colon, port = text.rpartition(":")
-        family = socket.AF_INET
-        if address.startswith("[") and address.endswith("]"):
-            family, address = socket.AF_INET6, address[1:-1]
-        if not colon or not (port.isascii() and port.isdigit()) or not 0 <= int(port[:6]) <= 65535:
+        bracketed = address.startswith("[") and address.endswith("]")
+        if (
+            not colon
+            or not (port.isascii() and port.isdigit() and len(port) <= 6)
+            or (":" in address) != bracketed
+        ):
             raise ValueError(f"not a host: {text[:80]!a}; write ADDRESS:PORT or [IPV6]:PORT")
-        try:
-            return cls(socket.inet_pton(family, address), int(port))
-        except (OSError, ValueError) as e:
-            raise ValueError(f"not a numeric address: {text[:80]!a}") from e
+        return cls.of(address[1:-1] if bracketed else address, int(port))
 
     def packed(self) -> bytes:
         """The 8 or 20 bytes that records hold."""
@@ -106,13 +126,13 @@ def local_address() -> bytes:
     """An IPv4 address of this machine, 4 bytes. Without a network, bytes of the clock instead, as
     RocketMQ's `MessageClientIDSetter` does.
     """
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
-        try:
+    try:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
             # Connecting a datagram socket sends nothing; it only chooses the source address.
             s.connect(("192.0.2.1", 9))
             return socket.inet_aton(s.getsockname()[0])
-        except OSError:
-            return (_now_ms() & 0xFFFF_FFFF).to_bytes(4, "big")
+    except OSError:
+        return (_now_ms() & 0xFFFF_FFFF).to_bytes(4, "big")
 
 
 def _now_ms() -> int:

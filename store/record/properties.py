@@ -34,6 +34,12 @@ REAL_QID: Final = "REAL_QID"
 RETRY_TOPIC: Final = "RETRY_TOPIC"
 ORIGIN_MESSAGE_ID: Final = "ORIGIN_MESSAGE_ID"
 CRC32: Final = "__CRC32#"
+MULTI_DISPATCH: Final = "INNER_MULTI_DISPATCH"
+MULTI_QUEUE_OFFSET: Final = "INNER_MULTI_QUEUE_OFFSET"
+#: As many digits has each offset that append fills in, and in so many light queues it puts a
+#: message (`properties.h`).
+LIGHT_DIGITS: Final = 19
+LIGHT_MOST: Final = 128
 
 CRC_DIGITS: Final = 10
 #: Size in bytes of the whole `__CRC32#` pair.
@@ -102,6 +108,29 @@ def index_keys(properties: Mapping[str, str]) -> list[str]:
     keys = [uniq] if uniq else []
     keys += [key for key in properties.get(KEYS, "").split(KEY_SEPARATOR) if key]
     return keys
+
+
+def light_queues(properties: Mapping[str, str]) -> dict[str, int]:
+    """The further queues that a message names: their names, each with the message's offset there.
+
+    RocketMQ puts a message of INNER_MULTI_DISPATCH into queue 0 of each light queue (LMQ) that this
+    names, and notes the offsets in INNER_MULTI_QUEUE_OFFSET. Both are lists with commas. A message
+    whose lists differ in length is in none (`ConsumeQueue.multiDispatchLmqQueue`).
+    """
+    # As Java's String.split, which drops empty items at the end.
+    names = properties.get(MULTI_DISPATCH, "").rstrip(",").split(",")
+    numbers = properties.get(MULTI_QUEUE_OFFSET, "").rstrip(",").split(",")
+    if len(names) != len(numbers):
+        return {}
+    pairs = zip(reversed(names), reversed(numbers), strict=True)
+    return {name: int(n) for name, n in pairs if name and n.isascii() and n.isdigit()}
+
+
+def encode_light_offsets(count: int) -> bytes:
+    """The pair INNER_MULTI_QUEUE_OFFSET of a message for `count` light queues. Append fills in the
+    digits; RocketMQ reads numbers with zeros before them.
+    """
+    return f"{MULTI_QUEUE_OFFSET}\x01{','.join(['0' * LIGHT_DIGITS] * count)}\x02".encode()
 
 
 def encode_crc(crc: int) -> bytes:

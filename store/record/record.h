@@ -66,6 +66,13 @@ static inline uint32_t silo_reconsume_times(const silo_record *m) {
     return silo_be32(m->bytes + m->body_at - RECORD_BODY + RECORD_RECONSUME_TIMES);
 }
 
+/* Writes the ten digits of a record's checksum, the lowest one first, as RocketMQ does. */
+static inline void silo_put_crc_digits(uint8_t *p, uint32_t crc) {
+    int i;
+    for (i = 0; i < 10; i++, crc /= 10)
+        p[i] = (uint8_t)('0' + crc % 10);
+}
+
 /* An end-of-file record, for the last `left` bytes of a file. */
 static inline void silo_put_end_of_file(uint8_t *p, uint32_t left) {
     silo_put32(p + RECORD_TOTAL_SIZE, left);
@@ -105,6 +112,13 @@ static inline int silo_parse_record(const uint8_t *r, uint64_t left, silo_record
     out->properties_length = silo_be16(r + out->properties_at - 2);
     if (out->properties_length > 32767) return RECORD_LONG;
     return out->properties_at + out->properties_length == out->total ? RECORD_OK : RECORD_BAD;
+}
+
+/* Whether the record ends in the pair __CRC32#. */
+static inline int silo_has_crc_property(const silo_record *m) {
+    const uint8_t *end = m->bytes + m->total;
+    return m->properties_length >= CRC_PROPERTY_SIZE && end[-1] == 2 &&
+           memcmp(end - CRC_PROPERTY_SIZE, "__CRC32#\x01", 9) == 0;
 }
 
 /* Whether a power cut lost a part of the record behind its body, so that zeros stand where none can

@@ -10,21 +10,28 @@ exists, so it may write every word of shared memory.
 from __future__ import annotations
 
 import time
+from typing import TYPE_CHECKING
 
-from ...conf.settings import Settings
+from ...conf.settings import FlushDiskType, Settings
 from ...shm.control import Control
+from ..commitlog.holes import Holes
 from ..commitlog.log_end import cut
 from ..commitlog.seals import Seals
+from ..delay.delays import keep_durable_slots
 from ..disk.paths import StoreFolders
 from ..dispatch.dispatcher import Dispatching
 from ..errors import StoreError
 from ..topics.deletions import finish
 from ..topics.topic_table import TableFull, TopicTable
-from . import checkpoint, durable_progress, power_cut
-from .layout_version import note_layout
-from .plan import OURS_KNOWN, Done, RecoveryPlan, Report
+from . import checkpoint, durable_progress, log_begin, power_cut
+from .durable_progress import DurableProgress
+from .layout import layout_of, note_layout
+from .plan import NOTHING_KNOWN, Done, RecoveryPlan, Report
 from .store_files import StoreFiles
 from .unknown_queues import UnknownQueues, add_topic
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 def apply(
@@ -33,8 +40,11 @@ def apply(
     settings: Settings,
     control: Control,
     table: TopicTable,
+    *,
+    kept: Sequence[str] = (),
 ) -> Report:
-    """Carries out the plan and fills `control` and `table`, which must be new and empty.
+    """Carries out the plan and fills `control` and `table`, which must be new and empty. The rest
+    of a pool must be settled already (`settle_pool`); `kept` are the paths of its copies.
 
     `folders` and `settings` must be those of the plan, and no process may have changed the store
     since. Raises OSError, StoreError if the table is too small, and Corrupt for a damaged record
@@ -45,16 +55,20 @@ def apply(
     unknown = UnknownQueues(table, plan, settings.default_topic_queue_nums, folders.root.path)
     try:
         fill_table(plan, table)
-        kept_in = settle_log(plan, files)
+        settle_layout(plan, folders, settings)
+        # Under SYNC_FLUSH dispatch must not show what is not durable, and little is not.
+        leave = plan.leaves_syncs and settings.flush_disk_type != FlushDiskType.SYNC_FLUSH
+        kept_in = settle_log(plan, files, leave_syncs=leave)
+        settle_holes(plan, folders)
         finish(plan.deletions, folders)
-        set_log_words(plan, files, control)
+        set_log_words(plan, files, control, leave_syncs=leave)
         undone = dispatch(plan, files, control, table, unknown)
     except TableFull as error:
         raise StoreError(f"{folders.root.path}: {error}") from error
     queue_bytes_cut = settle_queues(plan, files, table)
     note(plan, folders)
     done = Done(
-        kept_in=tuple(kept_in),
+        kept_in=(*kept, *kept_in),
         entries_dispatched=control.load("dispatch_count") - plan.dispatch.begin.dispatch_count,
         queue_bytes_cut=queue_bytes_cut,
         index_entries_undone=undone,
@@ -77,17 +91,35 @@ def fill_table(plan: RecoveryPlan, table: TopicTable) -> None:
         table.own_queue_word(slot, "min_offset").store(queue.least)
 
 
-def settle_log(plan: RecoveryPlan, files: StoreFiles) -> list[str]:
-    """Removes unfinished and empty files, cuts off the torn end, and syncs files that may not be
-    durable. Returns the paths of the copies of the torn end. Raises OSError.
+def settle_layout(plan: RecoveryPlan, folders: StoreFolders, settings: Settings) -> None:
+    """Notes the version of the layout and the sizes of the files, unless that is noted. Raises
+    OSError.
+    """
+    layout = layout_of(settings, plan.layout)
+    if layout != plan.layout:
+        note_layout(folders, layout)
+
+
+def settle_holes(plan: RecoveryPlan, folders: StoreFolders) -> None:
+    """Drops the declared holes behind the log's end, which would hide what is appended there. To be
+    done before the first append. Raises OSError.
+    """
+    end = plan.log.end.end
+    if any(hole.end > end for hole in plan.log.holes):
+        Holes(plan.log.holes).below(end).write(folders.root)
+
+
+def settle_log(plan: RecoveryPlan, files: StoreFiles, *, leave_syncs: bool) -> list[str]:
+    """Removes unfinished and empty files, cuts off the torn end, and unless flush is to do that,
+    syncs what may not be durable. Returns the paths of the copies of the torn end. Raises OSError.
     """
     log, found = files.log, plan.log
-    if plan.new_layout:
-        note_layout(files.folders)
     if found.half_made:
         log.remove_half_made()
     if found.empty:
         log.remove_empty_last()
+    if found.apart:
+        log.remove_from(found.apart[0])
     if plan.dispatch.half_made:
         files.queues.remove_half_made()
     if not found.files:
@@ -95,18 +127,23 @@ def settle_log(plan: RecoveryPlan, files: StoreFiles) -> list[str]:
     with Seals(files.folders) as seals:
         seals.remove_outside(found.first, log.base_of(found.end.end))
     kept = cut(log, found.torn)
-    for base in found.files:
-        if found.scanned_from < base + log.file_size and base < found.end.end:
-            log.sync(base)
+    for base in () if leave_syncs else found.files:
+        start, stop = max(base, found.durable), min(base + log.file_size, found.end.end)
+        if start < stop:
+            # Not the whole file: pages that were warmed ahead hold nothing to be kept.
+            log.sync_range(base, start, stop)
     return kept
 
 
-def set_log_words(plan: RecoveryPlan, files: StoreFiles, control: Control) -> None:
+def set_log_words(
+    plan: RecoveryPlan, files: StoreFiles, control: Control, *, leave_syncs: bool
+) -> None:
     """Sets the log's watermarks in the control block."""
     end = plan.log.end.end
     control.own("min_offset").store(plan.log.first)
-    for word in ("wrote", "committed", "flushed"):
+    for word in ("wrote", "committed"):
         control.own(word).store(end)
+    control.own("flushed").store(min(end, plan.log.durable) if leave_syncs else end)
     control.own("store_time_ms").store(plan.store_time_ms)
     ready = files.log.base_of(end)
     while ready in plan.log.files:
@@ -131,6 +168,7 @@ def dispatch(
         files.log,
         files.queues,
         files.index if files.indexed else None,
+        delay_levels_ms=files.delay_levels_ms,
         unknown_queue=unknown.add,
         power_lost=plan.run.power_lost,
     )
@@ -158,13 +196,18 @@ def settle_queues(plan: RecoveryPlan, files: StoreFiles, table: TopicTable) -> i
 
 
 def note(plan: RecoveryPlan, folders: StoreFolders) -> None:
-    """Writes the boot id, the space of the progress record, and the checkpoint: a later start of
-    this store or of RocketMQ needs them. To be done before the first append.
+    """Writes the begin of the log, the boot id, the space of the progress record, and the
+    checkpoint: a later start of this store or of RocketMQ needs them. Clears what counts only in
+    the boot that wrote it. To be done before the first append.
     """
+    if log_begin.read(folders.ours) != plan.log.first:
+        log_begin.write(folders.ours, plan.log.first)
+    if power_cut.machine_stopped(folders.ours):
+        keep_durable_slots(folders.ours)
     power_cut.note_boot(folders.ours)
     durable_progress.reserve(folders.ours)
     noted = plan.run.checkpoint
-    if plan.run.known_from != OURS_KNOWN:
+    if not plan.run.is_ours:
         # RocketMQ's checkpoint may call index files durable that this store will change.
         noted = checkpoint.careful(
             noted.physic_msg_timestamp,
@@ -173,3 +216,7 @@ def note(plan: RecoveryPlan, folders: StoreFolders) -> None:
             noted.confirm_phy_offset,
         )
     checkpoint.write(folders.root, noted)
+    if plan.run.known_from == NOTHING_KNOWN and not plan.log.files:
+        # The record of a new store, which agrees with its checkpoint. It shows the next start that
+        # nobody else had the store, also if this run is killed before its first flush.
+        durable_progress.ProgressFile(folders.ours).write(DurableProgress())

@@ -94,6 +94,9 @@ def read(root: Folder) -> Checkpoint | None:
 def write(root: Folder, checkpoint: Checkpoint) -> None:
     """Writes the checkpoint, durably. Raises OSError."""
     with root.file(CHECKPOINT, write=True, create=True) as fd:
+        is_new = disk.size_of(fd) < CHECKPOINT_SIZE
         disk.allocate(fd, 0, CHECKPOINT_SIZE)
         disk.write_at(fd, _FIELDS.pack(*astuple(checkpoint)), 0)
         disk.sync_data(fd)
+    if is_new:
+        root.sync()

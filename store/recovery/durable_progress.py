@@ -132,24 +132,33 @@ def decode(data: bytes) -> tuple[int, DurableProgress] | None:
     return values["generation"], record
 
 
-def _newest(ours: Folder) -> tuple[int, DurableProgress] | None:
-    """The (generation, record) of the newest whole slot, or None."""
+def _slots(ours: Folder) -> list[tuple[int, DurableProgress]]:
+    """The (generation, record) of each whole slot, the newest first."""
     try:
         with ours.file(PROGRESS) as fd:
             data = disk.read_at(fd, 2 * SLOT_SIZE, 0)
     except FileNotFoundError:
-        return None
+        return []
     found = [decode(data[at : at + SLOT_SIZE]) for at in (0, SLOT_SIZE)]
     whole = [slot for slot in found if slot is not None]
-    return max(whole, key=lambda slot: slot[0], default=None)
+    return sorted(whole, key=lambda slot: slot[0], reverse=True)
 
 
 def read(ours: Folder) -> DurableProgress | None:
     """The record of the newest whole slot; None if there is none, so that nothing is known to be
     durable.
     """
-    newest = _newest(ours)
-    return newest[1] if newest else None
+    return next((record for _, record in _slots(ours)), None)
+
+
+def agrees(ours: Folder, noted: Checkpoint | None) -> bool:
+    """Whether `noted` is the checkpoint that this store wrote last, with the newest record or the
+    one before: flush writes the record first, and may be killed in between. None stands for a
+    checkpoint of zeros, which only the newest record explains.
+    """
+    records = [record for _, record in _slots(ours)]
+    counted = records if noted else records[:1]
+    return any(record.agrees_with(noted or Checkpoint()) for record in counted)
 
 
 def reserve(ours: Folder) -> None:
@@ -167,8 +176,7 @@ class ProgressFile:
 
     def __init__(self, ours: Folder) -> None:
         self.ours = ours
-        newest = _newest(ours)
-        self.generation = newest[0] if newest else 0
+        self.generation = max((generation for generation, _ in _slots(ours)), default=0)
 
     def write(self, record: DurableProgress) -> None:
         """Writes `record` into the older slot, durably. The caller has made durable all that it

@@ -11,21 +11,36 @@ stand in no file but in these records, and queue ids above `max_queues`.
 
 from __future__ import annotations
 
+import errno
 import time
+from dataclasses import dataclass, replace
 
 from ...conf.settings import Settings
 from ...shm.control import IndexProgress, Progress
 from ..commitlog import _scan as kernel
-from ..commitlog.log_end import LogEnd, find_end, refuse_damage, torn_behind
+from ..commitlog.holes import Holes
+from ..commitlog.log_end import LogEnd, find_end, refuse_damage, refuse_older_copy, torn_behind
+from ..commitlog.seals import sealed_bases
 from ..config import topics as topics_json
-from ..consumequeue.queue import ENTRY_SIZE, QueueFiles, count_entries
-from ..disk.paths import ABORT, TOPICS, StoreFolders, file_bases
+from ..consumequeue.queue import QueueFiles
+from ..disk.files import Folder
+from ..disk.paths import ABORT, TOPICS, StoreFolders
+from ..errors import Corrupt
 from ..index.rewind import index_below, kept_until
 from ..topics.deletions import Deletions, DeletionsPlan, plan_deletions
-from . import checkpoint, durable_progress, power_cut, rocketmq_progress
+from . import checkpoint, durable_progress, log_begin, power_cut, rocketmq_progress
 from .checkpoint import Checkpoint
-from .layout_version import check_layout
+from .durable_progress import DurableProgress
+from .layout import check_layout
+from .log_files import (
+    NOTHING_OF_THE_LOG,
+    KnownLog,
+    contiguous,
+    missing_ranges,
+    refuse_missing,
+)
 from .plan import (
+    MEMORY_KNOWN,
     NOTHING_KNOWN,
     OURS_KNOWN,
     ROCKETMQ_KNOWN,
@@ -37,85 +52,193 @@ from .plan import (
     StartingPoint,
     TopicFound,
 )
+from .pool_recovery import PoolPlan, PoolRest, judge
+from .shared_progress import SharedProgress
+from .state_files import check_state_files
 from .store_files import StoreFiles
 
+#: What the system says of a name that is a link, a folder or a device.
+_NO_FILE = (errno.ELOOP, errno.EISDIR, errno.ENOTDIR, errno.ENODEV, errno.ENXIO)
 
-def look(folders: StoreFolders, settings: Settings, *, from_pool: int = 0) -> RecoveryPlan:
-    """The plan of a start of the store in `folders`, which no other process may use. `from_pool` is
-    how many bytes the start has just written from the pool to the log.
+
+def look(
+    folders: StoreFolders,
+    settings: Settings,
+    *,
+    pool: PoolRest | None = None,
+    published: SharedProgress | None = None,
+) -> RecoveryPlan:
+    """The plan of a start of the store in `folders`, which no other process may use. `pool` is what
+    only the pool of the killed store has, `published` what a killed store without a pool has left
+    in shared memory.
 
     Raises Corrupt for damage that a start must not cut off, StoreError for files that do not fit
     the settings or were made by a newer version, OSError.
     """
+    try:
+        return _look(folders, settings, pool, published)
+    except OSError as error:
+        if error.errno not in _NO_FILE:
+            raise
+        why = f"this is none of the store's files ({error.strerror}): restore it from a copy"
+        raise Corrupt(error.filename or folders.root.path, 0, why) from error
+
+
+def _look(
+    folders: StoreFolders,
+    settings: Settings,
+    pool: PoolRest | None,
+    published: SharedProgress | None,
+) -> RecoveryPlan:
     began = time.monotonic()
     files = StoreFiles.of(folders, settings)
-    has_layout = check_layout(folders)
-    run = look_at_last_run(files)
-    log = look_at_log(files, run, check_crc=settings.check_crc_on_recover)
-    deletions = plan_deletions(Deletions.read(folders.ours), files.queues, log.first, log.end.end)
+    layout = check_layout(folders, settings)
+    check_state_files(folders)
+    run = look_at_last_run(files, published)
+    log, from_pool = look_at_log(files, run, pool, check_crc=settings.check_crc_on_recover)
+    deleted = Deletions.read(folders.ours)
+    deletions = plan_deletions(deleted, files.queues, log.first, log.end.end)
     dispatch = look_at_queues_and_index(files, run.start, log, deletions)
     if not (run.start and run.start.progress.dispatch_count) or dispatch.anew:
         deletions = deletions.counted_anew()
     topics, problem = look_at_topics(folders, settings, deletions, dispatch.queues)
+    problem = "; ".join(filter(None, (deleted.problem, problem)))
     return RecoveryPlan(
-        new_layout=not has_layout,
+        layout=layout,
         run=run,
         log=log,
         deletions=deletions,
         topics=topics,
         topics_problem=problem,
         dispatch=dispatch,
-        from_pool=from_pool,
+        pool=from_pool,
         looking_ms=round((time.monotonic() - began) * 1000),
     )
 
 
-def look_at_last_run(files: StoreFiles) -> LastRun:
+def look_at_last_run(files: StoreFiles, published: SharedProgress | None = None) -> LastRun:
     """Finds out whether this store or RocketMQ ran last, whether it stopped cleanly, and what is
-    durable.
+    durable. Raises Corrupt if RocketMQ ran last and files are missing: they say what is durable.
     """
-    crashed = ABORT in files.folders.root.names()
-    record = durable_progress.read(files.folders.ours)
-    noted = checkpoint.read(files.folders.root)
-    clean, start, known_from = False, None, NOTHING_KNOWN
-    if record is not None and record.agrees_with(noted or Checkpoint()):
-        known_from, clean = OURS_KNOWN, record.clean and not crashed
-        start = StartingPoint(record.flushed, record.progress, record.store_time_ms)
-    elif noted is not None and (record is not None or not power_cut.ran_here(files.folders.ours)):
-        known_from, clean = ROCKETMQ_KNOWN, not crashed
+    last = LastWriter.of(files.folders.root, files.folders.ours)
+    power_lost = not last.clean and power_cut.machine_stopped(files.folders.ours)
+    start, known_from, reached = None, last.known_from, 0
+    if last.known_from == OURS_KNOWN and last.record is not None:
+        record = last.record
+        start = StartingPoint(record.flushed, record.progress, record.flushed, record.store_time_ms)
+        if published and not last.clean and not power_lost and _follows(published, record):
+            reached = published.wrote
+            known = known_log(last, files.folders.ours, files.log.file_size)
+            refuse_missing(files.log, missing_ranges(files.log, replace(known, end=reached)))
+            if published.is_in(files.log, record.flushed):
+                known_from = MEMORY_KNOWN
+                start = StartingPoint(
+                    reached, published.progress, record.flushed, published.store_time_ms
+                )
+    elif last.known_from == ROCKETMQ_KNOWN and last.noted is not None:
+        known = known_log(last, files.folders.ours, files.log.file_size)
+        refuse_missing(files.log, missing_ranges(files.log, known))
         index = files.index if files.indexed else None
-        start = rocketmq_progress.starting_point(files.log, files.queues, index, noted, clean=clean)
+        start = rocketmq_progress.starting_point(
+            files.log, files.queues, index, last.noted, clean=last.clean
+        )
     return LastRun(
         known_from=known_from,
-        clean=clean,
-        power_lost=not clean and power_cut.machine_stopped(files.folders.ours),
-        checkpoint=noted or Checkpoint(),
+        clean=last.clean,
+        power_lost=power_lost,
+        checkpoint=last.noted or Checkpoint(),
         start=start,
+        reached=reached,
     )
 
 
-def look_at_log(files: StoreFiles, run: LastRun, *, check_crc: bool) -> LogPlan:
-    """Finds the end of the commit log and the torn bytes behind it. Raises Corrupt for damage.
+def _follows(published: SharedProgress, durable: DurableProgress) -> bool:
+    """Whether a killed run can have come from the durable state to the published one."""
+    return (
+        durable.flushed <= published.wrote
+        and durable.progress.dispatched <= published.progress.dispatched <= published.wrote
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class LastWriter:
+    """Who had the store last, as in LastRun, and whether it stopped in order; our progress record
+    and RocketMQ's checkpoint, as far as there are any.
+    """
+
+    known_from: str
+    clean: bool
+    record: DurableProgress | None
+    noted: Checkpoint | None
+
+    @classmethod
+    def of(cls, root: Folder, ours: Folder) -> LastWriter:
+        """According to the store's folder `root` and our folder in it."""
+        crashed = ABORT in root.names()
+        record = durable_progress.read(ours)
+        noted = checkpoint.read(root)
+        if record is not None and durable_progress.agrees(ours, noted):
+            return cls(OURS_KNOWN, record.clean and not crashed, record, noted)
+        if noted is not None and (record is not None or not power_cut.ran_here(ours)):
+            return cls(ROCKETMQ_KNOWN, not crashed, record, noted)
+        return cls(NOTHING_KNOWN, clean=False, record=record, noted=noted)
+
+
+def known_log(last: LastWriter, ours: Folder, file_size: int) -> KnownLog:
+    """What is known of the log. After RocketMQ nothing is. Without a progress record the seals say
+    how far the log reached.
+    """
+    if last.known_from == ROCKETMQ_KNOWN:
+        return NOTHING_OF_THE_LOG
+    begin = log_begin.read(ours)
+    if last.known_from == OURS_KNOWN and last.record is not None:
+        # `abort` may still be there after a power cut during the stop.
+        end, stopped = last.record.flushed, last.record.clean
+    else:
+        end, stopped = max(sealed_bases(ours), default=-file_size) + file_size, False
+    return KnownLog(-1 if begin is None else begin, end, stopped=stopped, exact=stopped)
+
+
+def look_at_log(
+    files: StoreFiles, run: LastRun, pool: PoolRest | None, *, check_crc: bool
+) -> tuple[LogPlan, PoolPlan | None]:
+    """Finds the end of the commit log and the torn bytes behind it, and what to do with the rest of
+    the pool. Raises Corrupt for files that are missing and for damage.
 
     It scans the log also after a clean stop, because RocketMQ may have appended since.
     """
     log = files.log
-    bases = log.bases()
+    ours = files.folders.ours
+    known = known_log(LastWriter.of(files.folders.root, ours), ours, log.file_size)
+    refuse_missing(log, missing_ranges(log, known))
+    bases = contiguous(log.bases(), log.file_size, known.begin)
     first = bases[0] if bases else 0
     start = max(first, run.start.flushed) if run.start else first
     end = LogEnd(start, 0, 0, kernel.NOTHING)
     if bases:
         end = find_end(log, start, check_crc=check_crc)
+    from_pool = None
+    if pool is not None:
+        from_pool = judge(pool, log, end, rocketmq_ran=run.known_from == ROCKETMQ_KNOWN)
+        end = from_pool.end
+        if not from_pool.refused:  # it makes missing files anew
+            bases += tuple(range(first + len(bases) * log.file_size, end.end, log.file_size))
+    if bases:
         refuse_damage(log, end, run.checkpoint.durable_time_ms, power_cut=run.power_lost)
-    return LogPlan(
-        files=tuple(bases),
+    refuse_older_copy(log, end, run.reached)
+    found = LogPlan(
+        files=bases,
         file_size=log.file_size,
         scanned_from=start,
+        durable=max(first, run.start.durable) if run.start else first,
         end=end,
         torn=torn_behind(log, end.end),
         half_made=tuple(log.half_made()),
         empty=log.empty_last(),
+        apart=tuple(base for base in log.bases() if bases and base > bases[-1]),
+        holes=tuple(Holes.read(files.folders.root)),
     )
+    return found, from_pool
 
 
 def look_at_queues_and_index(
@@ -125,14 +248,16 @@ def look_at_queues_and_index(
     starting point says, the whole log is dispatched anew.
     """
     limit = min(start.progress.dispatched, log.end.end) if start else log.first
-    queues = _queues_below(files.queues, limit, log.first, deletions)
+    queues, bad = _queues_below(files.queues, limit, log.first, deletions)
     begin, anew = Progress(dispatched=log.first), ""
     if start:
-        anew = _missing(files, start.progress, queues, deletions)
+        anew = bad or _missing(files, start.progress, queues, deletions)
         index = None if anew else _index_below(files, start.progress.index, limit)
         if index is None:
             anew = anew or "an index file is damaged"
-            queues = _queues_below(files.queues, log.first, log.first, deletions)
+            queues, _ = _queues_below(files.queues, log.first, log.first, deletions)
+            if not log.first:  # dispatch makes the queues' first files too
+                queues = tuple(replace(queue, least=0) for queue in queues)
         else:
             count = start.progress.dispatch_count or sum(queue.count for queue in queues)
             begin = Progress(limit, count, index)
@@ -147,21 +272,14 @@ def look_at_queues_and_index(
 
 def _queues_below(
     queues: QueueFiles, limit: int, first: int, deletions: DeletionsPlan
-) -> tuple[QueueFound, ...]:
+) -> tuple[tuple[QueueFound, ...], str]:
     """For every queue, its entries of records below log offset `limit`, in a log that begins at
-    `first`. A clean start spends most of its time here.
+    `first`; and what is wrong with a file of a queue, or "". A clean start spends most of its time
+    here.
     """
-    found = []
-    gone = frozenset(deletions.without_queues)
-    for topic, queue_id, folder in queues.queues():
-        if topic in gone:
-            continue
-        bases = file_bases(folder)
-        count = count_entries(folder, bases, queues.file_size, limit)
-        expired = count_entries(folder, bases, queues.file_size, first) if first else 0
-        least = max(expired, bases[0] // ENTRY_SIZE if bases else 0)
-        found.append(QueueFound(topic, queue_id, count, least))
-    return tuple(found)
+    counts = list(queues.counts(limit, first, without=frozenset(deletions.without_queues)))
+    bad = next((queue.bad for queue in counts if queue.bad), "")
+    return tuple(QueueFound(q.topic, q.queue_id, q.end, q.least) for q in counts), bad
 
 
 def _missing(
@@ -189,8 +307,9 @@ def _index_below(files: StoreFiles, known: IndexProgress, limit: int) -> IndexPr
     if not files.indexed:
         return known
     found = index_below(files.index, files.log, known, limit)
-    if found and found.name:
-        files.index.check_size(found.name)
+    for name in files.index.names():
+        if found and name <= found.name:
+            files.index.check_size(name)
     return found
 
 
@@ -207,23 +326,31 @@ def look_at_topics(
     nums: dict[str, int] = {}  # topic -> 1 + greatest id of a queue that has files
     for queue in queues:
         nums[queue.topic] = max(nums.get(queue.topic, 0), queue.queue_id + 1)
-    topics = [
-        TopicFound(
-            name=name,
-            write_nums=config.write_queue_nums,
-            read_nums=config.read_queue_nums,
-            perm=config.perm,
-            least=nums.pop(name, 0),
-            since=deletions.below(name),
-            configured=True,
+    problems = [loaded.problem] if loaded.problem else []
+    topics = []
+    for name, config in saved.topics.items():
+        if name in deletions.finished:
+            continue
+        wanted = max(config.write_queue_nums, config.read_queue_nums)
+        if wanted > settings.max_queues:
+            # One number must not keep all other topics from being served.
+            problems.append(f"topic {name} has {wanted} queues in {TOPICS}, above max_queues")
+            continue
+        topics.append(
+            TopicFound(
+                name=name,
+                write_nums=config.write_queue_nums,
+                read_nums=config.read_queue_nums,
+                perm=config.perm,
+                least=nums.pop(name, 0),
+                since=deletions.below(name),
+                configured=True,
+            )
         )
-        for name, config in saved.topics.items()
-        if name not in deletions.finished
-    ]
     topics += [
         TopicFound.unconfigured(
-            name, max(least, settings.default_topic_queue_nums), deletions.below(name)
+            name, least, settings.default_topic_queue_nums, deletions.below(name)
         )
         for name, least in nums.items()
     ]
-    return tuple(topics), loaded.problem or ""
+    return tuple(topics), "; ".join(problems)

@@ -10,11 +10,16 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 
 from ...shm.control import Progress
+from ..commitlog.holes import Hole, Holes
 from ..commitlog.log_end import ENDS, LogEnd, TornBytes
+from ..names import is_light_queue
 from ..topics.deletions import DeletionsPlan
 from .checkpoint import Checkpoint
+from .layout import Layout
+from .pool_recovery import PoolPlan
 
 OURS_KNOWN = "progress record"
+MEMORY_KNOWN = "shared memory of the killed run"
 ROCKETMQ_KNOWN = "RocketMQ's checkpoint"
 NOTHING_KNOWN = "nothing: the whole log is read"
 _READ_WRITE = 6  # RocketMQ's perm
@@ -24,22 +29,25 @@ _READ_WRITE = 6  # RocketMQ's perm
 class StartingPoint:
     """The offsets from which a start continues. The log is scanned from `flushed`, where a record
     or a file begins. `progress` is the durable state of queues and index; its `dispatch_count` is 0
-    if unknown. `store_time_ms` is the newest known store timestamp.
+    if unknown. `store_time_ms` is the newest known store timestamp. The log is durable below
+    `durable`, which is before `flushed` if the shared memory of a killed run says where it ended.
     """
 
     flushed: int
     progress: Progress
+    durable: int
     store_time_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class LastRun:
-    """The state in which the last run left the store. `known_from` is OURS_KNOWN, ROCKETMQ_KNOWN or
-    NOTHING_KNOWN; the last means that `start` is None.
+    """The state in which the last run left the store. `known_from` is OURS_KNOWN, MEMORY_KNOWN,
+    ROCKETMQ_KNOWN or NOTHING_KNOWN; the last means that `start` is None.
 
     `clean` says that the run stopped and did not crash. `power_lost` says that it crashed and that
     the machine was booted since, so any page that was not durable may be missing. `checkpoint` is
-    the one in the store's folder, all zeros without one.
+    the one in the store's folder, all zeros without one. `reached` is a log offset up to which
+    there were records when the run was killed, 0 if that is not known.
     """
 
     known_from: str
@@ -47,21 +55,32 @@ class LastRun:
     power_lost: bool
     checkpoint: Checkpoint
     start: StartingPoint | None
+    reached: int = 0
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether this store had the files last, and knows where it was."""
+        return self.known_from in (OURS_KNOWN, MEMORY_KNOWN)
 
 
 @dataclass(frozen=True, slots=True)
 class LogPlan:
-    """The commit log. `files` are the offsets of its files. The bytes `torn` behind `end` will be
-    copied and cut off. The files with the names `half_made` and `empty` will be removed.
+    """The commit log. `files` are the offsets of its files. It is durable below `durable`. The
+    bytes `torn` behind `end` will be copied and cut off. The files with the names `half_made` and
+    `empty` will be removed, and those at the offsets `apart`, which were made ahead. `holes` are
+    the declared ones; those behind `end` will be dropped.
     """
 
     files: tuple[int, ...]
     file_size: int
     scanned_from: int
+    durable: int
     end: LogEnd
     torn: tuple[TornBytes, ...]
     half_made: tuple[str, ...]
     empty: str
+    apart: tuple[int, ...]
+    holes: tuple[Hole, ...]
 
     @property
     def first(self) -> int:
@@ -101,8 +120,11 @@ class TopicFound:
     configured: bool
 
     @classmethod
-    def unconfigured(cls, name: str, nums: int, since: int) -> TopicFound:
-        """A topic that is not in topics.json, with `nums` queues to read and to write."""
+    def unconfigured(cls, name: str, least: int, default: int, since: int) -> TopicFound:
+        """A topic that is not in topics.json. It gets the `default` number of queues to read and to
+        write, if that is not less than `least`; a light queue has one.
+        """
+        nums = max(least, 1 if is_light_queue(name) else default)
         return cls(name, nums, nums, _READ_WRITE, 0, since, configured=False)
 
 
@@ -125,22 +147,22 @@ class DispatchPlan:
 
 @dataclass(frozen=True, slots=True)
 class RecoveryPlan:
-    """The whole plan of a start. `new_layout` says that the store has no layout version yet.
-    `topics_problem` is the problem of topics.json, or "". `from_pool` is how many bytes this start
-    has written from the pool of the killed store to the log.
+    """The whole plan of a start. `layout` is what the store's layout file says, None without one.
+    `topics_problem` is the problem of topics.json, or "". `pool` is what happens to the rest of the
+    killed store's pool, None without a rest.
 
     Queues that occur only in records behind `dispatch.begin` are not part of the plan; they are
     added while these records are dispatched.
     """
 
-    new_layout: bool
+    layout: Layout | None
     run: LastRun
     log: LogPlan
     deletions: DeletionsPlan
     topics: tuple[TopicFound, ...]
     topics_problem: str
     dispatch: DispatchPlan
-    from_pool: int
+    pool: PoolPlan | None
     looking_ms: int
 
     @property
@@ -154,7 +176,17 @@ class RecoveryPlan:
         """Whether queue entries may lie behind the queues' ends: entries of records that are cut
         off, or entries that reached the disk before others that a power cut lost.
         """
+        if self.run.known_from == MEMORY_KNOWN:  # nothing behind its end was ever dispatched
+            return False
         return self.run.power_lost or self.log.cut_bytes > 0
+
+    @property
+    def leaves_syncs(self) -> bool:
+        """Whether flush may sync what is not durable after the start. The kernel still has the
+        pages that a killed run of this store has written. After a power cut, what the start finds
+        must be durable before the next append.
+        """
+        return self.run.is_ours and not self.run.power_lost
 
     def notes(self) -> tuple[str, ...]:
         """Sentences for the user about unusual findings, worded as done: for the report."""
@@ -164,17 +196,35 @@ class RecoveryPlan:
             said.append(f"removed a commit-log file of no bytes ({log.empty})")
         if self.dispatch.half_made:
             said.append("removed a half-made queue file")
+        said += [
+            f"offsets {hole.start} to {hole.end} were declared lost"
+            for hole in Holes(log.holes).below(log.end.end)
+        ]
+        said += [
+            f"offsets {max(hole.start, log.end.end)} to {hole.end}, which were declared lost, lie "
+            "behind the log's end: their declaration was dropped"
+            for hole in log.holes
+            if hole.end > log.end.end
+        ]
         if log.cut_bytes:
             said.append(f"{log.cut_bytes} bytes behind offset {log.end.end} were cut off and kept")
         said += [f"topic {name}: its deletion was finished" for name in self.deletions.finished]
         if self.topics_problem:
-            said.append(f"topics.json: {self.topics_problem}")
+            said.append(self.topics_problem)
         if self.dispatch.anew:
             said.append(
                 f"{self.dispatch.anew}: queues and index are built anew from the commit log"
             )
-        if self.from_pool:
-            said.append(f"{self.from_pool} bytes were still in the pool and are in the log now")
+        if self.pool and self.pool.refused:
+            said.append(
+                f"{self.pool.rest.size} bytes of the killed store's pool, offsets "
+                f"{self.pool.rest.committed} to {self.pool.rest.wrote}, were NOT put into the log "
+                f"({self.pool.refused}) and are kept in recovery/"
+            )
+        elif self.pool:
+            said.append(
+                f"{self.pool.rest.size} bytes were still in the pool and are in the log now"
+            )
         return tuple(said)
 
 

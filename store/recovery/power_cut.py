@@ -13,6 +13,8 @@ If it is true:
 - The slots of the index file in use are computed anew (`dispatch/dispatcher.py: _resume_index`).
 - Entries behind the end of a queue are cleared (`cut_queues` below). They also are after a crash
   of processes if the end of the log was torn.
+- Of the progress of delayed messages only the durable slots stay (`store/delay/delays.py`), also
+  if the store had stopped cleanly.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ def starting_point(
     """
     bases = log.bases()
     first = bases[0] if bases else 0
-    start = _clean_start(queues) if clean else _crash_start(log, checkpoint)
+    start = behind_newest_entry(queues) if clean else _crash_start(log, checkpoint)
     # RocketMQ verifies the last three files of a log that was stopped cleanly.
     flushed = max(first, min(log.base_of(start), bases[-3] if len(bases) > 3 else first))
     last = IndexProgress()
@@ -43,10 +43,12 @@ def starting_point(
         )
         if not clean or not complete or not last.name:
             start = min(start, indexed)
-    return StartingPoint(flushed, Progress(dispatched=max(first, start), index=last))
+    return StartingPoint(
+        flushed, Progress(dispatched=max(first, start), index=last), durable=flushed
+    )
 
 
-def _clean_start(queues: QueueFiles) -> int:
+def behind_newest_entry(queues: QueueFiles) -> int:
     """The log offset behind the newest record that has a queue entry."""
     newest = 0
     for _, _, folder in queues.queues():

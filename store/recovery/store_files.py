@@ -13,13 +13,16 @@ from ..index.file import IndexFiles
 
 @dataclass(frozen=True, slots=True)
 class StoreFiles:
-    """The log, the queues and the index of one store. `indexed` says whether keys are indexed."""
+    """The log, the queues and the index of one store. `indexed` says whether keys are indexed;
+    `delay_levels_ms` are the delays of level 1, 2 and so on.
+    """
 
     folders: StoreFolders
     log: CommitLog
     queues: QueueFiles
     index: IndexFiles
     indexed: bool
+    delay_levels_ms: tuple[int, ...]
 
     @classmethod
     def of(cls, folders: StoreFolders, settings: Settings) -> StoreFiles:
@@ -29,4 +32,5 @@ class StoreFiles:
             QueueFiles(folders.consume_queue, settings.mapped_file_size_consume_queue),
             IndexFiles(folders.index, settings.max_hash_slot_num, settings.max_index_num),
             settings.message_index_enable,
+            settings.message_delay_level,
         )

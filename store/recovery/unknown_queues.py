@@ -52,8 +52,7 @@ class UnknownQueues:
         nums = queue_id + 1
         found = self.table.find(topic)
         if found is None:
-            nums = max(nums, self.default_nums)
-            add_topic(self.table, TopicFound.unconfigured(topic, nums, since))
+            add_topic(self.table, TopicFound.unconfigured(topic, nums, self.default_nums, since))
         else:
             grow(self.table, found.index, nums, since)
             if topic not in self.configured:

@@ -12,9 +12,10 @@ files, at most `delete_file_batch_max`, up to the first that must stay. These st
   the next file begins with an entry below that offset, and an index file only if it is older than
   the one in the record;
 - a file that a reader holds by a lease, for a limited time;
-- files from the first delayed message on that waits for its delivery (`schedule_floor`). RocketMQ
-  removes such a record and loses the message. If the disk is so full that files are removed before
-  they expire, this rule does not hold, and the log says which messages were lost.
+- files from the first delayed message on that waits for its delivery, or whose delivery a power cut
+  could still take back (`schedule_floor`). RocketMQ removes such a record and loses the message. If
+  the disk is so full that files are removed before they expire, this rule does not hold, and the
+  log says which messages were lost.
 
 **Order:** `min_offset`, then each queue's `min_offset`, then the commit-log files and a sync of
 their folder, then queue files and index files. A reader loads its queue's minimum before it opens a

@@ -15,6 +15,7 @@ from ..consumequeue.queue import BLANK_ENTRY, ENTRY, ENTRY_SIZE, QueueFiles
 from ..disk import files as disk
 from ..disk.files import Folder
 from ..disk.paths import file_bases, file_name
+from ..disk.space import space_of
 from ..index.file import HEADER, HEADER_SIZE, IndexFiles
 from .rules import UNKNOWN, LogFileAge, index_files_to_go, queue_file_may_go, used_percent
 
@@ -22,7 +23,7 @@ from .rules import UNKNOWN, LogFileAge, index_files_to_go, queue_file_may_go, us
 def disk_use(folder: Folder) -> int:
     """The use of the folder's disk, %; UNKNOWN if it cannot be read."""
     try:
-        found = disk.space_of(folder)
+        found = space_of(folder)
     except OSError:
         return UNKNOWN
     return used_percent(found.blocks, found.free, found.available)

@@ -11,7 +11,8 @@ start finishes deletions that are not done.
 
 The file holds `topics`: name -> {`below`: log offset, `entries`: queue entries that the topic had
 when the deletion was decided, `done`}. And it holds `entries`: queue entries that went with
-finished deletions, which the dispatch_count of the progress record still counts.
+finished deletions, which the dispatch_count of the progress record still counts. Its previous
+state stays as `deleted.bak`.
 """
 
 from __future__ import annotations
@@ -24,11 +25,12 @@ from typing import Final
 import msgspec
 
 from ..config import topics as topics_json
+from ..config.fastjson import Parsed, load_file, loads, number, save_file, typed
 from ..consumequeue.queue import QueueFiles, entries_below, last_entry
 from ..disk.files import Folder
 from ..disk.paths import TOPICS, StoreFolders
-from ..disk.replacing import replace_file
-from ..errors import StoreError
+from ..errors import IllegalMessage
+from ..names import validate_topic
 
 FILE_NAME: Final = "deleted"
 _ALL: Final = 1 << 62
@@ -45,35 +47,33 @@ class Deletion:
 
 @dataclass(slots=True)
 class Deletions:
-    """The contents of the file. `folder` is `silomq/`, the folder of the store's own files."""
+    """The contents of the file. `folder` is `silomq/`, the folder of the store's own files.
+
+    `problem` is for the log: what was bad about the file, or "". If not `main_is_good`, the next
+    `write` keeps the bad file.
+    """
 
     folder: Folder
     topics: dict[str, Deletion] = field(default_factory=dict)
     entries: int = 0
+    problem: str = ""
+    main_is_good: bool = True
 
     @classmethod
     def read(cls, folder: Folder) -> Deletions:
-        """What the file says; no deletions if there is none. Raises StoreError for an unreadable
-        one.
+        """What the file or, if that is unreadable, its backup says; no deletions if there is
+        neither. A bad entry is left out, and `problem` says so. Raises Corrupt.
         """
-        try:
-            data = folder.read(FILE_NAME)
-        except FileNotFoundError:
-            return cls(folder)
-        try:
-            found = msgspec.json.decode(data, type=_File)
-        except msgspec.DecodeError as error:
-            raise StoreError(
-                f"{folder.path}/{FILE_NAME} is unreadable ({error}): it says which topics were "
-                "deleted; restore it from a copy, or remove it, and records of deleted topics that "
-                "are still in the log may come back"
-            ) from error
-        return cls(folder, found.topics, found.entries)
+        path = f"{folder.path}/{FILE_NAME}"
+        found, report = load_file(path, _parse, _File)
+        return cls(folder, found.topics, found.entries, report.problem or "", report.main_is_good)
 
     def write(self) -> None:
         """Replaces the file, durably. Raises OSError."""
-        data = msgspec.json.encode(_File(self.topics, self.entries))
-        replace_file(self.folder, FILE_NAME, data)
+        text = msgspec.json.encode(_File(self.topics, self.entries)).decode()
+        path = f"{self.folder.path}/{FILE_NAME}"
+        save_file(path, text, main_is_good=self.main_is_good)
+        self.main_is_good = True
 
     def below(self, topic: str) -> int:
         """The log offset below which records of that name belong to no topic."""
@@ -97,8 +97,34 @@ class Deletions:
 
 
 class _File(msgspec.Struct):
-    topics: dict[str, Deletion] = {}
+    topics: dict[str, Deletion] = msgspec.field(default_factory=dict)
     entries: int = 0
+
+
+def _parse(text: str, backup: Parsed[_File] | None = None) -> Parsed[_File]:
+    """The file in a text. Deletions that are bad come from `backup`. Raises ValueError."""
+    root = typed(loads(text), dict, "the file")
+    parsed = Parsed(_File({}, 0))
+    for key, value in typed(root.get("topics", {}), dict, "topics").items():
+        name = str(key)
+        try:
+            validate_topic(name)
+            about = typed(value, dict, f"the deletion of {name}")
+            parsed.value.topics[name] = Deletion(
+                number(about, "below", -1),
+                number(about, "entries", -1),
+                typed(about.get("done", False), bool, f"done of the deletion of {name}"),
+            )
+        except (ValueError, IllegalMessage) as error:
+            parsed.bad.append(f"the deletion of {name[:200]!a}: {error}")
+            if backup is not None and name in backup.value.topics:
+                parsed.value.topics[name] = backup.value.topics[name]
+    try:
+        parsed.value.entries = number(root, "entries", 0)
+    except ValueError as error:
+        parsed.bad.append(str(error))
+        parsed.value.entries = backup.value.entries if backup is not None else 0
+    return parsed
 
 
 def remove_queues(folder: Folder, topic: str) -> None:
@@ -109,6 +135,7 @@ def remove_queues(folder: Folder, topic: str) -> None:
     try:
         parent = folder.folder(topic)
     except FileNotFoundError:
+        folder.sync()  # a killed process may have removed it, and not have synced that
         return
     with parent:
         for name in parent.names():
@@ -199,9 +226,11 @@ def finish(plan: DeletionsPlan, folders: StoreFolders) -> None:
         for name in plan.finished:
             table = table.without_topic(name, table.data_version.timestamp)
         if table is not before:
-            topics_json.save(path, table, keep_backup=report.source != "backup")
+            topics_json.save(path, table, main_is_good=report.main_is_good)
     if plan.changed:
-        Deletions(folders.ours, dict(plan.topics), plan.entries).write()
+        found = Deletions.read(folders.ours)
+        found.topics, found.entries = dict(plan.topics), plan.entries
+        found.write()
 
 
 def _entries(queues: QueueFiles, topic: str) -> int:

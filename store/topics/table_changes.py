@@ -9,6 +9,9 @@ the queues of a new topic of that name take the buckets. So a look-up finds a qu
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from ...shm._words import fault
 from .topic_table import DELETED, TableFull, TopicState, TopicTable
 
 
@@ -28,6 +31,7 @@ def grow(table: TopicTable, index: int, nums: int, since: int = 0) -> None:
     for slot, queue_id in enumerate(added, first):
         table.write_queue(slot, index, queue_id, since)
     table.count_queues(first + len(added))
+    fault("registry:growing")
     for slot in range(first, first + len(added)):
         table.file_queue(slot)
     table.set_topic(index, queue_nums=nums)
@@ -45,11 +49,14 @@ def end_deletion(table: TopicTable, index: int) -> None:
     table.count_deletion()
 
 
-def repair(table: TopicTable) -> int:
+def repair(table: TopicTable, beat: Callable[[], None]) -> int:
     """Makes buckets for queues that a killed registry had counted, but not filed yet, and returns
-    how many. A registry calls it before it serves.
+    how many. A registry calls it before it serves. `beat` is called for each topic.
     """
-    counted = sum(len(topic.slots) for topic in table.entries())
+    counted = 0
+    for topic in table.entries():
+        counted += len(topic.slots)
+        beat()
     orphans = range(counted, table.queue_count)
     if orphans and table.queue(orphans[0])[0] >= table.topic_count:
         # They are queues of a topic that was not counted yet: free their slots.
@@ -61,6 +68,7 @@ def repair(table: TopicTable) -> int:
         table.set_topic(index, queue_nums=queue_id + 1)
     filed = len(orphans)
     for topic in table.topics():
+        beat()
         for queue_id, slot in enumerate(topic.slots):
             if table.slot(topic.name, queue_id) != slot:
                 table.file_queue(slot)

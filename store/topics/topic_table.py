@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ...shm._words import OwnedWord, Word
+from ...shm._words import OwnedWord, Word, fault
 from ...shm.ownership import READER, STARTUP
 from ._table import find_queue, insert_bucket, queue_hash
 from .session_words import SessionWords
@@ -254,6 +254,7 @@ class TopicTable(SessionWords):
         # buckets. If the registry is killed in between, `repair` makes the missing buckets.
         self.count_queues(first + nums)
         self.count_topics(index + 1)
+        fault("registry:counted")
         for slot in range(first, first + nums):
             self.file_queue(slot)
         return self.topic(index)

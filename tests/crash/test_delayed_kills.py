@@ -5,12 +5,13 @@ between each two of its steps, schedule and append at any time, everything at on
 from __future__ import annotations
 
 import random
+import signal
 import time
 from typing import TYPE_CHECKING
 
 import pytest
 from support.deliveries import collect
-from support.harness import LONG, StoreProcess, eventually
+from support.harness import LONG, StoreProcess, eventually, kill_now
 from support.kill_points import ROOT, Fault, points_in
 
 from silomq import Producer, StoreError
@@ -28,6 +29,7 @@ POINTS = {
 ROUNDS = 20
 LONG_ROUNDS = 200
 SMALL_STEPS = 60
+SHORT_S = 4
 
 
 class Load:
@@ -88,6 +90,50 @@ def test_schedule_dies_between_two_steps(
 def test_append_dies_over_a_delivery(tmp_path: Path, fault_build: Path, point: str) -> None:
     """The 250th time: most messages were sent by then, and are being delivered."""
     die_at(fault_build, tmp_path, point, 250)
+
+
+def test_an_unanswered_delivery_is_not_sent_again(tmp_path: Path, fault_build: Path) -> None:
+    """Schedule dies behind it while append is frozen. Its successor waits for the answer."""
+    fault = Fault(fault_build, tmp_path, "schedule:put").arm()
+    with StoreProcess(tmp_path / "store", environ=fault.environ) as store:
+        load = Load(store)
+        load.send(1)
+        with Producer(store.path) as producer:
+            at = int(time.time() * 1000) + 300
+            producer.send("t", b"late", deliver_at=at)
+            load.due[b"late"] = at
+        pid = store.pid("schedule")
+        append = store.kill("append", signal.SIGSTOP)
+        eventually(fault.happened, "schedule has died")
+        eventually(lambda: store.pid("schedule") not in (0, pid), "schedule is replaced")
+        for _ in range(3):  # it has looked three times, or has sent everything again
+            store.await_beat("schedule")
+        kill_now(append, signal.SIGCONT)
+        load.check("unanswered")
+
+
+def test_all_deliveries_of_a_shortened_level_are_recognised(
+    tmp_path: Path, fault_build: Path
+) -> None:
+    """The queue's entries still have the old due times. Schedule dies behind more deliveries than
+    its successor recognises at once, and append answers them all.
+    """
+    fault = Fault(fault_build, tmp_path, "schedule:put", 1000)
+    with StoreProcess(tmp_path / "store", environ=fault.environ, message_delay_level="2h") as store:
+        bodies = [b"%04d" % i for i in range(1500)]
+        with Producer(store.path) as producer:
+            sent = [producer.send_async("t", body, delay_level=1) for body in bodies]
+            stored = [future.result().store_timestamp for future in sent]
+        store.stop()
+        store.settings["message_delay_level"] = f"{SHORT_S}s"
+        fault.arm()
+        store.start()
+        time.sleep(max(0.0, stored[0] / 1000 + SHORT_S - 0.5 - time.time()))
+        append = store.kill("append", signal.SIGSTOP)
+        eventually(fault.happened, "schedule has died")
+        kill_now(append, signal.SIGCONT)
+        due = {body: at + 1000 * SHORT_S for body, at in zip(bodies, stored, strict=True)}
+        collect(store.path, "t", due, timeout=60, grace=1.5).check(due)
 
 
 def test_every_point_of_schedule_is_tried() -> None:

@@ -10,11 +10,11 @@ import msgspec
 import pytest
 from support.harness import StoreProcess
 
-from silomq import Admin, IllegalMessage
+from silomq import Admin, IllegalMessage, IllegalType
 from silomq.client.session import Connection
 from silomq.shm import mail
-from silomq.shm.protocol.answers import AnyAnswer, Deleted, Done, Error, Report, Welcome
-from silomq.shm.protocol.requests import PROTOCOL, AskGroup, Watch
+from silomq.shm.protocol.answers import AnyAnswer, Done, Error, Joined, Report, Welcome
+from silomq.shm.protocol.requests import PROTOCOL, AskGroup, Create, Watch
 from silomq.store.disk.paths import SOCKET
 
 if TYPE_CHECKING:
@@ -169,25 +169,40 @@ def test_an_error_that_quotes_the_request_is_shortened(client: Client) -> None:
     assert len(answer.why) < 5000
 
 
-def test_an_answer_that_fits_no_packet_is_an_error(client: Client) -> None:
-    created = client.ask(do="create", topic="broad", queues=15_000)
-    assert isinstance(created, Done)
-    answer = client.ask(do="open", topic="broad", write=False, id=9)
+def test_parts_that_do_not_fit_end_the_connection(client: Client) -> None:
+    answer = client.send(b"1/2 short")
     assert isinstance(answer, Error)
-    assert answer.id == 9
-    assert "at most 65536 fit a packet" in answer.why
-    assert client.ask(do="delete", topic="broad", id=10) == Deleted(deleted=True, id=10)
+    assert "all parts but the last one have" in answer.why
+    assert client.receive() is None
+
+
+def test_a_request_that_the_disk_refuses_is_answered_and_can_be_repeated(
+    client: Client, store: StoreProcess
+) -> None:
+    """The registry does not die of it, and has not kept half of what was asked."""
+    obstacle = store.path / "config" / "subscriptionGroup.json.tmp"
+    obstacle.mkdir()
+    join = {**JOIN, "group": "later"}
+    for _ in range(2):
+        answer = client.ask(**join, id=3)
+        assert isinstance(answer, Error)
+        assert answer.status == "SERVICE_NOT_AVAILABLE"
+        assert "Is a directory; see its log, then try again" in answer.why
+    obstacle.rmdir()
+    assert isinstance(client.ask(**join, id=4), Joined)
 
 
 def test_a_client_that_passes_nonsense_gets_the_error(store: StoreProcess) -> None:
     with Admin(store.path) as admin:
-        with pytest.raises(IllegalMessage, match=r"Expected `int`, got `str` - at `\$.queues`"):
+        with pytest.raises(IllegalType, match="queues must be a whole number, not str"):
             admin.create_topic("t", "four")  # type: ignore[arg-type]
         with pytest.raises(IllegalMessage, match=r"-1 queues: 1 to"):
             admin.create_topic("t", -1)
         with pytest.raises(IllegalMessage, match=r"at most 127"):
             admin.create_topic("x" * 500)
     link = Connection(store.path)
+    with pytest.raises(IllegalMessage, match=r"Expected `int`, got `str` - at `\$.queues`"):
+        link.request(Create("t", "four"))  # type: ignore[arg-type]
     with pytest.raises(IllegalMessage, match="there is no queue slot 2000000000"):
         link.request(Watch([0, 2_000_000_000]))
     with pytest.raises(IllegalMessage, match="there is no consumer group ü"):

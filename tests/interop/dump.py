@@ -11,6 +11,7 @@ from support.checking.stored import Known, Stored
 from support.twins import DELAY_LEVELS_MS
 
 from silomq.store.names import SCHEDULE_TOPIC
+from silomq.store.record.ids import Host
 from silomq.store.record.javahash import java_string_hash
 
 if TYPE_CHECKING:
@@ -43,9 +44,9 @@ def appended_by_rocketmq(line: dict[str, Any]) -> Known:
         properties,
         line["flag"],
         line["reconsumeTimes"],
-        line["storeHost"],
+        str(Host.parse(line["storeHost"])),
         line["bornTimestamp"],
-        line["bornHost"],
+        str(Host.parse(line["bornHost"])),
     )
 
 
@@ -69,13 +70,19 @@ def _check_line(line: dict[str, Any], k: Known) -> None:
     wanted = {
         "tags": k.properties.get("TAGS"),
         "keys": k.properties.get("KEYS"),
-        "sysFlag": 0,
+        "sysFlag": _sys_flag(line),
         "preparedTransactionOffset": 0,
         "inCq": True,
     }
     assert {name: line[name] for name in wanted} == wanted
     entry = {"offset": k.physical_offset, "size": line["storeSize"], "tagsCode": _tags_code(k)}
     assert line["cq"] == entry, line
+
+
+def _sys_flag(line: dict[str, Any]) -> int:
+    """No bits but those of the hosts: 0x10 for an IPv6 host of birth, 0x20 of the store."""
+    born, store = (str(line[name]).startswith("[") for name in ("bornHost", "storeHost"))
+    return 0x10 * born + 0x20 * store
 
 
 def _tags_code(k: Known) -> int:

@@ -49,15 +49,17 @@ def check_index_files(
     twice: set[int],
     *,
     killed: bool,
+    halted: bool = False,
     others: Sequence[Known] = (),
 ) -> set[int]:
     """Each key of each record is in the index files as often as the record has it, or as often
     again if its offset is in `twice`. The offsets of which there is too much.
 
     A `killed` store may not have dispatched its last messages, and holds some that nobody knows.
-    Keys of `others` may be there: RocketMQ's own messages, which it may not have dispatched.
+    Keys of `others` may be there: RocketMQ's own messages, which it may not have dispatched. Was
+    it `halted`, then an entry may stand in a file that the file does not count yet.
     """
-    found = index_entries(store, int(settings["max_hash_slot_num"]), settled=not killed)
+    found = index_entries(store, int(settings["max_hash_slot_num"]), settled=not (killed or halted))
     wanted = Counter(
         (index_key_hash(k.topic, key), k.physical_offset) for k in known for key in k.keys
     )

@@ -58,12 +58,17 @@ class Said:
 
 
 class RocketMQ:
-    """One release, with the settings of the stores it is to open; works in `folder`."""
+    """One release, with the settings of the stores it is to open; works in `folder`. `more` are
+    further settings of its own, NAME=VALUE.
+    """
 
-    def __init__(self, release: str, folder: Path, settings: Mapping[str, object]) -> None:
+    def __init__(
+        self, release: str, folder: Path, settings: Mapping[str, object], *more: str
+    ) -> None:
         self.release = release
         self.folder = folder
         self.settings = [f"{_NAMES[name]}={settings[name]}" for name in _NAMES if name in settings]
+        self.settings += more
 
     def run(self, store: Path, *commands: object) -> Said:
         """Opens the store and does what the commands say (see Main.java), which must succeed."""

@@ -11,11 +11,11 @@ from interop.rocketmq import RELEASES, RocketMQ, require
 from support.deliveries import collect
 from support.harness import StoreProcess
 from support.small_settings import SMALL
+from support.twins import DELAY_LEVELS_MS
 
 from silomq import Consumer, Producer
 from silomq.client.groups.retry import send_back
 from silomq.store.config import delay_offsets
-from silomq.store.delay.levels import DELAY_LEVELS_MS
 from silomq.store.names import SCHEDULE_TOPIC
 
 

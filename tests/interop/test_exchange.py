@@ -28,6 +28,7 @@ from support.small_settings import SMALL
 
 from silomq.store.consumequeue.queue import ENTRY_SIZE
 from silomq.store.disk.paths import file_name
+from silomq.store.record.ids import Host
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -88,7 +89,14 @@ def write_store(folder: Path, settings: dict[str, Any], *, count: int, killed: b
         if not killed:
             store.stop()
     assert (store.path / "abort").exists() == killed
-    return Written(store.path, {**SMALL, **settings}, killed, acknowledged(sent), sent)
+    known = hosted(acknowledged(sent), settings)
+    return Written(store.path, {**SMALL, **settings}, killed, known, sent)
+
+
+def hosted(known: list[Known], settings: dict[str, Any]) -> list[Known]:
+    """Messages that our store with these settings took."""
+    host = str(Host.of(settings.get("store_host", "127.0.0.1"), 10911))
+    return [replace(k, store_host=host) for k in known]
 
 
 @pytest.fixture(scope="module")
@@ -136,13 +144,20 @@ def read(
     assert said.one("load")["abortFilePresent"] == written.killed
     # A store that was killed may hold what its producers were not told of.
     found = messages_in(said)
-    known = written.known + unanswered(found, written.known, written.sent, others=killed)
+    more = unanswered(found, written.known, written.sent, others=killed)
+    known = written.known + hosted(more, written.settings)
     check_dump(said, known)
     check_look_ups(said, known, rocketmq.release, again)
     # What was there once when RocketMQ came: who put it twice was RocketMQ.
     theirs = [appended_by_rocketmq(line) for line in said.all("put")]
     found_twice = check_index_files(
-        path, written.settings, known, again, killed=killed, others=theirs
+        path,
+        written.settings,
+        known,
+        again,
+        killed=killed,
+        halted="--halt" in then,
+        others=theirs,
     )
     assert found_twice == again
     return said, known
@@ -156,15 +171,21 @@ def check_consumed(store: StoreProcess, known: Sequence[Known]) -> None:
 
 
 def exchange(
-    written: Written, folder: Path, release: str, *, theirs: str, crash_again: bool = False
+    written: Written,
+    folder: Path,
+    release: str,
+    *,
+    theirs: str,
+    appends: str = "append",
+    crash_again: bool = False,
 ) -> None:
-    """RocketMQ reads the store, appends to it and ends as `theirs` says; we read that, append, and
-    stop or crash; RocketMQ reads it all again.
+    """RocketMQ reads the store, `appends` to it and ends as `theirs` says; we read that, append,
+    and stop or crash; RocketMQ reads it all again.
     """
     rocketmq = RocketMQ(release, folder, written.settings)
     path = copy_of(written, folder)
     twice = put_again_by_rocketmq(path)
-    said, known = read(written, path, rocketmq, "append", THEIRS, 11, theirs)
+    said, known = read(written, path, rocketmq, appends, THEIRS, 11, theirs)
     if theirs == "stop":
         assert not said.one("stop")["abortFilePresent"]
 
@@ -172,7 +193,7 @@ def exchange(
     with StoreProcess(path, **written.settings) as store:
         check_consumed(store, known)
         with senders(store, 1, OURS_AGAIN, first=PRODUCERS) as producers:
-            ours = acknowledged(producers.finish())
+            ours = hosted(acknowledged(producers.finish()), written.settings)
         assert len(ours) == OURS_AGAIN
         known += ours
         check_consumed(store, known)
@@ -241,6 +262,14 @@ def test_stores_change_hands_after_a_kill(
 ) -> None:
     require(release)
     exchange(killed, tmp_path, release, theirs=theirs, crash_again=True)
+
+
+@pytest.mark.parametrize(("release", "theirs"), [("5.3.3", "--halt"), ("4.9.8", "stop")])
+def test_stores_of_ipv6_hosts_change_hands(tmp_path: Path, release: str, theirs: str) -> None:
+    require(release)
+    settings = {**SETTINGS, "store_host": "fd00::12:34"}
+    written = write_store(tmp_path, settings, count=3_000, killed=False)
+    exchange(written, tmp_path, release, theirs=theirs, appends="append6", crash_again=True)
 
 
 @pytest.mark.timeout(600)

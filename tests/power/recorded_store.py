@@ -26,8 +26,15 @@ TOPICS = ("alpha", "beta", "gamma")
 QUEUES = 3
 
 
-def small_store(path: Path, mode: str, environ: dict[str, str] | None = None) -> StoreProcess:
-    return StoreProcess(path, environ=environ, base=ROLLING, flush_disk_type=mode)
+def small_store(
+    path: Path, mode: str, environ: dict[str, str] | None = None, **settings: object
+) -> StoreProcess:
+    return StoreProcess(path, environ=environ, base=ROLLING, flush_disk_type=mode, **settings)
+
+
+def say(recorder: Recorder, words: object) -> None:
+    """Notes in the recording what is known from now on."""
+    recorder.note(Event("said", said=msgspec.json.encode(words)))
 
 
 class Said(Sent):
@@ -49,7 +56,7 @@ class Said(Sent):
             self._say({"ack": ack})
 
     def _say(self, words: dict[str, Begun | Ack]) -> None:
-        self.recorder.note(Event("said", said=msgspec.json.encode(words)))
+        say(self.recorder, words)
 
 
 def known_at_the_cut(notes: Iterable[bytes]) -> Sent:
@@ -59,7 +66,7 @@ def known_at_the_cut(notes: Iterable[bytes]) -> Sent:
         words = msgspec.json.decode(note)
         if "begun" in words:
             sent.begun.append(msgspec.convert(words["begun"], Begun))
-        else:
+        elif "ack" in words:
             sent.acks.append(msgspec.convert(words["ack"], Ack))
     return sent
 
@@ -70,10 +77,12 @@ class Recorded:
     said into the recording.
     """
 
-    def __init__(self, folder: Path, mode: str, *, messages: int) -> None:
+    look_s = 0.005  # between two looks at all files
+
+    def __init__(self, folder: Path, mode: str, *, messages: int = 0, **settings: object) -> None:
         self.recording = folder / "recording"
         self.store = small_store(
-            folder / "store", mode, {"SILOMQ_DISK_RECORD": str(self.recording)}
+            folder / "store", mode, {"SILOMQ_DISK_RECORD": str(self.recording)}, **settings
         )
         self.messages = messages
         self.stopping = threading.Event()
@@ -85,11 +94,7 @@ class Recorded:
         watcher = threading.Thread(target=self._guarded, args=(self._watch,))
         watcher.start()
         try:
-            self.store.start()
-            self._load(range(2))
-            self.store.stop()
-            self.store.start()
-            self._load(range(2, 4))
+            self.live()
         finally:
             self.stopping.set()
             watcher.join()
@@ -106,15 +111,21 @@ class Recorded:
     ) -> None:
         self.store.clean_up()
 
-    def _load(self, numbers: range) -> None:
-        producers = [
-            threading.Thread(target=self._guarded, args=(self._produce, number))
-            for number in numbers
-        ]
-        for producer in producers:
-            producer.start()
-        for producer in producers:
-            producer.join()
+    def live(self) -> None:
+        """What happens while everything is recorded."""
+        self.store.start()
+        self.at_once(*((self._produce, number) for number in range(2)))
+        self.store.stop()
+        self.store.start()
+        self.at_once(*((self._produce, number) for number in range(2, 4)))
+
+    def at_once(self, *works: tuple[object, ...]) -> None:
+        """Calls each of (function, arguments...) in a thread of its own, until all are done."""
+        threads = [threading.Thread(target=self._guarded, args=work) for work in works]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
 
     def _guarded(self, work: object, *arguments: object) -> None:
         try:
@@ -129,19 +140,18 @@ class Recorded:
             for path in files_below(str(self.store.path)):
                 for event in self.recorder.look_at(path, "seen"):
                     self.recorder.note(event)
-            time.sleep(0.005)
+            time.sleep(self.look_s)
+
+    def sender(self, number: int) -> Sender:
+        """A producer that says what it knows into the recording."""
+        said = Said(self.recorder)
+        return Sender(
+            self.store.path, number, TOPICS, kind="pages", queues=QUEUES, sent=said, timeout=30.0
+        )
 
     def _produce(self, number: int) -> None:
         rng = random.Random(number)
-        sender = Sender(
-            self.store.path,
-            number,
-            TOPICS,
-            kind="pages",
-            queues=QUEUES,
-            sent=Said(self.recorder),
-            timeout=20.0,
-        )
+        sender = self.sender(number)
         while sender.next < self.messages:
             count = rng.choice((1, 1, 4, 12))
             if rng.random() < 0.3 and sender.next_bytes(count) < 1 << 16:

@@ -14,13 +14,16 @@ from typing import TYPE_CHECKING, Self
 
 import msgspec
 
-from silomq.store.disk.recording import EVENTS, PAGE, Event
+from silomq.store.disk.recording import EVENTS, MARK, PAGE, Event
 
 if TYPE_CHECKING:
     import random
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+#: Operations after which a file's bytes are durable. "sync_ahead" is allocate's, of the pages that
+#: append may write and flush may sync meanwhile.
+SYNCS = ("sync", "sync_range", "sync_ahead")
 FOLDER = 0  # an entry that is no file: there is no such inode
 SECTOR = 512
 _ZERO = bytes(PAGE)
@@ -28,17 +31,19 @@ _ZERO = bytes(PAGE)
 
 def events(folder: Path) -> Iterator[tuple[int, Event]]:
     """The events of a recording, each with the position behind it, as `Event.began` counts: who
-    began there knew of it, and who began before did not. An unfinished last one is left out.
+    began there knew of it, and who began before did not. An unfinished one is left out.
     """
-    data = memoryview((folder / EVENTS).read_bytes())
+    data = (folder / EVENTS).read_bytes()
     decoder = msgspec.msgpack.Decoder(Event)
-    at = 0
-    while at + 4 <= len(data):
-        end = at + 4 + int.from_bytes(data[at : at + 4], "little")
-        if end > len(data):
-            return
-        yield end, decoder.decode(data[at + 4 : end])
-        at = end
+    head = len(MARK) + 4
+    at = data.find(MARK)
+    while at >= 0:
+        end = at + head + int.from_bytes(data[at + len(MARK) : at + head], "little")
+        if end == len(data) or data.startswith(MARK, end):
+            yield end, decoder.decode(memoryview(data)[at + head : end])
+            at = end if end < len(data) else -1
+        else:  # its process was killed
+            at = data.find(MARK, at + 1)
 
 
 @dataclass
@@ -93,6 +98,7 @@ class Disk:
         self.entries: dict[str, int] = {}
         self.durable: dict[str, int] = {}
         self.begun: dict[str, int] = {}
+        self.changed_at: dict[str, int] = {}  # where the last event of a name ends
         self.said: list[bytes] = []
 
     @classmethod
@@ -117,21 +123,27 @@ class Disk:
             case "mkdir":
                 self.entries[path] = FOLDER
             case "create":
-                self._make(at, path, event)
+                self._created(at, path, event)
             case "unlink":
                 self._unlink(path)
             case "link":
-                self.entries[to] = self.entries[path]
+                self._link(path, to)
             case "rename":
                 self._rename(path, to)
             case "sync_folder":
-                self._folder_synced(path)
+                self._folder_synced(at, path, event)
             case "sync_all_begins":
                 self.begun = dict(self.entries)
             case "sync_all":
                 self.durable = dict(self.begun)
             case _:
                 self._file(at, path, event)
+        if event.what in {"mkdir", "create", "unlink", "link", "rename"}:
+            self.changed_at[path] = self.changed_at[to] = at
+
+    def _link(self, path: str, to: str) -> None:
+        if path in self.entries:  # or a sync of the folder will show it
+            self.entries[to] = self.entries[path]
 
     def _unlink(self, path: str) -> None:
         gone = self.entries.pop(path, None)
@@ -139,37 +151,62 @@ class Disk:
             self.inodes = {inode: n for inode, n in self.inodes.items() if n != gone}
 
     def _rename(self, path: str, to: str) -> None:
-        if self.entries.get(to) == self.entries[path]:  # two names of one file: both stay
-            return
+        if path not in self.entries or self.entries.get(to) == self.entries[path]:
+            return  # a sync of the folder has shown it already, or two names of one file: both stay
         self._unlink(to)
         self.entries[to] = self.entries.pop(path)
 
-    def _folder_synced(self, folder: str) -> None:
-        for table in (self.entries, self.durable):
-            for path in list(table):
-                if os.path.dirname(path) == folder:
-                    if path in self.entries:
-                        self.durable[path] = self.entries[path]
-                    else:
-                        del self.durable[path]
+    def _folder_synced(self, at: int, folder: str, event: Event) -> None:
+        """The names that the folder had when the sync began are durable, and those that it had not
+        are durably gone. Killed processes may have made or removed some without a record.
+        """
+        listed = {f"{folder}/{name}".lstrip("/"): inode for name, inode in event.names.items()}
+        inside = [p for p in self.entries | self.durable if p and os.path.dirname(p) == folder]
+        for path in inside:
+            if path not in listed:
+                if self.changed_at.get(path, 0) <= event.began:
+                    self._unlink(path)
+                self.durable.pop(path, None)
+        for path, inode in listed.items():
+            if path not in self.entries and self.changed_at.get(path, 0) <= event.began:
+                self._appear(at, path, inode)
+            if path in self.entries:
+                self.durable[path] = self.entries[path]
 
-    def _make(self, at: int, path: str, event: Event) -> File:
+    def _appear(self, at: int, path: str, inode: int) -> None:
+        """A name that no record tells of."""
+        if inode == FOLDER:
+            self.entries[path] = FOLDER
+        elif inode in self.inodes:
+            number = self.inodes[inode]
+            for before in [name for name, known in self.entries.items() if known == number]:
+                del self.entries[before]
+            self.entries[path] = number
+        else:
+            self._make(at, path, inode)
+
+    def _created(self, at: int, path: str, event: Event) -> None:
+        number = self.inodes.get(event.inode)
+        if number is None or self.entries.get(path) != number:
+            self._make(at, path, event.inode)
+        self._file(at, path, event)
+
+    def _make(self, at: int, path: str, inode: int) -> None:
         number = len(self.files) + 1
         self.files[number] = File(at)
-        self.inodes[event.inode] = self.entries[path] = number
-        return self.files[number]
+        self.inodes[inode] = self.entries[path] = number
 
     def _file(self, at: int, path: str, event: Event) -> None:
         number = self.inodes.get(event.inode)
         if number is None:  # it was looked at before its creation was noted
             return
         file = self.files[number]
-        if event.what in ("sync", "sync_range"):
+        if event.what in SYNCS:
             file.sync(at, event)
         else:
             file.see(event)
         size = file.sizes[-1] if event.size < 0 else event.size
-        file.grow(size, durable=event.what in ("sync", "sync_range"))
+        file.grow(size, durable=event.what in SYNCS)
 
     # -- images
 

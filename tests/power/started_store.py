@@ -23,6 +23,7 @@ from silomq.store.topics.table_layout import Plan
 from silomq.store.topics.topic_table import TopicTable
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from support.checking.sent import Sent
@@ -50,10 +51,13 @@ class Started:
 
 
 def start(path: Path, *, new_boot: bool = True, **changes: object) -> Started:
-    """Start-up as the supervisor does it, in this process and as if in another boot of the machine.
-    Raises what it raises.
-    """
-    settings = small_settings.load(path, {**ROLLING, **changes})
+    """Start-up as the supervisor does it, with ROLLING and `changes`; see `start_with`."""
+    return start_with(path, {**ROLLING, **changes}, new_boot=new_boot)
+
+
+def start_with(path: Path, chosen: Mapping[str, object], *, new_boot: bool = True) -> Started:
+    """Start-up in this process, and as if in another boot of the machine. Raises what it raises."""
+    settings = small_settings.load(path, chosen)
     boot = path / "silomq" / BOOT
     if new_boot and boot.exists():
         boot.write_text("another boot")

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import random
-import shutil
 from collections import Counter
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
+from power.images import an_image, cuts
 from power.recorded_store import QUEUES, TOPICS, Recorded, known_at_the_cut, small_store
 from power.simulator import FOLDER, Disk, events
 from power.started_store import check, start
@@ -21,7 +19,6 @@ from silomq.store.errors import StoreError
 from silomq.store.recovery.power_cut import BOOT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from support.checking.sent import Sent
@@ -38,32 +35,6 @@ def recordings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Recorded]:
         with Recorded(tmp_path_factory.mktemp(mode), mode, messages=MESSAGES) as recorded:
             found[mode] = recorded
     return found
-
-
-@contextmanager
-def an_image(disk: Disk, seed: int, folder: Path) -> Iterator[Path]:
-    path = folder / "image"
-    path.mkdir()
-    try:
-        disk.image(random.Random(seed), path)
-        yield path
-    finally:
-        shutil.rmtree(path)
-
-
-def cuts(
-    recorded: Recorded, count: int, seed: int, *, drop: str = ""
-) -> Iterator[tuple[int, Disk]]:
-    """`count` times the disk after a number of events, chosen at random, ascending."""
-    total = sum(1 for _ in events(recorded.recording))
-    rng = random.Random(seed)
-    wanted = Counter(rng.randrange(total) for _ in range(count))
-    assert len(wanted) > count / 2
-    disk = Disk(recorded.store.path, drop=drop)
-    for number, (at, event) in enumerate(events(recorded.recording)):
-        disk.apply(at, event)
-        for _ in range(wanted[number]):
-            yield number, disk
 
 
 @pytest.mark.timeout(900)

@@ -10,7 +10,7 @@ import pytest
 from power.simulator import Disk, events
 
 from silomq.store.disk import files
-from silomq.store.disk.recording import PAGE, Recorder
+from silomq.store.disk.recording import EVENTS, PAGE, Event, Recorder
 from silomq.store.disk.replacing import replace_file
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def test_a_look_that_began_before_a_sync_takes_nothing_from_it(
     os.pwrite(fd, OLD, 0)
     late = recorder.look(fd, "seen", 0, PAGE)
     if noted_before:
-        recorder.folder_synced(folder)
+        recorder.note(recorder.look_in(folder))
     os.pwrite(fd, NEW, 0)
     recorder.changed(fd, what, 0, PAGE)
     recorder.note(late)
@@ -73,3 +73,15 @@ def test_a_cut_while_a_file_is_replaced_leaves_the_old_or_the_new_one(
             Disk.at(root, recording, cut).image(random.Random(number), image)
             seen.add(((image / "x").read_bytes(), (image / "x.bak").read_bytes()))
     assert seen == {(b"2", b"1"), (b"2", b"2"), (b"3", b"2"), (b"3", b"1")}
+
+
+def test_an_event_that_a_kill_cut_short_is_left_out(tmp_path: Path) -> None:
+    recorder = Recorder(str(tmp_path))
+    file = tmp_path / EVENTS
+    for number in range(3):
+        recorder.note(Event("said", said=b"%d" % number * 100))
+        if number == 1:
+            os.truncate(file, file.stat().st_size - 30)
+    assert [event.said[:1] for _, event in events(tmp_path)] == [b"0", b"2"]
+    os.truncate(file, file.stat().st_size - 1)
+    assert [event.said[:1] for _, event in events(tmp_path)] == [b"0"]

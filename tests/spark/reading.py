@@ -32,7 +32,11 @@ def rows(
 ) -> tuple[list[dict[str, Any]], list[Damage]]:
     """The rows that tasks read, in kernel columns, and the damage that they passed over."""
     rules = Rules(
-        kernel_columns(columns), chosen.verify_crc, chosen.fail_on_data_loss, chosen.on_corrupt
+        kernel_columns(columns),
+        chosen.verify_crc,
+        chosen.fail_on_data_loss,
+        chosen.on_corrupt,
+        chosen.raw_bodies,
     )
     found, damage = [], []
     for parts in planned:

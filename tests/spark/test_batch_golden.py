@@ -64,12 +64,17 @@ def rows(frame: DataFrame, path: Path) -> list[dict[str, Any]]:
 
 
 def test_all_of_a_store(spark: SparkSession, store: golden_stores.Golden) -> None:
-    frame = spark.read.format("silomq").option("includeDelayed", "true").load(str(store.path))
+    frame = (
+        spark.read.format("silomq")
+        .option("rawBodies", "true")
+        .option("includeDelayed", "true")
+        .load(str(store.path))
+    )
     assert rows(frame, store.path) == expected(store)
 
 
 def test_topics_and_queues(spark: SparkSession, store: golden_stores.Golden) -> None:
-    read = spark.read.format("silomq").option("verifyCrc", "true")
+    read = spark.read.format("silomq").option("rawBodies", "true").option("verifyCrc", "true")
     some = expected(store)
     chosen = sorted({row["topic"] for row in some} - {SCHEDULE_TOPIC})[:2]
     frame = read.option("subscribe", ",".join(chosen)).load(str(store.path))
@@ -82,7 +87,12 @@ def test_topics_and_queues(spark: SparkSession, store: golden_stores.Golden) -> 
     assert rows(frame, store.path) == [row for row in some if row["topic"] in chosen]
     one = some[len(some) // 2]
     queue = f'{{"{one["topic"]}": [{one["queueId"]}]}}'
-    frame = spark.read.format("silomq").option("assign", queue).load(str(store.path))
+    frame = (
+        spark.read.format("silomq")
+        .option("rawBodies", "true")
+        .option("assign", queue)
+        .load(str(store.path))
+    )
     assert rows(frame, store.path) == [
         row for row in some if (row["topic"], row["queueId"]) == (one["topic"], one["queueId"])
     ]
@@ -91,7 +101,12 @@ def test_topics_and_queues(spark: SparkSession, store: golden_stores.Golden) -> 
 def test_filters_are_pushed_down_and_change_nothing(
     spark: SparkSession, store: golden_stores.Golden
 ) -> None:
-    frame = spark.read.format("silomq").option("includeDelayed", "true").load(str(store.path))
+    frame = (
+        spark.read.format("silomq")
+        .option("rawBodies", "true")
+        .option("includeDelayed", "true")
+        .load(str(store.path))
+    )
     some = expected(store)
     one = some[len(some) // 3]
     time = f"timestamp_millis({one['storeTimestamp']})"

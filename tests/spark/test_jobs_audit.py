@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 def run(spark: SparkSession, settings: Settings, *stores: Path) -> Audit:
     paths = [str(path) for path in stores]
     df = messages(spark, paths, SCHEMA, onCorrupt="skip", includeDelayed=True)
-    return audit(spark, df, paths, settings)
+    return audit(spark, df, dict.fromkeys(paths, settings))
 
 
 def patch(path: Path, position: int, data: bytes) -> None:

@@ -86,7 +86,7 @@ def test_equals_what_reput_wrote(spark: SparkSession, tmp_path: Path) -> None:
 def test_a_log_that_lost_its_beginning(spark: SparkSession, tmp_path: Path) -> None:
     """Queues begin with blank entries then, as the store's own start makes them."""
     store = job_stores.filled(tmp_path / "store", 3000)
-    for name in ("consumequeue", "index", "silomq/progress", "checkpoint"):
+    for name in ("consumequeue", "index", "silomq/progress", "silomq/log_begin", "checkpoint"):
         path = store.path / name
         shutil.rmtree(path) if path.is_dir() else path.unlink()
     min((store.path / "commitlog").iterdir()).unlink()

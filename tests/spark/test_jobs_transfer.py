@@ -67,6 +67,32 @@ def test_out_and_in_again(spark: SparkSession, tmp_path: Path) -> None:
         }
 
 
+@pytest.mark.parametrize("on", [True, False])
+def test_messages_of_light_queues_are_there_again(
+    spark: SparkSession, tmp_path: Path, *, on: bool
+) -> None:
+    """In a store with light queues they get offsets there, in one without none."""
+    light: dict[str, Any] = {"enable_lmq": "true", "enable_multi_dispatch": "true"}
+    with StoreProcess(tmp_path / "source", **light) as source, Producer(source.path) as producer:
+        for i in range(6):
+            names = ("%LMQ%a", "%LMQ%a,%LMQ%b")[i % 2]
+            producer.send("t", b"%d" % i, properties={"INNER_MULTI_DISPATCH": names}, queue=0)
+        producer.send("t", b"6", queue=0)
+    df = messages(spark, [str(source.path)])
+    with StoreProcess(tmp_path / "target", **(light if on else {})) as target:
+        sent = transfer.import_(df, target.path)
+        assert sum(row["messages"] for row in sent.queues) == 7
+        if on:
+            with Consumer(target.path, "%LMQ%b") as consumer:
+                seen = consumer.poll(10, timeout=10)
+            assert [(m.body, m.queue_offset) for m in seen] == [(b"1", 0), (b"3", 1), (b"5", 2)]
+        there = everything(spark, target.path)
+        assert [row["body"] for row in there] == [b"%d" % i for i in range(7)]
+        assert [("INNER_MULTI_QUEUE_OFFSET" in row["properties"]) for row in there] == [on] * 6 + [
+            False
+        ]
+
+
 def test_an_import_that_was_cut_short_goes_on(spark: SparkSession, tmp_path: Path) -> None:
     source = job_stores.filled(tmp_path / "source", 200)
     df = messages(spark, [str(source.path)])

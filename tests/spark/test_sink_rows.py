@@ -95,7 +95,7 @@ LONG = dt.datetime(1969, 1, 1, tzinfo=dt.UTC)
         ({"keys": ["x" * 32700]}, r"bytes of properties 32\d+ are too many"),
         ({"queueId": -1}, r"row 3 of .*: queueId -1 is no number of a queue"),
         ({"queueId": 1 << 31}, r"queueId 2147483648 is no number"),
-        ({"delay": 19}, r"row 3 of .*: delay 19 is no level from 0 to 18"),
+        ({"delay": 49}, r"row 3 of .*: delay 49 is no level from 0 to 48"),
         ({"delay": -1}, r"delay -1 is no level"),
         ({"flag": -1}, r"row 3 of .*: flag -1 is negative"),
         ({"bornTimestamp": LONG}, r"row 3 of .*: bornTimestamp -\d+ is too early a time"),

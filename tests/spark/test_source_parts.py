@@ -10,9 +10,10 @@ from spark.reading import options, places, rows, tasks
 from support.cleaned_stores import await_cleaned, await_durable, fill, log_files
 from support.harness import StoreProcess, eventually
 from support.load.messages import body_of
-from support.small_settings import BY_HAND, LOG_FILE
+from support.small_settings import BY_HAND, LOG_FILE, load
 
 from silomq import Admin, Producer
+from silomq.pipeline.jobs import rebuild
 from silomq.pipeline.source import snapshot
 from silomq.pipeline.source.options import BadOption, parse
 from silomq.pipeline.source.part_reader import Work
@@ -21,6 +22,7 @@ from silomq.pipeline.source.snapshot import DataLoss, NotAStore
 from silomq.store.commitlog.log_reader import LogReader
 from silomq.store.disk.paths import StoreFolders
 from silomq.store.errors import Corrupt
+from silomq.tools.raw.files import BadInput
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -262,3 +264,29 @@ def test_what_is_no_store_is_refused(tmp_path: Path, copy: Path) -> None:
         file.truncate(100)
     with pytest.raises(NotAStore, match="has 100 bytes"):
         tasks(copy)
+
+
+def test_a_light_queue_has_rows_of_its_own(tmp_path: Path) -> None:
+    """A row's topic, queue and queue offset are those by which queries choose: not those of the
+    queue in which the message lies too. `silo repair` makes such queues anew, the Spark job not.
+    """
+    light = {**BY_HAND, "enable_lmq": "true", "enable_multi_dispatch": "true"}
+    with StoreProcess(tmp_path / "store", **light) as store:
+        with Producer(store.path) as producer:
+            for i in range(30):
+                names = "%LMQ%one" if i % 3 else "%LMQ%one,%LMQ%two"
+                producer.send("t", b"%d" % i, queue=2, properties={"INNER_MULTI_DISPATCH": names})
+        store.await_dispatch()
+        store.stop()
+        path = store.path
+    wanted = [("%LMQ%two", 0, i, b"%d" % (3 * i)) for i in range(10)]
+    wanted += [("t", 2, i, b"%d" % i) for i in range(30)]
+    chosen = options(path, subscribe="%LMQ%two,t", verifyCrc=True)
+    found, damage = rows(tasks(path, subscribe="%LMQ%two,t"), chosen)
+    assert not damage
+    places_of = [(r["topic"], r["queue_id"], r["queue_offset"], r["body"]) for r in found]
+    assert sorted(places_of) == sorted(wanted)
+    few, _ = rows(tasks(path, subscribe="%LMQ%two"), chosen, ["queueOffset"])
+    assert [row["queue_offset"] for row in few] == list(range(10))
+    with pytest.raises(BadInput, match="light queues such as %LMQ%one are not made anew"):
+        rebuild._plan(str(path), str(tmp_path / "new"), load(path, light))

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
-from support.frames import FRAME, RESULT, STORE_HOST, TOPICS, Batch, Result, make_frame
+from support.frames import FRAME, LIGHT, RESULT, STORE_HOST, TOPICS, Batch, Result, make_frame
 from support.plain_records import encode_blank
 from support.twins import Queue, twin_append
 
@@ -23,7 +23,7 @@ from silomq.actors.append import Append
 from silomq.conf.settings import FlushDiskType
 from silomq.shm import mail, ring
 from silomq.shm._memory import Mapping
-from silomq.shm.control import CONTROL, SIZE, Control
+from silomq.shm.control import ACTORS, CONTROL, SIZE, ActorState, Control
 from silomq.shm.ownership import STARTUP
 from silomq.store.commitlog import _append as kernel
 from silomq.store.commitlog.log import LogFile
@@ -41,13 +41,16 @@ if TYPE_CHECKING:
 class RingProducer:
     """One session's ring, and the side of it that the client writes."""
 
-    def __init__(self, capacity: int = ring.MIN_CAPACITY, session: int = 0) -> None:
+    def __init__(
+        self, capacity: int = ring.MIN_CAPACITY, session: int = 0, uid: int = 1000
+    ) -> None:
         self.fd = ring.create(capacity, session)
         weakref.finalize(self, os.close, self.fd)
         self.memory = Mapping(self.fd, 0, ring.DATA + capacity)
         self.view = memoryview(self.memory)
         self.capacity = capacity
         self.session = session
+        self.uid = uid
         self.head = 0
 
     @property
@@ -132,6 +135,7 @@ class Rig:
     file_size: int = 1 << 20
     batch_bytes: int = 1 << 20
     append_crc: bool = False
+    light: bool = False
     max_body: int = 4 << 20
     max_sessions: int = 4
     store_host: Host = STORE_HOST
@@ -143,9 +147,14 @@ class Rig:
         self.control = Control(bytearray(SIZE), STARTUP)
         self.control.create(1)
         self.table = TopicTable.create(bytearray(plan.size), plan)
-        for name, nums in TOPICS.items():
+        for name, nums in self.topics.items():
             self.table.add_topic(name, write_nums=nums, read_nums=nums, perm=6)
         self.boot()
+
+    @property
+    def topics(self) -> dict[str, int]:
+        """Each topic with its number of queues."""
+        return TOPICS | (dict.fromkeys(LIGHT, 1) if self.light else {})
 
     @property
     def wrote(self) -> int:
@@ -166,6 +175,7 @@ class Rig:
             batch_bytes=self.batch_bytes,
             max_body=self.max_body,
             append_crc=self.append_crc,
+            light=self.light,
             sleeper=CONTROL["reput_asleep"][0],
         )
         self.open_file()
@@ -194,11 +204,11 @@ class Rig:
         index = len(self.rings)
         producer.session = index
         self.rings.append(producer)
-        for name in TOPICS if topics is None else topics:
+        for name in self.topics if topics is None else topics:
             topic = self.table.find(name)
             assert topic is not None
             self.table.grant(index, topic.index)
-        self.kernel.attach(index, producer.memory, producer.capacity, index)
+        self.kernel.attach(index, producer.memory, producer.capacity, index, producer.uid)
 
     def new_ring(self, topics: Iterable[str] | None = None, **arguments: int) -> RingProducer:
         producer = RingProducer(**arguments)
@@ -210,6 +220,8 @@ class Rig:
         self.control.own("ready").store(self.base_of(self.wrote) + self.file_size)
         with contextlib.ExitStack() as stack:
             world = self._world(stack)
+            # As the supervisor notes a successor: it is the second to be started.
+            self.control.store_process(ACTORS.index("append"), 0, 2, 0, ActorState.BOOTING)
             append = Append(world)
             append.signal_fd = _event(stack)
             append.logger = said = _Said()
@@ -222,16 +234,17 @@ class Rig:
         """What append takes over: the rig's memory, files and rings."""
         settings = SimpleNamespace(
             flush_disk_type=FlushDiskType.ASYNC_FLUSH,
-            store_host=str(self.store_host).rpartition(":")[0],
+            store_host=str(self.store_host).rpartition(":")[0].strip("[]"),
             store_port=self.store_host.port,
             max_sessions=self.max_sessions - OWN_SESSIONS,
             append_batch_bytes=self.batch_bytes,
             max_message_size=self.max_body,
             enabled_append_prop_crc=self.append_crc,
+            sends_to_light_queues=self.light,
             ring_size_max=ring.MIN_CAPACITY,
         )
         sessions = {
-            index: Session(index, index, p.fd, p.capacity, _event(stack), connection=-1)
+            index: Session(index, index, p.fd, p.capacity, _event(stack), -1, p.uid)
             for index, p in enumerate(self.rings)
         }
         ends = mail.pair()

@@ -14,13 +14,10 @@ from support.load.messages import body_of, owner_of
 from support.small_settings import LOG_FILE, QUEUE_FILE
 
 from silomq import Consumer, Producer
-from silomq.shm import segments
-from silomq.shm._memory import Mapping
 from silomq.store.consumequeue.queue import ENTRY
 from silomq.store.disk.files import Folder
 from silomq.store.recovery import durable_progress
 from silomq.store.retention.rules import MANUAL_RUNS
-from silomq.store.topics.topic_table import TopicTable
 
 
 def fill(store: StoreProcess, first: int, count: int, topic: str = "alpha") -> int:
@@ -95,9 +92,7 @@ def await_quiet_clean(store: StoreProcess, quiet_s: float = 0.5) -> int:
 
 def least_offsets(store: StoreProcess, topic: str) -> dict[int, int]:
     """Each queue's minimum, as the table has it."""
-    fd = segments.open_segment(store.store_id, "table")
-    table = TopicTable(Mapping(fd, 0, os.fstat(fd).st_size, False))
-    os.close(fd)
+    table = store.table
     found = table.find(topic)
     assert found is not None
     return {i: table.queue_word(slot, "min_offset").load() for i, slot in enumerate(found.slots)}

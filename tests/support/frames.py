@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 STORE_HOST = Host.parse("192.168.7.9:10911")
 LONG_TOPIC = "v2-" + "t" * 140
 TOPICS = {"a": 3, "topic-two": 1, LONG_TOPIC: 2, "SCHEDULE_TOPIC_XXXX": 2}
+#: Light queues (LMQ), which messages of the other topics name.
+LIGHT = ("%LMQ%a", "%LMQ%b", "%LMQ%c")
 BORN_HOSTS = (Host.parse("10.1.2.3:50000"), Host.parse("[2001:db8::7]:65535"))
 NO_RESULT = (-1, -1, -1, -1)
 FRAME = struct.Struct("<8I")
@@ -100,11 +102,25 @@ def one(topic: str = "a", queue_id: int = 0, **message: object) -> Batch:
     return Batch(topic, queue_id, [{"body": b"body", **message}])
 
 
-def random_batch(rng: random.Random, *, largest_body: int = 300) -> Batch:
-    """One to four messages for one of the queues of TOPICS."""
+def light_properties(names: Sequence[str]) -> bytes:
+    """What a producer writes for a message in these light queues."""
+    offsets = ",".join(["0" * 19] * len(names))
+    pairs = {"INNER_MULTI_DISPATCH": ",".join(names), "INNER_MULTI_QUEUE_OFFSET": offsets}
+    return encode_properties(pairs)
+
+
+def random_batch(rng: random.Random, *, largest_body: int = 300, light: bool = False) -> Batch:
+    """One to four messages for one of the queues of TOPICS. With `light` some are in light queues
+    too.
+    """
     topic = rng.choice(list(TOPICS))
     queue_id = rng.randrange(TOPICS[topic])
     messages = [random_message(rng, largest_body) for _ in range(rng.choice((1, 1, 1, 1, 2, 3, 4)))]
+    for message in messages:
+        queued = message["sys_flag"] & 0xC in (0, 0x8)
+        if light and queued and topic != "SCHEDULE_TOPIC_XXXX" and rng.random() < 0.5:
+            names = rng.sample(LIGHT, rng.randrange(1, 4))
+            message["properties"] += light_properties(names)
     return Batch(topic, queue_id, messages)
 
 

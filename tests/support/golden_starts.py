@@ -13,6 +13,7 @@ from support.golden_stores import (
     QUEUE_FILE_SIZE,
     Golden,
 )
+from support.twins import DELAY_LEVELS_MS
 
 from silomq.shm.control import SIZE, Control
 from silomq.shm.ownership import STARTUP
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 SETTINGS = cast(
     "Settings",
     SimpleNamespace(
+        message_delay_level=DELAY_LEVELS_MS,
         mapped_file_size_commit_log=LOG_FILE_SIZE,
         mapped_file_size_consume_queue=QUEUE_FILE_SIZE,
         max_hash_slot_num=INDEX_SLOTS,
@@ -41,6 +43,7 @@ SETTINGS = cast(
         message_index_enable=True,
         check_crc_on_recover=True,
         default_topic_queue_nums=4,
+        max_queues=2**22,
     ),
 )
 

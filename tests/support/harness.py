@@ -22,6 +22,7 @@ from silomq import Admin, StoreError
 from silomq.shm import segments
 from silomq.shm._memory import Mapping
 from silomq.shm.control import ACTORS, SIZE, ActorState, Control
+from silomq.store.topics.topic_table import TopicTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -93,6 +94,10 @@ def memory_of(store: Path) -> list[str]:
     return segments.leftovers(segments.store_identity(store))
 
 
+#: Where this process has started stores.
+started: set[Path] = set()
+
+
 class StoreProcess:
     """One store below `folder`, with the settings `base` and those of the caller.
 
@@ -123,6 +128,7 @@ class StoreProcess:
 
     def launch(self) -> subprocess.Popen[bytes]:
         """Starts the supervisor and does not wait for anything."""
+        started.add(self.path)
         with self.log_path.open("ab") as out:
             self.process = subprocess.Popen(
                 self.command,
@@ -170,6 +176,14 @@ class StoreProcess:
             os.close(fd)
         return self._control
 
+    @property
+    def table(self) -> TopicTable:
+        """The store's topic table, mapped read-only."""
+        fd = segments.open_segment(self.store_id, "table")
+        table = TopicTable(Mapping(fd, 0, os.fstat(fd).st_size, False))
+        os.close(fd)
+        return table
+
     def pid(self, actor: str) -> int:
         """An actor's process number; 0 while it is dead."""
         return self.control.process(ACTORS.index(actor))[0]
@@ -188,6 +202,12 @@ class StoreProcess:
 
     def all_ready(self) -> bool:
         return all(self.is_ready(actor) for actor in ACTORS)
+
+    def await_beat(self, actor: str) -> None:
+        """Waits until the actor has begun another round."""
+        beat = self.control.beat(actor)
+        seen = beat.load()
+        eventually(lambda: beat.load() != seen, f"{actor} works")
 
     def await_dispatch(self) -> None:
         """Waits until everything that was appended is in its queues and in the index."""

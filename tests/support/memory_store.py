@@ -45,11 +45,14 @@ CONFIG: dict[str, Any] = {
     "level": int(AckLevel.APPENDED),
     "sync_flush_timeout_ms": 5000,
     "append_crc": False,
+    "light": False,
     "producer_spin_us": 20,
     "page_cache_busy_ms": 1000,
+    "patience_s": 10.0,
     "key_epoch_ms": 1_700_000_000_000,
     "file_size_commit_log": 1 << 20,
     "file_size_consume_queue": 6000,
+    "delay_levels": 18,
     "index_slots": 100,
     "index_entries": 400,
     "transfer": Transfer(40, 1 << 20, 32, 1 << 20, 32, 64),
@@ -76,7 +79,7 @@ class MemoryStore:
     """A connection whose other end is the test. `config` are fields of StoreConfig."""
 
     def __init__(self, capacity: int = ring.MIN_CAPACITY, queues: int = 4, **config: Any) -> None:
-        self.path = "memory"
+        self.path = self.shown = "memory"
         self.session = 7
         self.config = StoreConfig(**{**CONFIG, **config})
         self.memory = RingMemory(capacity)

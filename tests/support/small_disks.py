@@ -46,11 +46,17 @@ def used_percent(folder: Path) -> float:
 
 
 def fill_to(folder: Path, percent: float) -> Path:
-    """Makes a file that takes the disk to `percent`; with 100 not a byte is left."""
+    """Makes a file that takes the disk to `percent`; with 100 not a byte is left. A store may take
+    space at the same time.
+    """
     ballast = folder / "ballast"
-    found = os.statvfs(folder)
-    wanted = int(found.f_blocks * percent / 100) - (found.f_blocks - found.f_bfree)
     with ballast.open("ab") as file:
-        size = os.fstat(file.fileno()).st_size
-        os.posix_fallocate(file.fileno(), size, wanted * found.f_frsize)
-    return ballast
+        while True:
+            found = os.statvfs(folder)
+            wanted = int(found.f_blocks * percent / 100) - (found.f_blocks - found.f_bfree)
+            if wanted <= 0:
+                return ballast
+            size = os.fstat(file.fileno()).st_size
+            with contextlib.suppress(OSError):  # somebody else took some of it first
+                os.posix_fallocate(file.fileno(), size, wanted * found.f_frsize)
+                return ballast

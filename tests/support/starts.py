@@ -6,7 +6,9 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
 from support.store_files import QUEUE_FILE, Store, batches
+from support.twins import DELAY_LEVELS_MS
 
+from silomq.conf.settings import FlushDiskType
 from silomq.shm.control import SIZE, Control
 from silomq.shm.ownership import STARTUP
 from silomq.store.disk.paths import StoreFolders
@@ -43,13 +45,16 @@ def restart(store: Store) -> Report:
 
 def settings_of(store: Store) -> Settings:
     settings = SimpleNamespace(
+        message_delay_level=DELAY_LEVELS_MS,
         mapped_file_size_commit_log=FILE_SIZE,
         mapped_file_size_consume_queue=QUEUE_FILE,
         max_hash_slot_num=store.index.slots,
         max_index_num=store.index.entries,
         message_index_enable=True,
         check_crc_on_recover=True,
+        flush_disk_type=FlushDiskType.ASYNC_FLUSH,
         default_topic_queue_nums=4,
+        max_queues=2**22,
     )
     return cast("Settings", settings)
 
@@ -69,8 +74,11 @@ def check(store: Store) -> None:
         slot = store.table.slot(topic, queue_id)
         assert store.table.queue_word(slot, "max_offset").load() == count
         assert store.table.queue_word(slot, "next").load() == count
-    for word in ("wrote", "flushed", "committed", "dispatched"):
+    for word in ("wrote", "committed", "dispatched"):
         assert store.control.load(word) == store.ends[-1]
+    # After a crash of processes flush syncs the rest.
+    record = durable_progress.read(store.folders.ours)
+    assert store.control.load("flushed") in (store.ends[-1], record.flushed if record else -1)
 
 
 def save_progress(store: Store, end: int) -> None:

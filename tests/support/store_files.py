@@ -7,7 +7,7 @@ import random
 from typing import TYPE_CHECKING, Any
 
 from support.frames import TOPICS, Batch, random_batch
-from support.twins import Queue, twin_append, twin_dispatch, twin_index, walk
+from support.twins import DELAY_LEVELS_MS, Queue, twin_append, twin_dispatch, twin_index, walk
 
 from silomq.shm.control import SIZE, Control
 from silomq.shm.ownership import STARTUP
@@ -77,6 +77,7 @@ class Store:
         return walk(bytes(self.data), self.file_size, 0, self.ends[-1])
 
     def dispatching(self, **arguments: Any) -> Dispatching:
+        arguments.setdefault("delay_levels_ms", DELAY_LEVELS_MS)
         return Dispatching(self.control, self.table, self.log, self.queues, self.index, **arguments)
 
     def dispatch(self, end: int | None = None, dispatching: Dispatching | None = None) -> None:

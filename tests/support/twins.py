@@ -24,7 +24,12 @@ from silomq.store.record.format import (
     decode_record,
 )
 from silomq.store.record.javahash import index_key_hash, java_parse_int, tags_code
-from silomq.store.record.properties import DELAY, index_keys
+from silomq.store.record.properties import (
+    DELAY,
+    MULTI_DISPATCH,
+    MULTI_QUEUE_OFFSET,
+    index_keys,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -107,6 +112,7 @@ def twin_append(
             counted = has_queue_offset(record.sys_flag)
             queue_offset = table.get(queue, 0) if counted else 0
             first = queue_offset if at == 0 else first
+            _number_lights(log, wrote + at, record, table)
             patch_record(
                 log, wrote + at, queue_offset, wrote + at, store_timestamp, record_crc=record_crc
             )
@@ -117,6 +123,19 @@ def twin_append(
         )
         wrote += len(frame)
     return wrote, results
+
+
+def _number_lights(log: bytearray, at: int, record: Record, table: dict[Queue, int]) -> None:
+    """Fills in the offsets in light queues, of 19 digits each, where a record has room for them."""
+    room = record.properties.get(MULTI_QUEUE_OFFSET, "")
+    if set(room.split(",")) != {"0" * 19}:
+        return  # made by RocketMQ
+    numbers = []
+    for name in record.properties[MULTI_DISPATCH].split(","):
+        numbers.append(f"{table.get((name, 0), 0):019d}")
+        table[name, 0] = table.get((name, 0), 0) + 1
+    begin = log.index(f"{MULTI_QUEUE_OFFSET}\x01{room}".encode(), at) + len(MULTI_QUEUE_OFFSET) + 1
+    log[begin : begin + len(room)] = ",".join(numbers).encode()
 
 
 def has_queue_offset(sys_flag: int) -> bool:
@@ -165,7 +184,30 @@ def twin_dispatch(
                 record.physical_offset, record.total_size, entry_code(record, delay_levels_ms)
             )
             queues.setdefault((record.topic, record.queue_id), {})[record.queue_offset] = entry
+            _dispatch_light(record, entry, queues)
     return queues
+
+
+def _dispatch_light(
+    record: Record, entry: QueueEntry, queues: dict[Queue, dict[int, QueueEntry]]
+) -> None:
+    """Adds a record's entry to the light queues that it names (reference 4.12 with 4.4)."""
+    if record.topic.startswith(("%RETRY%", "rmq_sys_")) or record.topic == SCHEDULE_TOPIC:
+        return
+    names = record.properties.get(MULTI_DISPATCH, "").rstrip(",").split(",")
+    said = record.properties.get(MULTI_QUEUE_OFFSET, "").rstrip(",").split(",")
+    if len(names) != len(said):
+        return
+    for name, number in zip(names, said, strict=True):
+        if "/" in name or not number.isdigit():
+            continue
+        queue = (name, 0 if name.startswith("%LMQ%") else record.queue_id)
+        entries = queues.setdefault(queue, {})
+        end = max(entries, default=-1) + 1
+        if entries and entries[end - 1].physical_offset >= record.physical_offset:
+            continue
+        if int(number) == 0 or int(number) >= end:
+            entries[end if entries else int(number)] = entry
 
 
 def entry_code(record: Record, delay_levels_ms: tuple[int, ...]) -> int:

@@ -37,18 +37,13 @@ WHOLE = {
     "store/config/offsets.py: GroupConfig": "RocketMQ's subscriptionGroup.json",
     "store/disk/recording.py: Event": "a recording, which tests/power/simulator.py plays",
     "store/recovery/plan.py: Report": "the report of a start",
-    "pipeline/jobs/rebuild.py: Rebuilt": "the answer of `silo spark rebuild`",
 }
 #: Other unused names, and why they are kept.
 EXCEPTIONS = {
     "conf/logging.py: _Lines.msg": "structlog calls a logger's methods by the level",
     "conf/logging.py: _Lines.debug": "structlog calls a logger's methods by the level",
     **dict.fromkeys(
-        (
-            "store/record/format.py: SYS_COMPRESSED",
-            "store/record/format.py: SYS_MULTI_TAGS",
-            "store/record/format.py: SYS_COMPRESSION_TYPE",
-        ),
+        ("store/record/format.py: SYS_MULTI_TAGS",),
         "the table of flags that record.h is held against; the append kernel uses them",
     ),
     "store/record/_checksum.pyx: variants": "a test runs each variant that the CPU knows",

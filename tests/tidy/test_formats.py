@@ -22,6 +22,7 @@ OWNERS: Final = {
     "shm/ringwriter.py": "frames of rings",
     "store/consumequeue/queue.py": "queue entries",
     "store/delay/delays.py": "the progress of delayed delivery",
+    "store/delay/rocketmq_timers.py": "RocketMQ's checkpoint of timers",
     "store/delay/timers.py": "timer buckets",
     "store/groups/ack_file.py": "ack files",
     "store/index/file.py": "index files",

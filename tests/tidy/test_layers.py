@@ -27,7 +27,18 @@ ALLOWED = {
     "tools": {"conf", "shm", "store"},
     "pipeline": {"conf", "shm", "store", "client", "tools", ""},
     "cli": {"conf", "store", "client", "supervisor", "tools", "pipeline", ""},
-    "bench": {"conf", "shm", "store", "actors", "supervisor", "client", "cli", "pipeline", ""},
+    "bench": {
+        "conf",
+        "shm",
+        "store",
+        "actors",
+        "supervisor",
+        "client",
+        "tools",
+        "cli",
+        "pipeline",
+        "",
+    },
 }
 #: The floors of each package, the lowest first. Within its package a room imports from lower floors
 #: only. "" stands for the files in the package's own folder.
@@ -45,7 +56,7 @@ FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
     ),
     "client": (("",), ("admin", "consuming", "producing"), ("groups", "lookup")),
     "actors": (("",), ("registry", "schedule")),
-    "tools": (("raw",), ("rocketmq",), ("", "verify")),
+    "tools": (("holes", "raw"), ("rocketmq",), ("", "verify")),
     "pipeline": (("",), ("sink",), ("source",), ("spark",), ("jobs",)),
     "cli": (("shared",), ("offline", "running"), ("demo", "spark"), ("",)),
     "bench": (("",), ("spark",)),

@@ -23,17 +23,17 @@ PUBLIC: dict[type, str] = {
         "ack ack_polled assignment auto_ack close group listen max_reconsume_times missed nack "
         "poll poll_arrow store"
     ),
-    silomq.Listener: "error stop wait",
+    silomq.Listener: "close error stop wait",
     silomq.MessageView: (
         "body born_host born_timestamp check flag keys message_id offset_message_id origin_topic "
-        "physical_offset place properties queue_id queue_offset reconsume_times record size "
-        "store_host store_timestamp sys_flag tags topic"
+        "physical_offset place properties queue queue_id queue_offset raw_body reconsume_times "
+        "record size store_host store_timestamp sys_flag tags topic"
     ),
     silomq.Sql: "",
     silomq.StoreReader: (
         "at by_key by_offset_message_id by_unique_key close earliest_store_time earliest_time "
         "get_message look_at max_offset max_physical_offset min_offset min_physical_offset "
-        "offset_at_time"
+        "offset_at_time read_queues undispatched"
     ),
 }
 STUB = ROOT / "client/consuming/_message_view.pyi"
@@ -78,7 +78,9 @@ def test_every_public_name_is_described(kind: type) -> None:
 def test_every_value_of_a_message_names_its_type() -> None:
     for name in names(silomq.MessageView) - {"check"}:
         text = inspect.getdoc(getattr(silomq.MessageView, name)) or ""
-        assert re.match(r"(int|str|bytes|Host|list\[str\]|dict\[str, str\])[^:]*: ", text), name
+        assert re.match(
+            r"(int|str|bytes|Host|list\[str\]|dict\[str, str\]|tuple\[str, int\])[^:]*: ", text
+        ), name
 
 
 def test_the_stub_describes_messages_as_the_module_does() -> None:

@@ -202,7 +202,10 @@ def test_statuses_in_compiled_modules_are_those_of_the_store(path: str) -> None:
 def test_names_of_properties_in_headers(path: str) -> None:
     found = re.findall(r"== (\d+) && memcmp\(p, \"(\w+)\", (\d+)\)", text_of(path))
     names = {name for _, name, _ in found}
-    known = {properties.TAGS, properties.KEYS, properties.UNIQ_KEY, properties.DELAY}
+    known = {
+        *(properties.TAGS, properties.KEYS, properties.UNIQ_KEY, properties.DELAY),
+        properties.MULTI_QUEUE_OFFSET,
+    }
     assert len(names) >= 3
     assert names <= known
     assert all(int(size) == int(again) == len(name) for size, name, again in found)
@@ -211,15 +214,27 @@ def test_names_of_properties_in_headers(path: str) -> None:
 @pytest.mark.parametrize(
     ("path", "name", "text"),
     [
-        ("store/dispatch/_dispatch.pyx", "SCHEDULE_TOPIC", SCHEDULE_TOPIC),
         ("store/delay/_delivered.pyx", "LEVELS", SCHEDULE_TOPIC),
         ("store/delay/_delivered.pyx", "TIMER", TIMER_TOPIC),
         ("store/delay/_delivered.pyx", "MARK", properties.REAL_TOPIC + "\\x01"),
-        ("store/commitlog/_append.pyx", "CRC_PROPERTY", properties.CRC32 + "\\x01"),
     ],
 )
 def test_names_in_compiled_modules(path: str, name: str, text: str) -> None:
     assert f'cdef const char *{name} = "{text}"\n' in (ROOT / path).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("store/record/properties.h", SCHEDULE_TOPIC),
+        ("store/consumequeue/tags_code.h", SCHEDULE_TOPIC),
+        ("store/record/whole.h", properties.CRC32 + "\\x01"),
+        ("store/record/record.h", properties.CRC32 + "\\x01"),
+    ],
+)
+def test_names_that_headers_compare(path: str, text: str) -> None:
+    (size,) = re.findall(rf'memcmp\([^"]*"{re.escape(text)}", (\d+)\)', text_of(path))
+    assert int(size) == len(text.replace("\\x01", "\x01"))
 
 
 def test_delayed_topics_have_the_length_that_compiled_modules_compare() -> None:
@@ -231,7 +246,7 @@ def text_of_delayed_topics() -> str:
     """The lines of compiled modules that compare topics with those of delayed messages."""
     lines = [
         line
-        for path in ("store/dispatch/_dispatch.pyx", "store/delay/_delivered.pyx")
+        for path in ("store/consumequeue/tags_code.h", "store/delay/_delivered.pyx")
         for line in (ROOT / path).read_text(encoding="utf-8").splitlines()
     ]
     return "\n".join(line for line in lines if re.search(r"topic_length ==|LENGTH =|TIMER, ", line))

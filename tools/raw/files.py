@@ -10,9 +10,12 @@ import os
 from collections import OrderedDict
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
 
 from ...conf.settings import Settings, load
+from ...shm._memory import Mapping
+from ...store.commitlog.log import CommitLog
 from ...store.commitlog.log_reader import map_log_file
 from ...store.consumequeue import queue as consumequeue
 from ...store.disk import files as disk
@@ -28,11 +31,12 @@ from ...store.recovery.checkpoint import (
     Checkpoint,
     parse,
 )
+from ...store.recovery.layout import known_sizes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
-    from ...shm._memory import Mapping
+    from ...store.disk.paths import StoreFolders
 
 _MAPPED = 64
 _HINTS = {
@@ -57,13 +61,20 @@ class MappedName:
     mtime_ms: int
 
 
-def read_settings(config: Path | None, overrides: Sequence[str]) -> Settings:
-    """The settings with the sizes of the store's files. Raises SettingError, OSError as `load`.
+def read_settings(
+    config: Path | None, overrides: Sequence[str], store: str | os.PathLike[str] | None = None
+) -> Settings:
+    """The settings with the sizes of the files in the folder `store`, as far as it knows them.
+    Raises SettingError, OSError as `load`, and StoreError as `known_sizes`.
 
     max_message_size has its least value here, because the tools append nothing. So the settings are
     legal for a store of small files too.
     """
-    return load(config, overrides=("max_message_size=10", *overrides))
+    return load(
+        config,
+        overrides=("max_message_size=10", *overrides),
+        remembered=None if store is None else lambda _: known_sizes(store, of_lost=True),
+    )
 
 
 class StoreFiles:
@@ -92,8 +103,20 @@ class StoreFiles:
                 f"{self.path} has no folder {COMMIT_LOG}: it is not a store; give the folder that "
                 f"holds {COMMIT_LOG}, {CONSUME_QUEUE} and {INDEX}"
             )
-        self.log = self._mapped(COMMIT_LOG, self.log_size)
+        self.log = self._log_files()
         self.log_bases = frozenset(file.base for file in self.log)
+
+    def _log_files(self) -> list[MappedName]:
+        """The files of the log. Those of a wrong length are left out if others have the right one:
+        they are damaged. Otherwise the settings are wrong.
+        """
+        with Folder.open(f"{self.path}/{COMMIT_LOG}") as folder:
+            log = CommitLog(cast("StoreFolders", SimpleNamespace(commit_log=folder)), self.log_size)
+            sizes = log.sizes()
+        damaged = {base for base, size in sizes.items() if size != self.log_size}
+        if len(damaged) == len(sizes):
+            damaged = set()
+        return self._mapped(COMMIT_LOG, self.log_size, without=damaged)
 
     @property
     def clean(self) -> bool:
@@ -108,6 +131,12 @@ class StoreFiles:
         """Path of a queue's folder, or of a file in it."""
         folder = f"{self.path}/{CONSUME_QUEUE}/{topic}/{queue_id}"
         return folder if base is None else f"{folder}/{file_name(base)}"
+
+    def has_extension(self, topic: str) -> bool:
+        """Whether entries of the topic's queues may lead to RocketMQ's consumequeue_ext instead of
+        having the hash of the tags.
+        """
+        return disk.is_folder(f"{self.path}/{CONSUME_QUEUE}_ext/{topic}")
 
     def index_path(self, name: int) -> str:
         """Path of an index file."""
@@ -150,6 +179,15 @@ class StoreFiles:
         """All bytes of a file of queues or index, mapped read-only."""
         return self._kept(path, _map_whole)
 
+    def map(self, path: str) -> memoryview:
+        """All bytes of a file of queues or index, mapped read-only. The caller keeps the view."""
+        place, _, name = path.rpartition("/")
+        try:
+            with Folder.open(place) as folder:
+                return memoryview(_map_whole(folder, name)).toreadonly()
+        except OSError as error:
+            raise _unreadable(path, error) from error
+
     def _kept(self, path: str, make: Callable[[Folder, str], Mapping]) -> memoryview:
         """A file's mapping, made again if it is not among the last used."""
         view = self._views.pop(path, None)
@@ -164,6 +202,13 @@ class StoreFiles:
                 self._views.popitem(last=False)
         self._views[path] = view
         return view
+
+    @staticmethod
+    def read_ahead(view: memoryview, offset: int, length: int) -> None:
+        """Asks the kernel to read a part of a mapped file that will be used soon."""
+        mapping = view.obj
+        assert isinstance(mapping, Mapping)
+        disk.read_ahead(mapping, offset, length)
 
     def checkpoint(self) -> Checkpoint:
         """The checkpoint; all zero if the file is missing, as in RocketMQ. Raises BadInput."""
@@ -220,10 +265,12 @@ class StoreFiles:
                     f"{self.path}/{name} is not a folder: it is none of the store's; move it away"
                 )
 
-    def _mapped(self, folder: str, size: int, digits: int = 20) -> list[MappedName]:
-        """The files of `folder`, each of `size` bytes. An empty last file is left out: a crash
-        leaves it, and both SiloMQ and RocketMQ drop it. Folders within are ignored. Raises
-        BadInput.
+    def _mapped(
+        self, folder: str, size: int, digits: int = 20, without: Collection[int] = ()
+    ) -> list[MappedName]:
+        """The files of `folder`, each of `size` bytes, but for those in `without`. An empty last
+        file is left out: a crash leaves it, and both SiloMQ and RocketMQ drop it. Folders within
+        are ignored. Raises BadInput.
         """
         found = []
         names = self._names(folder)
@@ -237,6 +284,8 @@ class StoreFiles:
                     f"{path} is none of the store's files (their names are {digits} digits): "
                     "move it away"
                 )
+            if int(name) in without:
+                continue
             if about.size != size:
                 if about.size == 0 and name == names[-1]:
                     continue

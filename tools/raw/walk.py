@@ -12,6 +12,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ...store.commitlog._scan import used_begin
 from ...store.errors import Corrupt
 from ...store.record.format import BLANK_BYTES, Record, decode_record, is_blank
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from .files import StoreFiles
 
 _MAGICS = re.compile(rb"\xDA\xA3\x20[\xA7\xAB]|\xCB\xD4\x31\x94", re.DOTALL)
-_ZEROS = bytes(1 << 20)
+_BLOCK = 1 << 20
 
 
 class Kind(enum.Enum):
@@ -58,16 +59,24 @@ def walk_file(files: StoreFiles, base: int, start: int | None = None) -> Iterato
         following = _resync(view, at, base)
         at = len(view) if following is None else following
     while at < len(view):
-        found = _at(view, at, base)
-        if found is None:
-            following = _resync(view, at + 1, base)
-            end = len(view) if following is None else following
-            kind = Kind.TAIL if following is None else Kind.DAMAGE
-            yield Found(kind, base + at, end - at, why=_describe(view, at, base))
-            at = end
-        else:
-            yield found
-            at = found.offset + found.size - base
+        found = found_at(view, at, base)
+        yield found
+        at = found.offset + found.size - base
+
+
+def found_at(view: memoryview, at: int, base: int) -> Found:
+    """What is at position `at` of the file at log address `base`: a record or an end-of-file
+    record, otherwise all bytes up to the next one (DAMAGE), or up to the file's end (TAIL).
+    """
+    found = _at(view, at, base)
+    if found is None and used_begin(view, at) == len(view):
+        found = Found(Kind.TAIL, base + at, len(view) - at)
+    if found is None:
+        following = _resync(view, at + 1, base)
+        end = len(view) if following is None else following
+        kind = Kind.TAIL if following is None else Kind.DAMAGE
+        found = Found(kind, base + at, end - at, why=_describe(view, at, base))
+    return found
 
 
 def _at(view: memoryview, at: int, base: int) -> Found | None:
@@ -91,9 +100,7 @@ def _at(view: memoryview, at: int, base: int) -> Found | None:
 
 
 def _describe(view: memoryview, at: int, base: int) -> str:
-    """Why nothing valid begins at a place, in a sentence; empty if only zeros follow."""
-    if next(_written(view, at), None) is None:
-        return ""
+    """Why nothing valid begins at a place, in a sentence."""
     try:
         decode_record(view, at, base=base)
     except Corrupt as error:
@@ -121,13 +128,12 @@ def _resync(view: memoryview, at: int, base: int) -> int | None:
 
 
 def _written(view: memoryview, at: int) -> Iterator[tuple[int, int]]:
-    """The blocks from position `at` on that are not all zeros, so that unwritten parts are skipped
-    fast.
+    """The blocks from position `at` on without the zeros before them, so that unwritten parts are
+    skipped fast.
     """
-    for start in range(at, len(view), len(_ZEROS)):
-        end = min(start + len(_ZEROS), len(view))
-        if bytes(view[start:end]) != _ZEROS[: end - start]:
-            yield start, end
+    while (start := used_begin(view, at)) < len(view):
+        at = min(start + _BLOCK, len(view))
+        yield start, at
 
 
 def walk_log(files: StoreFiles, start: int = 0) -> Iterator[Found]:

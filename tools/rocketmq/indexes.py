@@ -40,6 +40,11 @@ class IndexFileView(IndexChains):
     def full(self) -> bool:
         return self.count >= self.capacity
 
+    @property
+    def held(self) -> int:
+        """The number behind the last entry that the file can hold, whatever its header counts."""
+        return min(self.count, self.capacity)
+
     def slot(self, number: int) -> int:
         """The newest entry of a slot's chain, unchecked; 0 if there is none."""
         if number in self._added_slots:

@@ -55,9 +55,7 @@ class LogView:
         """
         if not self.bases:
             return 0
-        start = max(0, len(self.bases) - _LAST_FILES)
-        if not clean:
-            start = self._newest_safe(checkpoint.safe_time_ms)
+        start = self.bases.index(self.recovery_start(checkpoint, clean=clean))
         check_crc = self.files.settings.check_crc_on_recover
         for number in range(start, len(self.bases)):
             base = self.bases[number]
@@ -73,6 +71,14 @@ class LogView:
                     found.offset for found in self.walk(base) if isinstance(found, Blank)
                 )
         return self.bases[start]
+
+    def recovery_start(self, checkpoint: Checkpoint, *, clean: bool) -> int:
+        """The address from which RocketMQ's recovery reads (see `recover`); 0 without files."""
+        if not self.bases:
+            return 0
+        if clean:
+            return self.bases[max(0, len(self.bases) - _LAST_FILES)]
+        return self.bases[self._newest_safe(checkpoint.safe_time_ms)]
 
     def _newest_safe(self, limit_ms: int) -> int:
         for number in range(len(self.bases) - 1, -1, -1):

@@ -11,14 +11,14 @@ Opens and maps everything read-only, and does in memory what RocketMQ 4.x's star
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from ...store.delay.levels import DELAY_LEVELS_MS, MAX_DELAY_LEVEL
 from ...store.errors import Corrupt
 from ...store.names import SCHEDULE_TOPIC
 from ...store.record.format import TRANSACTION_COMMIT, TRANSACTION_NONE, Record
 from ...store.record.javahash import java_parse_int
 from ...store.record.properties import DELAY
+from ...store.recovery.unsupported import refuse_unsupported
 from ..raw.files import StoreFiles, queue_order
 from .indexes import IndexView
 from .logs import LogView
@@ -26,9 +26,12 @@ from .queues import QueueView
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Sequence
 
     from ...conf.settings import Settings
 
+#: Ten years: a level beyond that is damage.
+_LONGEST_DELAY_MS: Final = 10 * 366 * 86_400_000
 _QUEUED = (TRANSACTION_NONE, TRANSACTION_COMMIT)
 
 
@@ -37,28 +40,43 @@ def is_queued(record: Record) -> bool:
     return record.transaction_type in _QUEUED
 
 
-def entry_code(record: Record) -> int:
+def entry_code(record: Record, delay_levels_ms: Sequence[int]) -> int:
     """The tags code of a record's queue entry. For a delayed message it is the time (ms) when it is
-    due.
+    due, with the delays of level 1, 2 and so on.
     """
     delay = record.properties.get(DELAY)
     if record.topic == SCHEDULE_TOPIC and delay is not None:
         try:
-            level = min(java_parse_int(delay), MAX_DELAY_LEVEL)
+            level = min(java_parse_int(delay), len(delay_levels_ms))
         except ValueError:
             return record.tags_code
         if level > 0:
-            return record.store_timestamp + DELAY_LEVELS_MS[level - 1]
+            return record.store_timestamp + delay_levels_ms[level - 1]
     return record.tags_code
 
 
+def is_other_delay(record: Record, code: int) -> bool:
+    """Whether `code` can be that of a delayed message under other levels than ours: a due time some
+    whole seconds behind the store time. A broker has its own `messageDelayLevel`, which its files
+    do not tell.
+    """
+    delay = code - record.store_timestamp
+    return (
+        record.topic == SCHEDULE_TOPIC
+        and DELAY in record.properties
+        and 0 < delay < _LONGEST_DELAY_MS
+        and delay % 1000 == 0
+    )
+
+
 class StoreView:
-    """The store in the folder `path`. Raises BadInput.
+    """The store in the folder `path`. Raises BadInput, UnsupportedFeature.
 
     `checkpoint` holds physic, logics and index time (ms) after recovery.
     """
 
     def __init__(self, path: str | os.PathLike[str], settings: Settings) -> None:
+        refuse_unsupported(path)
         self.files = StoreFiles(path, settings)
         self.clean = self.files.clean
         found = self.files.checkpoint()
@@ -100,7 +118,7 @@ class StoreView:
             queue.put(
                 record.physical_offset,
                 record.total_size,
-                entry_code(record),
+                entry_code(record, self.files.settings.message_delay_level),
                 record.queue_offset,
             )
             self._logics_ms = record.store_timestamp

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from array import array
+import threading
 from collections import Counter
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from ...store.recovery.checkpoint import Checkpoint
     from ..raw.files import StoreFiles
+    from ..raw.walk import Found
 
 #: After this many findings of one file the rest are only counted: a lost file would hide all
 #: others.
@@ -22,7 +22,9 @@ RECORDS: Final = "records"
 ENTRIES: Final = "queue entries"
 INDEXED: Final = "index entries"
 BEHIND: Final = "entries behind the log's end, which the next start removes"
+OTHER_DELAYS: Final = "delayed messages of levels that are not in message_delay_level"
 TAIL_BYTES: Final = "bytes behind the last record that are no record"
+HOLES_FOUND: Final = "declared holes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,38 @@ class Finding:
         return f"{self.path}:{self.offset}: {self.what}"
 
 
+@dataclass(frozen=True, slots=True)
+class IndexSpan:
+    """The entries of an index file with log addresses at or behind the log's first one: how many
+    there are, and the least and the greatest of their addresses (-1 without any).
+    """
+
+    live: int
+    least: int
+    greatest: int
+
+
+@dataclass(frozen=True, slots=True)
+class LogPiece:
+    """What was found of a log file from `start` on, up to address `end`. `tail` is what lies behind
+    its last record, and `crc` the CRC-32C of the piece, if the file has a seal.
+    """
+
+    base: int
+    start: int
+    end: int
+    records: int = 0
+    last_record: int = -1
+    first_ms: int = 0
+    last_ms: int = 0
+    #: The address behind the last thing that was found, damage included; -1 if nothing was.
+    used_end: int = -1
+    #: Whether there was nothing but good records and an end-of-file record.
+    plain: bool = True
+    tail: Found | None = None
+    crc: int = 0
+
+
 @dataclass
 class Result:
     """The result of one job; `merge` adds results up."""
@@ -45,15 +79,21 @@ class Result:
     counts: Counter[str] = field(default_factory=Counter)
     #: Lowest log address in a queue entry.
     first_dispatched: int | None = None
-    #: Log addresses in an index file's entries, each once, in their order.
-    indexed: array[int] = field(default_factory=lambda: array("q"))
-    #: The `indexed` of each file merged so far.
-    indexed_parts: list[array[int]] = field(default_factory=list)
     #: Which of the checkpoint's times are store times of records; oldest and newest store time.
     times_seen: set[int] = field(default_factory=set)
     oldest_ms: int | None = None
     newest_ms: int | None = None
     unnamed: int = 0
+    #: A survey found something that a full check must explain.
+    odd: bool = False
+    #: Entries of each queue file (topic, queue id, base) that must have a record; and how many
+    #: were the right ones of records.
+    live: Counter[tuple[str, int, int]] = field(default_factory=Counter)
+    matched: Counter[tuple[str, int, int]] = field(default_factory=Counter)
+    #: How many entries of each index file were the right ones of records.
+    indexed: Counter[int] = field(default_factory=Counter)
+    spans: dict[int, IndexSpan] = field(default_factory=dict)
+    pieces: list[LogPiece] = field(default_factory=list)
 
     def add(self, path: str, offset: int, what: str) -> None:
         """Adds a finding of this job's file."""
@@ -69,21 +109,16 @@ class Result:
             last = other.findings[-1]
             self.findings.append(Finding(last.path, last.offset, f"and {other.unnamed} more"))
         self.counts += other.counts
-        if other.indexed:
-            self.indexed_parts.append(other.indexed)
+        self.live += other.live
+        self.matched += other.matched
+        self.indexed += other.indexed
+        self.spans |= other.spans
+        self.pieces += other.pieces
         self.times_seen |= other.times_seen
         self.first_dispatched = _least(self.first_dispatched, other.first_dispatched)
         self.oldest_ms = _least(self.oldest_ms, other.oldest_ms)
         if other.newest_ms is not None:
             self.newest_ms = max(other.newest_ms, self.newest_ms or 0)
-
-    def all_indexed(self) -> array[int]:
-        """The addresses of all parts, ascending. Sorting is only needed if the index is bad."""
-        whole = array("q")
-        for part in sorted(self.indexed_parts):
-            whole.extend(part)
-        ascending = all(a <= b for a, b in pairwise(whole))
-        return whole if ascending else array("q", sorted(whole))
 
 
 def _least(a: int | None, b: int | None) -> int | None:
@@ -102,12 +137,18 @@ class Facts:
     first: int
     end: int
     redispatched: int
-    #: The last log file that holds records.
-    last_base: int | None
     queue_bases: dict[tuple[str, int], frozenset[int]]
     index_names: list[int]
+    #: The last log file that holds records; None if there is none.
+    last_base: int | None = None
     first_dispatched: int = 0
     #: By topic: records of that name below the address belong to a deleted topic.
     deleted_below: dict[str, int] = field(default_factory=dict)
-    #: The log addresses that the index has, ascending.
-    indexed: array[int] = field(default_factory=lambda: array("q"))
+    #: The entries of each index file, and the least address in them that leads to a record (-1
+    #: without any).
+    spans: dict[int, IndexSpan] = field(default_factory=dict)
+    first_indexed: int = -1
+    #: The log files that have a seal.
+    sealed: frozenset[int] = frozenset()
+    #: What each thread has for itself: see `windows_of`.
+    own: threading.local = field(default_factory=threading.local)

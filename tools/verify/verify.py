@@ -1,50 +1,39 @@
-"""Checks a whole store: records, queues, index, checkpoint and JSON against each other.
-
-Nothing is written. Each job is a file or a queue. Index and queues come first, because the checks
-of the log need their results. The worker processes are forked, so they share the facts.
-"""
+"""Checks a whole store: records, queues, index, checkpoint and JSON against each other."""
 
 from __future__ import annotations
 
-import itertools
-import multiprocessing
+import contextlib
 import os
-from collections import Counter
-from collections.abc import Callable
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from ...store.commitlog.holes import Holes
 from ...store.config.fastjson import loads
 from ...store.disk.files import Folder, is_folder
 from ...store.disk.paths import OURS, PROGRESS, StoreFolders
+from ...store.errors import Corrupt, StoreError
 from ...store.recovery import durable_progress
 from ...store.recovery.checkpoint import CHECKPOINT, CHECKPOINT_SIZE, Checkpoint
+from ...store.recovery.log_files import missing_ranges
+from ...store.recovery.unsupported import refuse_unsupported
 from ...store.topics.deletions import Deletions
+from ..holes.log_damage import known_log_of, open_log
 from ..raw.files import BadInput, StoreFiles
-from ..raw.walk import Kind, holds_records, walk_file
 from ..rocketmq.logs import LogView
-from .findings import Facts, Finding, Result
-from .index import check_index_file
-from .log import check_log_file
-from .queue import check_queue
-from .seals import check_seals
+from .findings import HOLES_FOUND, Facts, Finding, Result
+from .seals import check_seals, measured_seal, sealed_bases
+from .steps import Threads, check_all, survey_jobs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Mapping
 
     from ...conf.settings import Settings
+    from ...store.commitlog.seals import Seal
+    from .findings import LogPiece
 
-#: For a store smaller than this, one process is faster than many.
+#: For a store smaller than this, one thread is faster than many.
 _SMALL_BYTES = 64 << 20
-CHECKS: dict[str, Callable[..., Result]] = {
-    "index": check_index_file,
-    "queue": check_queue,
-    "log": check_log_file,
-}
-#: The kind of check and its arguments.
-Job = tuple[Any, ...]
-#: In a worker: the facts that were there when it was forked.
-_inherited: list[Facts] = []
 
 
 @dataclass
@@ -67,50 +56,55 @@ def verify(
     workers: int | None = None,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> Report:
-    """Checks the store at `path` with up to `workers` processes (default: one for each usable
-    core).
+    """Checks the store at `path` in up to `workers` threads (default: one for each usable core).
 
-    `on_progress` is called with the bytes done and all bytes. Raises BadInput.
+    `on_progress` is called with the bytes done and all bytes. Raises BadInput, UnsupportedFeature.
     """
+    refuse_unsupported(path)
     files = StoreFiles(path, settings)
     report = Report()
     checkpoint = read_checkpoint(files, report)
     facts = gather(files, checkpoint, report)
-    sizes = jobs_of(facts)
-    total = sum(size for _, size in sizes)
+    total = len(files.log) * files.log_size + sum(size for _, size in survey_jobs(facts))
     if total < _SMALL_BYTES:
         workers = 1
-    workers = workers or len(os.sched_getaffinity(0))
+    run = Threads(facts, workers or len(os.sched_getaffinity(0)), total, on_progress)
     found = Result()
-    done = 0
-    for kinds in (("index", "queue"), ("log",)):
-        jobs = [(job, size) for job, size in sizes if job[0] in kinds]
-        for result, size in _run(facts, jobs, workers):
-            found.merge(result)
-            done += size
-            if on_progress:
-                on_progress(done, total)
-        facts.first_dispatched = found.first_dispatched or 0
-        if found.first_dispatched is None:
-            facts.first_dispatched = facts.end if not facts.queue_bases else 0
-        facts.indexed = found.all_indexed()
+    for part in check_all(facts, run).values():
+        found.merge(part)
     report.findings += found.findings
     report.counts = found.counts
-    check_rest(files, checkpoint, found, report)
+    check_rest(files, checkpoint, found, report, seals_of(facts, found))
     return report
 
 
-def check_rest(files: StoreFiles, checkpoint: Checkpoint, found: Result, report: Report) -> None:
+def seals_of(facts: Facts, found: Result) -> dict[int, Seal | None]:
+    """The seals of the sealed files, as far as the check of the log computed them."""
+    pieces: dict[int, list[LogPiece]] = defaultdict(list)
+    for piece in sorted(found.pieces, key=lambda piece: piece.start):
+        if piece.base in facts.sealed:
+            pieces[piece.base].append(piece)
+    return {base: measured_seal(parts, facts.files.log_size) for base, parts in pieces.items()}
+
+
+def check_rest(
+    files: StoreFiles,
+    checkpoint: Checkpoint,
+    found: Result,
+    report: Report,
+    seals: Mapping[int, Seal | None],
+) -> None:
     """The checks of the whole store, which need the results of all others. Their findings go into
     `report`.
     """
     _check_times(files, checkpoint, found, report)
     _check_small_files(files, report)
-    report.findings += _check_seals(files)
-    report.findings.sort(key=lambda finding: (finding.path, finding.offset))
+    _count_holes(files, report)
+    report.findings += _check_seals(files, seals)
+    report.findings.sort(key=lambda finding: (finding.path, finding.offset, finding.what))
 
 
-def _check_seals(files: StoreFiles) -> list[Finding]:
+def _check_seals(files: StoreFiles, seals: Mapping[int, Seal | None]) -> list[Finding]:
     """Checks the seals. Only a store of SiloMQ has seals; it must have all of its folders."""
     if not is_folder(f"{files.path}/{OURS}"):
         return []
@@ -119,42 +113,61 @@ def _check_seals(files: StoreFiles) -> list[Finding]:
     except FileNotFoundError as error:
         return [Finding(str(error.filename), 0, "the folder is missing")]
     try:
-        return [Finding(*wrong) for wrong in check_seals(folders, files.log_size)]
+        return [Finding(*wrong) for wrong in check_seals(folders, files.log_size, seals)]
     finally:
         folders.close()
 
 
 def gather(files: StoreFiles, checkpoint: Checkpoint, report: Report) -> Facts:
-    """Gathers the facts that all checks share; findings on the way go into the report."""
+    """Gathers the facts that all checks share; findings on the way go into the report. The end of
+    the log is not known before all of it has been read: it counts as the end of the last file.
+    """
     log = LogView(files)
-    start = log.recover(checkpoint, clean=files.clean)
     bases = log.bases
-    last = next((base for base in reversed(bases) if holds_records(files, base)), None)
-    for before, base in itertools.pairwise(bases):
-        if base != before + files.log_size:
-            report.findings.append(
-                Finding(files.log_path(base), base, f"the file before it begins at {before}")
-            )
-    # Damage does not end the log: records behind it are checked too.
-    end = log.end
-    if last is not None and end < last + files.log_size:
-        for piece in walk_file(files, last, max(last, end)):
-            if piece.kind is not Kind.TAIL:
-                end = piece.offset + piece.size
+    report.findings += check_log_files(files)
+    end = bases[-1] + files.log_size if bases else 0
     return Facts(
         files=files,
         checkpoint=checkpoint,
         first=max(log.first, 0),
         end=end,
-        redispatched=end if files.clean else start,
-        last_base=last,
+        redispatched=end if files.clean else log.recovery_start(checkpoint, clean=False),
         queue_bases={
             queue: frozenset(file.base for file in files.queue_files(*queue))
             for queue in files.queues()
         },
         index_names=files.index_files(),
         deleted_below=_deleted_below(files),
+        sealed=_sealed(files),
     )
+
+
+def check_log_files(files: StoreFiles) -> list[Finding]:
+    """What the log lacks: whole files, and parts of files. Raises BadInput."""
+    try:
+        known = known_log_of(files.path, files.log_size)
+        with open_log(files.path, files.log_size) as log:
+            missing = missing_ranges(log, known)
+    except (StoreError, OSError) as error:
+        raise BadInput(f"{files.path}: {error}") from error
+    found = []
+    for one in missing:
+        lost = f": offsets {one.start} to {one.end} are lost" if one.end > one.start else ""
+        found.append(Finding(files.log_path(one.base), one.start, f"{one.why}{lost}"))
+    return found
+
+
+def _count_holes(files: StoreFiles, report: Report) -> None:
+    """Counts the declared holes, and notes each of them."""
+    with Folder.open(files.path) as root:
+        try:
+            holes = Holes.read(root)
+        except Corrupt as error:
+            report.findings.append(Finding(error.path, error.offset, error.why))
+            return
+    for hole in holes:
+        report.counts[HOLES_FOUND] += 1
+        report.notes.append(f"offsets {hole.start} to {hole.end} were declared lost ({hole.why})")
 
 
 def _deleted_below(files: StoreFiles) -> dict[str, int]:
@@ -165,39 +178,12 @@ def _deleted_below(files: StoreFiles) -> dict[str, int]:
     return {name: deletion.below for name, deletion in found.topics.items()}
 
 
-def jobs_of(facts: Facts) -> list[tuple[Job, int]]:
-    """Every job with the number of bytes that it reads."""
-    files = facts.files
-    jobs: list[tuple[Job, int]] = [
-        (("index", name), files.index_size) for name in facts.index_names
-    ]
-    jobs += [
-        (("queue", *queue), len(bases) * files.queue_size)
-        for queue, bases in facts.queue_bases.items()
-    ]
-    jobs += [(("log", file.base), files.log_size) for file in files.log]
-    return jobs
-
-
-def _run(
-    facts: Facts, jobs: Sequence[tuple[Job, int]], workers: int
-) -> Iterator[tuple[Result, int]]:
-    if workers == 1 or len(jobs) < 2:
-        for (kind, *arguments), size in jobs:
-            yield CHECKS[kind](facts, *arguments), size
-        return
-    context = multiprocessing.get_context("fork")
-    with context.Pool(min(workers, len(jobs)), _inherit, (facts,)) as pool:
-        yield from pool.imap_unordered(_work, jobs)
-
-
-def _inherit(facts: Facts) -> None:
-    _inherited[:] = [facts]
-
-
-def _work(job: tuple[Job, int]) -> tuple[Result, int]:
-    (kind, *arguments), size = job
-    return CHECKS[kind](_inherited[0], *arguments), size
+def _sealed(files: StoreFiles) -> frozenset[int]:
+    if not is_folder(f"{files.path}/{OURS}"):
+        return frozenset()
+    with contextlib.suppress(FileNotFoundError), StoreFolders(files.path) as folders:
+        return sealed_bases(folders)
+    return frozenset()
 
 
 def read_checkpoint(files: StoreFiles, report: Report) -> Checkpoint:

@@ -243,6 +243,7 @@ def test_a_queue_that_lost_everything_goes_on_counting(tmp_path: Path) -> None:
 
 
 POINTS = {
+    "clean:noted": (1, 2),
     "clean:published": (1, 2),
     "clean:corrected": (1, 2),
     "clean:unlinked": (1, 2, 7),
@@ -258,7 +259,7 @@ def test_every_point_of_clean_is_tried() -> None:
 @pytest.mark.parametrize(
     ("point", "passes"), [(point, n) for point, passes in POINTS.items() for n in passes]
 )
-def test_killed_between_two_steps(
+def test_killed_between_steps(
     fault_build: Path, tmp_path: Path, point: str, passes: int, *, everyone: bool
 ) -> None:
     """Clean dies at the point; its successor, or the next start of the whole store, goes on."""
@@ -275,6 +276,9 @@ def test_killed_between_two_steps(
         if everyone:
             store.crash()
             store.start()
+            # What clean had not removed is all there again.
+            check_least(store)
+            check_readable(store, sent)
         else:
             store.await_successor("clean", pid)
         check_readable_now(store, sent)

@@ -21,14 +21,18 @@ PARTS = {
 }
 
 
+@pytest.mark.timeout(400)
 def test_the_short_form_of_recovery_runs(tmp_path: Path) -> None:
     output = tmp_path / "recovery.json"
     command = [*PYTHON, "-m", "silomq.bench.recovery", "--short", "--folder", str(tmp_path)]
     command += ["--output", str(output)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=380, check=False)
     assert done.returncode == 0, done.stderr
     rows = json.loads(output.read_text())["rows"]
-    assert [row["median"] > 0 for row in rows] == [True] * 4
+    names = [row["name"] for row in rows]
+    for figure in ("scan, CRC on", "first start", "after kill -9", "clean stop, cold"):
+        assert any(figure in name for name in names), names
+    assert all(row["median"] > 0 for row in rows)
     assert list(tmp_path.iterdir()) == [output], "its stores are gone"
 
 

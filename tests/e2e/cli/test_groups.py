@@ -129,14 +129,15 @@ def test_a_group_is_set_to_another_offset(store: Path, topic: str) -> None:
     ("words", "said"),
     [
         (("reset-offset", "g", "nowhere", "earliest"), "topic nowhere does not exist"),
-        (("reset-offset", "g", "TOPIC", "soon"), "'soon': give `earliest`, `latest`"),
+        (("reset-offset", "g", "TOPIC", "soon"), "'soon' is not 'earliest', 'latest'"),
         (("reset-offset", "g", "TOPIC", "11"), "offset 11, it has 0 to 10"),
+        (("reset-offset", "", "TOPIC", "0"), "group"),
         (("reset-offset", "g", "TOPIC", "earliest", "--queue", "9"), "queue 9 of topic TOPIC"),
         (("groups", "nobody"), "there is no consumer group nobody"),
         (("tail", "nowhere", "--group", "g"), "topic nowhere does not exist"),
         (("tail", "TOPIC", "--group", "no/group"), "group"),
         (("tail", "TOPIC", "--group", "g", "--queue", "1"), "--group and --queue exclude"),
-        (("tail", "TOPIC", "--group", "g", "--from", "3"), "--from earliest or latest"),
+        (("tail", "TOPIC", "--group", "g", "--from", "3"), "--from earliest, latest"),
     ],
 )
 def test_bad_input_is_one_sentence(

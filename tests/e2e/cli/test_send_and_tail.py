@@ -205,6 +205,27 @@ def test_a_broken_pipe_ends_quietly(store: Path) -> None:
         assert (process.wait(WAIT_S), talk) == (0, b"")
 
 
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_closed_standard_streams_are_no_error(store: Path, closed: str) -> None:
+    place = ["--store", str(store)]
+    for words in (["send", "closed", "x"], ["tail", "closed"], ["topics"], ["status", "--json"]):
+        command = ["sh", "-c", f'exec "$@" {closed}', "sh", *SILO, *words, *place]
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+        assert (done.returncode, done.stderr) == (0, b""), words
+    found = silo("tail", "closed", "--body-only", "--queue", "0", store=store).stdout
+    assert set(found.split()) <= {b"x"}
+
+
+def test_child_programs_have_the_streams_that_were_closed() -> None:
+    code = (
+        "import subprocess, sys; from silomq.conf.standard_streams import open_missing; "
+        "open_missing(); "
+        "sys.exit(subprocess.run([sys.executable, '-c', 'import os; os.fstat(1)']).returncode)"
+    )
+    command = ["sh", "-c", 'exec "$@" >&-', "sh", sys.executable, "-P", "-c", code]
+    assert subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+
 def test_ctrl_c_while_sending_counts_what_was_sent(store: Path) -> None:
     silo("topics", "create", "stop", "--queues", "1", store=store)
     with (
@@ -245,7 +266,7 @@ def test_bad_topics_are_refused(store: Path, topic: str) -> None:
         (["send", "t", "x", "--property", "no"], "write it as NAME=VALUE"),
         (["send", "t", "x", "--property", "a=" + "v" * 33_000], "PROPERTIES_SIZE_EXCEEDED"),
         (["send", "t", "x", "--tags", "a\x01b"], "MESSAGE_ILLEGAL: tags"),
-        (["send", "t", "x", "--tags", "a\udcff"], "is not UTF-8"),
+        (["send", "t", "x", "--tags", "a\udcff"], "no UTF-8 form"),
         (["send", "t", "x", "--queue", "1", "--shard-key", "k"], "exclude each other"),
         (["send", "t", "x", "y"], "unexpected extra argument"),
         (["send"], "Missing argument 'TOPIC'"),

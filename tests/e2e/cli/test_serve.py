@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from support.commands import SILO, SMALL_OPTIONS, sentence, silo
 from support.harness import PYTHON, WAIT_S, StoreProcess, connect, memory_of
+from support.small_disks import MIB, small_disk
 from support.small_settings import SHIPPED_LIMITS
 
 from silomq import Corrupt, CorruptRange, IllegalMessage, PutMessageStatus, StoreError
@@ -189,8 +190,9 @@ def test_a_store_of_another_file_size_is_refused(tmp_path: Path) -> None:
     store = tmp_path / "store"
     with StoreProcess(store, base=SHIPPED_LIMITS):
         silo("send", "t", "x", store=store)
-    said = sentence(silo("serve", store=store, status=1))
-    assert "mapped_file_size_commit_log" in said
+    other = ("--set", "mapped_file_size_commit_log=16MiB")
+    said = sentence(silo("serve", *other, store=store, status=3))
+    assert "mapped_file_size_commit_log = 16777216 (from --set) is not allowed" in said
     assert memory_of(store) == []
 
 
@@ -203,37 +205,80 @@ def test_a_newer_layout_is_refused(tmp_path: Path) -> None:
     assert memory_of(store) == []
 
 
+@pytest.mark.parametrize(
+    ("mounted", "status", "parts"),
+    [
+        ("size=64k", Exit.DISK_FULL, ("no room for a segment of", "remount,size=")),
+        ("size=4k", Exit.DISK_FULL, ("no room for", "free some there")),
+        ("size=1m,ro", Exit.FAILED, ("Read-only file system", "mounted rw")),
+    ],
+)
+def test_shared_memory_that_is_full_or_read_only_is_one_sentence(
+    tmp_path: Path, mounted: str, status: Exit, parts: tuple[str, ...]
+) -> None:
+    tried = subprocess.run(["unshare", "-m", "true"], capture_output=True, check=False)
+    if tried.returncode != 0:
+        pytest.skip("another /dev/shm needs the right to mount one")
+    mount = f'mount -t tmpfs -o {mounted} none /dev/shm && exec "$@"'
+    command = ["unshare", "-m", "sh", "-c", mount, "sh", *SILO, "serve", *SMALL_OPTIONS]
+    done = subprocess.run(
+        [*command, "--store", str(tmp_path / "store")], capture_output=True, check=False
+    )
+    assert done.returncode == status, done.stderr
+    said = sentence(done)
+    assert all(part in said for part in ("/dev/shm", *parts)), said
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *(["serve"], ["status"], ["send", "t", "x"], ["tail", "t"], ["topics"], ["groups"]),
+        *(["query", "offset", "t", "0", "0"], ["clean"]),
+    ],
+)
+@pytest.mark.parametrize("inside", ["", "/in"])
+def test_a_store_that_is_a_file_is_one_sentence(
+    tmp_path: Path, command: list[str], inside: str
+) -> None:
+    (tmp_path / "file").write_text("")
+    said = sentence(silo(*command, store=Path(f"{tmp_path}/file{inside}"), status=1))
+    assert f"{tmp_path}/file{inside}" in said
+    assert "is a file" in said
+
+
 def test_a_full_disk_is_said_with_its_status(tmp_path: Path) -> None:
-    tried = ["unshare", "-m", "mount", "-t", "tmpfs", "-o", "size=12m", "none", str(tmp_path)]
-    if subprocess.run(tried, capture_output=True, check=False).returncode != 0:
-        pytest.skip("a small disk needs the right to mount one")
-    mount = 'mount -t tmpfs -o size=12m none "$0" && exec "$@"'
-    inside = tmp_path / "store"
-    command = ["sh", "-c", mount, str(tmp_path), *SILO, "serve", "--store", str(inside)]
-    with subprocess.Popen(
-        ["unshare", "-m", *command, *SMALL_OPTIONS],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    ) as process:
-        store = Path(f"/proc/{process.pid}/root{inside}")
-        try:
-            connect(store, process).close()
-            for _ in range(2):
-                silo("send", "t", store=store, stdin=b"x" * 4_000_000)
-            done = silo("send", "t", store=store, stdin=b"x" * 4_000_000, status=6)
-            talk = done.stderr.decode().splitlines()
-            assert len(talk) == 2
-            assert "CREATE_MAPPED_FILE_FAILED" in talk[1]
-            assert "No space left on device" in talk[1]
-            done = silo("send", "t", "y", store=store, status=6)
-            assert "No space left on device" in sentence(done)
-            done = silo("status", store=store)
-            assert b"No space left on device" in done.stderr
-            assert re.search(rb"messages appended +2\b", done.stdout)
-        finally:
-            process.terminate()
-            _, log = process.communicate(timeout=WAIT_S)
-    assert process.returncode == 0, log
+    """A file of the log fits once. Clean looks all the time, and sees no disk above its levels."""
+    always = ["--set", "clean_resource_interval_ms=1"]
+    with small_disk(tmp_path / "small", 15 * MIB) as folder:
+        store = folder / "store"
+        with subprocess.Popen(
+            [*SILO, "serve", "--store", str(store), *SMALL_OPTIONS, *always],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        ) as process:
+            check_full_disk(store, process)
+        assert process.returncode == 0
+
+
+def check_full_disk(store: Path, process: subprocess.Popen[bytes]) -> None:
+    """Two messages fill the file, the third one has no place."""
+    try:
+        connect(store, process).close()
+        for _ in range(2):
+            silo("send", "t", store=store, stdin=b"x" * 4_000_000)
+        done = silo("send", "t", store=store, stdin=b"x" * 4_000_000, status=6)
+        talk = done.stderr.decode().splitlines()
+        assert len(talk) == 2
+        assert "CREATE_MAPPED_FILE_FAILED" in talk[1]
+        assert "No space left on device" in talk[1]
+        done = silo("send", "t", "y", store=store, status=6)
+        assert "No space left on device" in sentence(done)
+        done = silo("status", store=store)
+        assert b"No space left on device" in done.stderr
+        assert re.search(rb"messages appended +2\b", done.stdout)
+    finally:
+        process.terminate()
+        process.communicate(timeout=WAIT_S)
 
 
 def supervisor(store: Path, *settings: str) -> tuple[int, str]:
@@ -266,7 +311,7 @@ def test_the_supervisor_alone_ends_as_serve_does(tmp_path: Path) -> None:
     log = store / "commitlog" / f"{0:020d}"
     log.write_bytes(log.read_bytes()[:-1])
     status, said = supervisor(store, *small)
-    assert status == 1
+    assert status == 5
     assert "mapped_file_size_commit_log" in said
     assert "cannot use" in supervisor(log, *small)[1]
     assert memory_of(store) == []

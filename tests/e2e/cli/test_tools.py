@@ -13,7 +13,7 @@ from support.harness import StoreProcess
 from support.offline_stores import state
 from support.small_settings import SHIPPED_LIMITS
 
-from silomq import Producer
+from silomq import Consumer, CorruptRange, Producer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -172,8 +172,51 @@ def test_missing_permission_is_said(copy: Path) -> None:
 
 
 def test_wrong_usage_is_said() -> None:
-    assert "either --rebuild or --truncate-at" in sentence(silo("repair", "x", status=2))
+    said = sentence(silo("repair", "x", status=2))
+    assert "one of --rebuild, --holes and --truncate-at" in said
     for command in ("dump", "verify", "repair"):
         assert "Examples:" in silo(command, "--help").stdout.decode()
     text = silo("dump", "manifest", "--help").stdout.decode()
     assert "--exact / --like-rocketmq" in text
+
+
+@pytest.mark.parametrize("lost", ["commitlog", "consumequeue"])
+def test_a_repair_makes_lost_files_in_the_sizes_that_the_store_knows(
+    tmp_path: Path, lost: str
+) -> None:
+    small = StoreProcess(tmp_path / "store", mapped_file_size_consume_queue=2000)
+    with small, Producer(small.path) as producer:
+        for number in range(20):
+            producer.send("t", b"%d" % number, queue=0)
+    shutil.rmtree(small.path / lost)
+    (small.path / lost).mkdir()
+    silo("repair", str(small.path), "--holes" if lost == "commitlog" else "--rebuild", "--yes")
+    with small, Consumer(small.path, "t", queues=[0]) as consumer:
+        if lost == "commitlog":
+            with pytest.raises(CorruptRange):
+                consumer.poll(20, 5.0)
+        else:
+            assert len(consumer.poll(20, 5.0)) == 20
+
+
+def test_no_command_needs_the_sizes_of_a_store_that_knows_them(tmp_path: Path) -> None:
+    """`serve`, `config` and the tools take the sizes from the store, and refuse others."""
+    store = tmp_path / "store"
+    with StoreProcess(store, base=SHIPPED_LIMITS):
+        silo("send", "t", "hello", store=store)
+    size = SHIPPED_LIMITS["mapped_file_size_commit_log"]
+    shown = {s["name"]: s for s in json.loads(silo("config", "--json", store=store).stdout)}
+    assert shown["mapped_file_size_commit_log"]["value"] == size
+    assert shown["mapped_file_size_commit_log"]["origin"] == "the store"
+    assert b"hello" in silo("dump", "commitlog", str(store)).stdout
+    assert b"sound" in silo("verify", str(store)).stderr
+    assert (
+        b"would build consume queues and index anew"
+        in silo("repair", str(store), "--rebuild").stderr
+    )
+    other = ("--set", "mapped_file_size_commit_log=16MiB")
+    for command in (["config", "--store"], ["serve", "--store"], ["dump", "commitlog"], ["verify"]):
+        said = sentence(silo(*command, str(store), *other, status=3))
+        assert f"the store was made with {size}" in said
+    with StoreProcess(store, base={"clean_file_forcibly_enable": "false"}):
+        assert silo("tail", "t", "--body-only", store=store).stdout == b"hello\n"

@@ -49,6 +49,8 @@ def test_wrong_usage_is_said(store: Path) -> None:
     system = sentence(silo("delete-topic", "SCHEDULE_TOPIC_XXXX", "-y", store=store, status=2))
     assert "the store's own" in system
     assert "--perm" in sentence(silo("topics", "create", "t", "-p", "7", store=store, status=2))
+    none = silo("topics", "create", "t", "--queues", "0", store=store, status=2)
+    assert "0 is not in the range x>=1" in sentence(none)
 
 
 def test_tail_shows_what_its_filter_matches(store: Path) -> None:

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import itertools
 import threading
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from support.harness import StoreProcess, eventually, tries_within
 
-from silomq import Consumer, IllegalMessage, Producer, StoreClosed, StoreError
+from silomq import (
+    Consumer,
+    IllegalArgument,
+    IllegalMessage,
+    IllegalType,
+    Producer,
+    StoreClosed,
+    StoreError,
+)
 from silomq.shm.control import CONTROL
 from silomq.store.errors import Corrupt
 
@@ -18,7 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from silomq import MessageView
-    from silomq.client.consuming.consumer import Start
+    from silomq.client.consuming.consumer import Offset
 
 QUEUES = 4
 
@@ -82,12 +91,44 @@ def test_an_offset_is_where_every_queue_starts(
 
 
 def test_each_queue_may_start_elsewhere(store: StoreProcess, filled: str) -> None:
-    starts: dict[int, Start] = {0: 2990, 1: "latest", 3: "earliest"}
+    starts: dict[int, Offset] = {0: 2990, 1: "latest", 3: "earliest"}
     with Consumer(store.path, filled, queues=[0, 1, 3], offset=starts) as consumer:
         assert sorted(drain(consumer)) == [
             *((0, i) for i in range(2990, 3000)),
             *((3, i) for i in range(3000)),
         ]
+
+
+def test_a_time_is_where_every_queue_starts(store: StoreProcess) -> None:
+    with Producer(store.path) as producer:
+        for number in range(5):
+            producer.send("timed", b"%d" % number, queue=number % 2)
+        time.sleep(0.01)
+        between = time.time_ns() // 1_000_000
+        for number in range(3):
+            producer.send("timed", b"%d" % number, queue=number % 2)
+    store.await_dispatch()
+    moment = dt.datetime.fromtimestamp(between / 1000, dt.UTC)
+    later: list[Any] = [between, str(between), moment, moment.isoformat()]
+    for start, positions in [
+        *((form, {0: 3, 1: 2}) for form in later),
+        *((form, {0: 0, 1: 0}) for form in ("1h ago", 0, "earliest", None)),
+        *((form, {0: 5, 1: 3}) for form in (between + 3_600_000, "latest")),
+    ]:
+        with Consumer(store.path, "timed", queues=[0, 1], start=start) as consumer:
+            assert consumer.positions() == positions, start
+            assert consumer.missed == 0
+
+
+@pytest.mark.parametrize("bad", ["oldest", -1, True, 1.5, 2**63, b"1h", "", "1 fortnight"])
+def test_bad_times_are_refused(store: StoreProcess, filled: str, bad: Any) -> None:
+    with pytest.raises((IllegalArgument, IllegalType), match=r"start.*'earliest'.*'latest'.* time"):
+        Consumer(store.path, filled, start=bad)
+
+
+def test_an_offset_and_a_time_together_are_refused(store: StoreProcess, filled: str) -> None:
+    with pytest.raises(IllegalArgument, match="offset and start: give one of them"):
+        Consumer(store.path, filled, offset=5, start="1h")
 
 
 def test_seek_goes_back_and_forth(store: StoreProcess, filled: str) -> None:
@@ -112,9 +153,11 @@ def test_beyond_the_end_it_waits_for_its_offset(store: StoreProcess) -> None:
             assert consumer.poll(1, 5.0)[0].body == b"2"
 
 
-@pytest.mark.parametrize("bad", ["oldest", -1, None, 1.5])
+@pytest.mark.parametrize("bad", ["oldest", -1, True, 1.5])
 def test_bad_offsets_are_refused(store: StoreProcess, filled: str, bad: object) -> None:
-    with pytest.raises(ValueError, match="'earliest', 'latest' or a queue offset"):
+    with pytest.raises(
+        (IllegalArgument, IllegalType), match="'earliest', 'latest' or a queue offset"
+    ):
         Consumer(store.path, filled, offset=bad)  # type: ignore[arg-type] # on purpose
 
 

@@ -19,3 +19,8 @@ def topic(store: StoreProcess, topic: str) -> str:
     with Admin(store.path) as admin:
         admin.create_topic(topic, QUEUES)
     return topic
+
+
+@pytest.fixture
+def group(topic: str) -> str:
+    return f"g-{topic}"

@@ -51,3 +51,22 @@ def settle(*members: GroupConsumer, queues: int = QUEUES) -> None:
         return sum(shares) == queues and max(shares) - min(shares) <= 1
 
     eventually(even, "the queues are divided", 5.0)
+
+
+def member_of(
+    store: StoreProcess, group: str, topic: str, *, auto_ack: bool = True
+) -> GroupConsumer:
+    return GroupConsumer(store.path, group, topic, start="earliest", auto_ack=auto_ack)
+
+
+def rest(store: StoreProcess, group: str, topic: str) -> list[int]:
+    """What another member still gets, without what waits to come again."""
+    with member_of(store, group, topic) as other:
+        return sorted(drain(other)[0])
+
+
+def take(member: GroupConsumer, count: int) -> list[MessageView]:
+    """`count` messages in one poll: a member that is alone gets all queues at once."""
+    found = member.poll(count, 10.0)
+    assert len(found) == count
+    return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
 import pytest
@@ -44,7 +45,8 @@ def test_every_message_is_a_row_once(store: StoreProcess, topic: str, most: int)
 
 def test_a_batch_is_acknowledged_by_the_next_call(store: StoreProcess, topic: str) -> None:
     send(store, topic, 80)
-    with GroupConsumer(store.path, "next", topic, start="earliest") as member:
+    member = GroupConsumer(store.path, "next", topic, start="earliest")
+    with contextlib.closing(member):  # which acknowledges nothing
         first = member.poll_arrow(30, 5.0, columns=["body"])
         polled = member.poll(10)
         last = member.poll_arrow(10, columns=["body"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import threading
 import time
@@ -11,8 +12,18 @@ import pytest
 from e2e.groups.members import QUEUES, drain, numbers, send
 from support.harness import StoreProcess, eventually
 
-from silomq import Admin, Consumer, GroupConsumer, IllegalMessage, Producer, Sql, StoreClosed
+from silomq import (
+    Admin,
+    Consumer,
+    GroupConsumer,
+    IllegalArgument,
+    IllegalMessage,
+    Producer,
+    Sql,
+    StoreClosed,
+)
 from silomq.store.config import offsets
+from silomq.store.names import SCHEDULE_TOPIC
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,14 +40,17 @@ def test_where_a_new_group_begins(store: StoreProcess, topic: str) -> None:
     between = int(time.time() * 1000)
     time.sleep(0.01)
     send(store, topic, 48)
-    for start, count in (("earliest", 88), ("latest", 0), (between, 48), (0, 88), (2**50, 0)):
-        group = f"start{start}"
-        begin: Any = start
-        with GroupConsumer(store.path, group, topic, start=begin) as member:
+    moment = dt.datetime.fromtimestamp(between / 1000, dt.UTC)
+    starts: list[tuple[Any, int]] = [
+        *(("earliest", 88), ("latest", 0), (between, 48), (0, 88), (2**50, 0)),
+        *((moment, 48), (moment.isoformat(), 48), ("1h ago", 88)),
+    ]
+    for number, (start, count) in enumerate(starts):
+        with GroupConsumer(store.path, f"start{number}", topic, start=start) as member:
             assert len(drain(member)[0]) == count, start
     for wrong in (-1, "middle"):
-        with pytest.raises(ValueError, match="'earliest', 'latest' or a time"):
-            GroupConsumer(store.path, "wrong", topic, start=wrong)  # type: ignore[arg-type]
+        with pytest.raises(ValueError, match=r"neither .earliest. nor .latest., and .* is no time"):
+            GroupConsumer(store.path, "wrong", topic, start=wrong)
 
 
 def test_members_get_what_their_filter_matches(store: StoreProcess, topic: str) -> None:
@@ -83,8 +97,8 @@ def test_what_comes_back_says_where_it_was_sent(store: StoreProcess, topic: str)
     with GroupConsumer(store.path, "origin", topic, start="earliest", auto_ack=False) as member:
         messages = [*member.poll(1, 5.0), *member.poll(1, 5.0)]
         assert [m.origin_topic for m in messages] == [topic, topic]
-        assert member.nack(messages[0], delay_level=1)
-        assert member.nack(messages[1], delay_level=-1)
+        assert member.nack(messages[0], delay_level=1).topic == SCHEDULE_TOPIC
+        assert member.nack(messages[1], delay_level=-1).topic == "%DLQ%origin"
         (again,) = member.poll(2, 10.0)
         assert (again.topic, again.origin_topic) == ("%RETRY%origin", topic)
         assert again.reconsume_times == 1
@@ -115,7 +129,7 @@ def test_a_group_is_set_to_another_offset(store: StoreProcess, topic: str) -> No
         reader.join()
         assert sorted(again) == list(range(40, 80))
         for wrong in ({99: 0}, {0: -1}, {0: 11}):
-            with pytest.raises(IllegalMessage):
+            with pytest.raises((IllegalMessage, IllegalArgument)):
                 admin.reset_offset("reset", topic, wrong)
     admin = Admin(store.path)
     admin.reset_offset("reset", topic, {0: 0})
@@ -155,6 +169,26 @@ def test_rocketmq_finds_the_offsets_and_groups(tmp_path: Path) -> None:
         assert "consumerOffset.json" in store.log()
         with GroupConsumer(store.path, "g", "t") as member:
             assert drain(member) == [[]]
+
+
+def test_a_group_behind_the_end_goes_on_at_the_end(tmp_path: Path) -> None:
+    """A power cut may take messages back that a group has acknowledged."""
+    with StoreProcess(tmp_path / "store", default_topic_queue_nums=1) as store:
+        with Producer(store.path) as producer:
+            producer.send("t", b"0")
+        with GroupConsumer(store.path, "g", "t", start="earliest") as member:
+            assert len(member.poll(10, 10.0)) == 1
+        store.stop()
+        path = str(store.path / "config" / "consumerOffset.json")
+        saved, _ = offsets.load(path)
+        assert saved["t", "g"] == {0: 1}
+        saved["t", "g"] = {0: 7}
+        offsets.save(path, saved)
+        store.start()
+        with Producer(store.path) as producer:
+            producer.send("t", b"1")
+        with GroupConsumer(store.path, "g", "t") as member:
+            assert numbers(member.poll(10, 10.0)) == [1]
 
 
 def test_progress_as_administration_sees_it(store: StoreProcess, topic: str) -> None:

@@ -13,7 +13,7 @@ import pytest
 from e2e.groups.members import QUEUES, drain, send
 from support.harness import StoreProcess, eventually
 
-from silomq import Admin, Consumer, GroupConsumer, StoreClosed
+from silomq import Admin, Consumer, GroupConsumer, IllegalArgument, StoreClosed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -166,7 +166,7 @@ def test_a_listener_ends_with_the_store(store: StoreProcess, topic: str) -> None
     for wrong in ({"concurrency": 0}, {"max_pending": 0}, {"suspend_ms": -1}):
         with (
             GroupConsumer(store.path, "wrong", topic) as other,
-            pytest.raises(ValueError, match="at"),
+            pytest.raises(IllegalArgument, match="a whole number"),
         ):
             other.listen(lambda _: None, **wrong)  # type: ignore[arg-type]
     eventually(lambda: len(member.assignment) == QUEUES + 1, "queues")

@@ -29,7 +29,15 @@ from support.cleaned_stores import await_durable, await_runs, least_offsets
 from support.harness import LONG, StoreProcess
 from support.small_settings import BY_HAND
 
-from silomq import Admin, Consumer, GroupConsumer, IllegalMessage, MessageView, Producer
+from silomq import (
+    Admin,
+    Consumer,
+    GroupConsumer,
+    IllegalMessage,
+    MessageView,
+    NotHandedOut,
+    Producer,
+)
 from silomq.store.names import RETRY_PREFIX
 
 if TYPE_CHECKING:
@@ -165,7 +173,9 @@ class Groups(RuleBasedStateMachine):
             return
         number = min(hand)
         message = hand.pop(number)
-        if not member.nack(message, delay_level=-1 if dead else 1):
+        try:
+            member.nack(message, delay_level=-1 if dead else 1)
+        except NotHandedOut:
             return  # it went to another member meanwhile
         known = self.groups[group]
         if dead or message.reconsume_times >= MOST_TRIES:

@@ -72,8 +72,8 @@ def test_a_member_that_leaves_hands_over_where_it_was(store: StoreProcess, topic
 
 def test_polled_is_acknowledged_by_the_next_poll(store: StoreProcess, topic: str) -> None:
     send(store, topic, 8)
-    with GroupConsumer(store.path, "auto", topic, start="earliest") as one:
-        eventually(lambda: one.assignment, "queues") if one.assignment else None
+    member = GroupConsumer(store.path, "auto", topic, start="earliest")
+    with contextlib.closing(member) as one:  # which acknowledges nothing
         first = one.poll(3, 5.0)
         second = one.poll(3, 5.0)
         assert len(first) == len(second) == 3
@@ -83,11 +83,54 @@ def test_polled_is_acknowledged_by_the_next_poll(store: StoreProcess, topic: str
 
 def test_iteration_acknowledges_one_by_one(store: StoreProcess, topic: str) -> None:
     send(store, topic, 40)
-    with GroupConsumer(store.path, "iterate", topic, start="earliest") as one:
+    member = GroupConsumer(store.path, "iterate", topic, start="earliest")
+    with contextlib.closing(member) as one:  # which acknowledges nothing
         seen = [int(m.body) for m in itertools.islice(one, 10)]
     with GroupConsumer(store.path, "iterate", topic) as two:
         # The tenth was with the caller, who did not ask for the next.
         assert sorted(drain(two)[0]) == sorted(set(range(40)) - set(seen[:9]))
+
+
+def test_a_queue_has_one_owner_at_a_time(store: StoreProcess, topic: str) -> None:
+    send(store, topic, 80)
+    with GroupConsumer(store.path, "give", topic, start="earliest") as one:
+        found = one.poll(80, 5.0)
+        while len(found) < 80:
+            found += one.poll(80, 5.0)
+        last = one.poll(1)  # acknowledges all; what follows is in its hands
+        assert last == []
+        send(store, topic, 80)
+        in_hand = one.poll(80, 5.0)
+        with GroupConsumer(store.path, "give", topic) as two:
+            assert two.poll(80, 0.3) == [], "all queues have an owner"
+            seen, other = drain(one, two)
+        assert sorted(numbers(in_hand) + seen + other) == list(range(80))
+        assert other or len(in_hand) == 80
+
+
+def test_what_was_read_ahead_goes_with_its_queue(store: StoreProcess, topic: str) -> None:
+    send(store, topic, 80)
+    path = store.path
+    with GroupConsumer(path, "ahead", topic, start="earliest", auto_ack=False) as one:
+        assert next(iter(one)).body == b"0"
+        with GroupConsumer(path, "ahead", topic) as two:
+            eventually(one._reader.has_new_assignment, "a queue is revoked")
+            found = numbers(one.poll(80, 10.0))
+            eventually(lambda: len(two.assignment) > QUEUES // 2 or two.poll(1), "two has queues")
+            other = {queue_id for name, queue_id in two.assignment if name == topic}
+            assert len(other) == QUEUES // 2
+            assert {number % QUEUES for number in found}.isdisjoint(other)
+
+
+def test_a_known_group_gets_all_of_an_added_queue(store: StoreProcess, topic: str) -> None:
+    """Also one that began with the latest messages, and one of which no member was there."""
+    with GroupConsumer(store.path, "added", topic, start="latest") as member:
+        settle(member)
+    with Admin(store.path) as admin, Producer(store.path) as producer:
+        admin.update_topic(topic, read_queues=QUEUES + 1, write_queues=QUEUES + 1)
+        producer.send(topic, b"1", queue=QUEUES)
+    with GroupConsumer(store.path, "added", topic, start="latest") as member:
+        assert numbers(member.poll(10, 10.0)) == [1]
 
 
 #: A process that takes messages and never acknowledges one.

@@ -13,7 +13,6 @@ from support.harness import StoreProcess
 
 from silomq import IllegalQuery, StoreReader
 from silomq.store.config import delay_offsets
-from silomq.store.delay.levels import MAX_DELAY_LEVEL
 from silomq.store.names import SCHEDULE_TOPIC
 from silomq.store.record.format import TRANSACTION_ROLLBACK
 from silomq.store.record.properties import UNIQ_KEY, index_keys
@@ -49,7 +48,7 @@ class Served:
 
 def hold_back_delayed(store: golden_stores.Golden) -> None:
     """Says that all delayed messages were delivered: to deliver them would change the store."""
-    ends = [0] * MAX_DELAY_LEVEL
+    ends = [0] * 18
     for line in store.of("queue"):
         if line["topic"] == SCHEDULE_TOPIC:
             ends[line["queueId"]] = line["maxOffset"]
@@ -104,7 +103,7 @@ def test_get_message_gives_every_message(served: Served) -> None:
             got += result.messages
             at = result.next_begin_offset
         assert result.status.name == "OFFSET_OVERFLOW_ONE"
-        assert [(v.queue_offset, v.physical_offset, len(v.body)) for v in got] == [
+        assert [(v.queue_offset, v.physical_offset, len(v.raw_body)) for v in got] == [
             (m["queueOffset"], m["commitLogOffset"], m["bodyLen"]) for m in messages
         ]
         assert reader.max_offset(topic, queue_id) == at

@@ -42,14 +42,14 @@ def test_a_message_is_stored_as_it_was_given(
 ) -> None:
     result = producer.send(
         topic, "grüße", tags="a||b", keys=["k1", "k2"], properties={"x": "ÿ", "y": " "},
-        flag=0x80000001, queue=2, born_timestamp=1234567890123,
+        flag=-(2**31) + 1, queue=2, born_timestamp=1234567890123,
     )  # fmt: skip
     assert (result.status, result.topic, result.queue_id, result.queue_offset) == (OK, topic, 2, 0)
     (view,) = read(store, topic, 1)
     assert view.body == "grüße".encode()
     assert (view.tags, view.keys) == ("a||b", ["k1", "k2"])
     assert view.properties["x"] == "ÿ"
-    assert view.flag & 0xFFFFFFFF == 0x80000001
+    assert view.flag == -(2**31) + 1
     assert view.born_timestamp == 1234567890123
     assert view.store_timestamp == result.store_timestamp
     assert abs(view.store_timestamp / 1000 - time.time()) < 60

@@ -17,6 +17,7 @@ from silomq import (
     PutMessageStatus,
     SendTimeout,
 )
+from silomq.client.groups.retry import send_back
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,6 +49,22 @@ def test_put_ok_means_durable(synced: StoreProcess) -> None:
         ends = [future.result(10).physical_offset for future in futures]
         assert synced.control.load("flushed") > max(ends)
         assert synced.control.load("flushes") - before < 250, "one sync serves many"
+
+
+def test_cancels_and_what_is_sent_back_wait_for_syncs(synced: StoreProcess) -> None:
+    with Producer(synced.path, timeout=10) as producer:
+        waiting = producer.send("t", b"never", delay_ms=3_600_000)
+        producer.send("back", b"again")
+        with Consumer(synced.path, "back") as consumer:
+            (message,) = consumer.poll(1, 10)
+        send_back(producer, message, "group")  # makes the group's topic
+        pid = synced.kill("flush", signal.SIGSTOP)
+        try:
+            answers = [producer.cancel(waiting), send_back(producer, message, "group")]
+        finally:
+            os.kill(pid, signal.SIGCONT)
+    late = PutMessageStatus.FLUSH_DISK_TIMEOUT
+    assert [answer.status for answer in answers] == [late, late]
 
 
 def test_a_frozen_flush_is_a_status(synced: StoreProcess) -> None:

@@ -140,6 +140,24 @@ def test_queues_and_index_wait_for_space(small_disk: Path) -> None:
         check_store(store, sent, ("alpha", "beta"))
 
 
+def test_a_stop_does_not_wait_for_space(small_disk: Path) -> None:
+    """What has no place in queues and index is dispatched by the next start."""
+    with StoreProcess(small_disk / "store", **UNWATCHED, max_index_num=300) as store:
+        sent = Sent()
+        with Producer(store.path, timeout=10.0) as producer:
+            for sequence in range(50):
+                _send(producer, sent, sequence)
+            ballast = disks.fill_to(small_disk, 100)
+            for sequence in range(50, 400):
+                _send(producer, sent, sequence)
+        eventually(lambda: "no disk space for queues or index" in store.log(), "reput has noticed")
+        store.stop()
+        assert "actor does not stop" not in store.log()
+        ballast.unlink()
+        store.start()
+        check_store(store, sent, ("alpha", "beta"))
+
+
 def _send(producer: Producer, sent: Sent, sequence: int) -> None:
     """To one queue at first, then to others too."""
     topic, queue = ("alpha", 0) if sequence < 50 else (("alpha", "beta")[sequence % 2], 2)

@@ -4,15 +4,17 @@ nothing of them stays.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
 import time
 from pathlib import Path
 
-from support.harness import PYTHON, StoreProcess, eventually, tries_within
+from support.checking.messages import read_topic
+from support.harness import PYTHON, StoreProcess, eventually, kill_now, tries_within
 
-from silomq import Consumer, Producer
+from silomq import Admin, Consumer, Producer
 from silomq.shm.control import ACTORS
 
 SATURATE = """
@@ -22,6 +24,17 @@ producer = Producer(sys.argv[1], ring_size=64 << 20, timeout=30)
 batch = [b"x" * 20] * 1000
 while True:
     producer.send_batch_oneway("busy", batch)
+"""
+
+
+#: Publishes more than a batch of append, and is gone.
+PUBLISH = """
+import os, sys
+from silomq import Producer
+producer = Producer(sys.argv[1])
+for number in range(int(sys.argv[2])):
+    producer.send_oneway("t", b"%04d" % number + b"x" * 1000, queue=0)
+os._exit(0)
 """
 
 
@@ -41,7 +54,11 @@ def _family(store: StoreProcess) -> dict[str, int]:
 
 
 def _sockets(pid: int) -> int:
-    return sum(os.readlink(fd).startswith("socket:") for fd in Path(f"/proc/{pid}/fd").iterdir())
+    count = 0
+    for fd in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # closed since it was listed
+            count += os.readlink(fd).startswith("socket:")
+    return count
 
 
 def test_nothing_of_a_closed_session_stays(tmp_path: Path) -> None:
@@ -129,3 +146,23 @@ def test_a_quiet_client_outlives_many_registries(tmp_path: Path) -> None:
             assert producer.send(next(topics), b"x", timeout=5).queue_offset == 0
 
         tries_within(2, ask)
+
+
+def test_a_clients_last_messages_are_appended(tmp_path: Path) -> None:
+    """The news of its end comes between two batches, while much of it is still in the ring."""
+    count = 200
+    with StoreProcess(tmp_path / "store", append_batch_bytes=4096) as store:
+        with Admin(store.path) as admin:
+            admin.create_topic("t", 1)
+        mail = store.control.load("append_mail")
+        program = [*PYTHON, "-c", PUBLISH, str(store.path), str(count)]
+        with Producer(store.path) as producer:
+            producer.send("t", b"first", queue=0)
+            append = store.kill("append", signal.SIGSTOP)
+            subprocess.run(program, check=True)
+            eventually(lambda: store.control.load("append_mail") >= mail + 3, "its end is known")
+            kill_now(append, signal.SIGCONT)
+            eventually(lambda: store.control.load("sessions") == 1, "its session is over")
+        store.await_dispatch()
+        found = [int(view.body[:4]) for view in read_topic(store.path, "t")[1:]]
+        assert found == list(range(count))

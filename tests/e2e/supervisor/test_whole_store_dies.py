@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import signal
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from support.checking.files import check_files
 from support.checking.messages import check_store
 from support.checking.sent import Sent
-from support.harness import LONG, StoreProcess, eventually, kill_now, lives, memory_of
+from support.commands import silo
+from support.harness import LONG, WAIT_S, StoreProcess, eventually, kill_now, lives, memory_of
 from support.load.producers import Producers
+from support.small_settings import SMALL
 
-from silomq import Producer
+from silomq import Admin, Consumer, Producer
+from silomq.shm import segments
+from silomq.store.recovery.plan import MEMORY_KNOWN, OURS_KNOWN
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -129,3 +134,103 @@ def test_sigterm_while_actors_are_dead(tmp_path: Path) -> None:
             assert time.monotonic() - began < 5, f"{victims}\n{store.log()}"
             assert memory_of(store.path) == []
             store.start()
+
+
+@pytest.mark.parametrize("mode", ["ASYNC_FLUSH", "SYNC_FLUSH"])
+def test_a_start_after_a_kill_under_load_reads_nothing_twice(tmp_path: Path, mode: str) -> None:
+    """It goes on from where the killed processes were, whatever was durable by then."""
+    sent = Sent()
+    with StoreProcess(tmp_path / "store", flush_disk_type=mode) as store:
+        for turn in range(2):
+            with Producers(store, TOPICS, ending=True, first=3 * turn) as producers:
+                producers.await_flow(1000)
+                store.crash()
+                sent.add(producers.finish())
+            wrote = store.control.load("wrote")
+            store.start()
+            with Admin(store.path) as admin:
+                report = admin.status()["start_up"]
+            assert report["known_from"] == MEMORY_KNOWN
+            assert report["scanned_from"] == wrote
+            _check(store, sent)
+
+
+def test_a_log_file_that_was_not_durable_and_is_gone_is_refused_at_each_start(
+    tmp_path: Path,
+) -> None:
+    """Shared memory alone knows that it must be there: a refused start must not remove it."""
+    with StoreProcess(tmp_path / "store") as store:
+        with Producer(store.path) as producer:
+            for _ in range(12):
+                producer.send(TOPICS[0], b"x" * 200_000)
+        wrote = store.control.load("wrote")
+        store.crash()
+        size: int = SMALL["mapped_file_size_commit_log"]
+        for path in (store.path / "commitlog").iterdir():
+            if int(path.name) > wrote:  # made ahead
+                path.unlink()
+        last = store.path / "commitlog" / f"{wrote - wrote % size:020}"
+        kept = last.rename(tmp_path / "kept")
+        for _ in range(2):
+            assert store.launch().wait(WAIT_S) == 5
+            assert "the file is missing" in store.log()
+        kept.rename(last)
+        store.start()
+        with Consumer(store.path, TOPICS[0]) as consumer:
+            assert sum(len(consumer.poll(5, 5.0)) for _ in range(3)) == 12
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_an_older_copy_of_a_log_file_is_refused(tmp_path: Path, *, at_once: bool) -> None:
+    """Nothing is durable yet. The copy lacks the last records, and shared memory knows of them."""
+    lazy: dict[str, Any] = dict.fromkeys(
+        ("flush_interval_commit_log_ms", "flush_commit_log_thorough_interval_ms"), 60_000
+    )
+    with StoreProcess(tmp_path / "store", **lazy) as store:
+        file, good = store.path / "commitlog" / f"{0:020}", tmp_path / "good"
+        with Producer(store.path) as producer:
+            ends = []
+            for number in range(100):
+                ends.append(producer.send(TOPICS[0], b"%d" % number, queue=0).physical_offset)
+                if number == 49:
+                    shutil.copy(file, tmp_path / "copy")
+        store.crash()
+        if not at_once:
+            file.rename(good)
+            assert store.launch().wait(WAIT_S) == 5
+        shutil.copy(tmp_path / "copy", file)
+        for _ in range(2):
+            assert store.launch().wait(WAIT_S) == 5
+            assert f"silo repair --truncate-at {ends[50]}" in store.log()
+        if not at_once:
+            good.rename(file)
+            store.start()
+            with Consumer(store.path, TOPICS[0], queues=[0]) as consumer:
+                assert len(consumer.poll(200, 5.0)) == 100
+            return
+        silo("repair", str(store.path), "--truncate-at", str(ends[50]), "--yes")
+        store.start()
+        with (
+            Producer(store.path) as producer,
+            Consumer(store.path, TOPICS[0], queues=[0]) as reader,
+        ):
+            assert producer.send(TOPICS[0], b"new", queue=0).physical_offset == ends[50]
+            assert [int(m.body) for m in reader.poll(50, 5.0)] == list(range(50))
+            assert reader.poll(50, 5.0)[0].body == b"new"
+
+
+def test_a_start_after_a_kill_without_shared_memory_reads_what_was_not_durable(
+    tmp_path: Path,
+) -> None:
+    """A container that is made anew has an empty /dev/shm."""
+    sent = Sent()
+    with StoreProcess(tmp_path / "store") as store:
+        with Producers(store, TOPICS, ending=True) as producers:
+            producers.await_flow(1000)
+            store.crash()
+            sent.add(producers.finish())
+        segments.remove_all(store.store_id)
+        store.start()
+        with Admin(store.path) as admin:
+            assert admin.status()["start_up"]["known_from"] == OURS_KNOWN
+        _check(store, sent)

@@ -1,4 +1,4 @@
-"""Topics of a running store: more and fewer queues, permissions, deletion; with kills."""
+"""Topics of a running store: more and fewer queues, permissions, deletion."""
 
 from __future__ import annotations
 
@@ -7,15 +7,13 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from support.harness import StoreProcess, eventually, lives
-from support.kill_points import ROOT, Fault, points_in
+from e2e.topics.queues import assert_sound, numbers, read, send
+from support.harness import StoreProcess, eventually, kill_now
 
-from silomq import Admin, Consumer, Producer, StoreError
+from silomq import Admin, Consumer, Producer
 from silomq.client.producing._sender import session_of
 from silomq.store.errors import IllegalMessage
 from silomq.store.topics.deletions import FILE_NAME
-from silomq.tools.raw.files import read_settings
-from silomq.tools.verify.verify import verify
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,42 +24,6 @@ if TYPE_CHECKING:
 def store(tmp_path: Path) -> Iterator[StoreProcess]:
     with StoreProcess(tmp_path / "store", auto_create_topic_enable="false") as running:
         yield running
-
-
-def send(store: StoreProcess, topic: str, bodies: list[str], queue: int = 0) -> None:
-    with Producer(store.path) as producer:
-        for body in bodies:
-            producer.send(topic, body, queue=queue)
-
-
-def read(store: StoreProcess, topic: str, count: int) -> dict[int, list[tuple[int, str]]]:
-    """Waits for `count` messages: queue id -> (queue offset, body); there must be no more."""
-    found: dict[int, list[tuple[int, str]]] = {}
-    with Consumer(store.path, topic) as consumer:
-        got = 0
-        while got < count:
-            messages = consumer.poll(100, 10.0)
-            assert messages, f"{got} of {count} messages"
-            for message in messages:
-                entry = (message.queue_offset, message.body.decode())
-                found.setdefault(message.queue_id, []).append(entry)
-                got += 1
-        assert consumer.poll(100, 0.05) == []
-    assert got == count
-    return found
-
-
-def assert_sound(store: StoreProcess) -> None:
-    overrides = [f"{name}={value}" for name, value in store.settings.items()]
-    report = verify(store.path, read_settings(None, overrides))
-    assert report.sound, report.findings
-
-
-def numbers(store: StoreProcess, topic: str) -> tuple[int, int, int]:
-    with Admin(store.path) as admin:
-        found = admin.topic(topic)
-        assert found.messages == sum(q.max_offset - q.min_offset for q in found.queues if q.read)
-        return found.write_queues, found.read_queues, len(found.queues)
 
 
 def test_queues_are_added_and_taken_away(store: StoreProcess) -> None:
@@ -162,13 +124,49 @@ def test_a_deleted_topic_is_gone_and_its_name_begins_anew(store: StoreProcess) -
     read(store, "stays", 3)
 
 
+def test_a_new_topic_takes_no_message_of_a_deleted_one(tmp_path: Path) -> None:
+    """Nor one that is dispatched only after the deletion: it was not durable before."""
+    settings: dict[str, Any] = {"flush_disk_type": "SYNC_FLUSH", "heartbeat_timeout_ms": 60_000}
+    with StoreProcess(tmp_path / "store", **settings) as store:
+        with Admin(store.path) as admin, Producer(store.path) as producer:
+            admin.create_topic("t", 1)
+            producer.send("t", "first")
+            wrote = store.control.load("wrote")
+            flush = store.kill("flush", signal.SIGSTOP)
+            producer.send_oneway("t", "old")
+            eventually(lambda: store.control.load("wrote") > wrote, "it is appended")
+            admin.delete_topic("t")
+            admin.create_topic("t", 1)
+            assert store.control.load("dispatched") == wrote
+            kill_now(flush, signal.SIGCONT)
+            producer.open_topic("t")
+            producer.send("t", "new")
+        assert read(store, "t", 1) == {0: [(0, "new")]}
+        store.stop()
+        assert_sound(store)
+
+
+def test_what_was_answered_outlives_a_crash(store: StoreProcess) -> None:
+    with Admin(store.path) as admin:
+        admin.create_topic("changed", 1)
+        admin.create_topic("made", 2)
+        store.crash()
+    store.start()
+    with Admin(store.path) as admin:
+        assert {t.topic: t.write_queues for t in admin.topics()} == {"changed": 1, "made": 2}
+        admin.update_topic("changed", read_queues=3, write_queues=3)
+        store.crash()
+    store.start()
+    assert numbers(store, "changed") == (3, 3, 3)
+
+
 def remove_progress(store: StoreProcess) -> None:
     """The next start builds queues and index anew from the whole log."""
     (store.path / "silomq" / "progress").unlink()
     (store.path / "checkpoint").unlink()
 
 
-def test_a_start_after_a_deletion_trusts_the_progress_record(store: StoreProcess) -> None:
+def test_a_start_after_a_deletion_trusts_progress(store: StoreProcess) -> None:
     with Admin(store.path) as admin:
         admin.create_topic("t", 1)
         send(store, "t", [str(n) for n in range(50)])
@@ -178,6 +176,7 @@ def test_a_start_after_a_deletion_trusts_the_progress_record(store: StoreProcess
     store.start()
     with Admin(store.path) as admin:
         report = admin.status()["start_up"]
+    assert report["clean"], "nothing was left undone by the stop"
     assert report["known_from"] == "progress record"
     assert not [note for note in report["notes"] if "anew" in note]
 
@@ -237,76 +236,6 @@ def test_actors_are_replaced_after_a_deletion(store: StoreProcess, actor: str) -
         assert [topic.topic for topic in admin.topics()] == ["t"]
 
 
-STEPS = ("deleting", "decided", "unlisted", "removed", "finished")
-
-
-def test_every_point_of_the_registry_is_tried() -> None:
-    tried = {f"registry:{step}" for step in (*STEPS, "grown", "revoked")}
-    assert points_in((ROOT / "actors" / "registry").glob("*.py")) == tried
-
-
-@pytest.mark.parametrize("step", [*STEPS, "grown", "revoked"])
-@pytest.mark.parametrize("everything", [False, True], ids=["registry", "store"])
-def test_a_registry_is_killed_between_two_steps(
-    tmp_path: Path, fault_build: Path, step: str, *, everything: bool
-) -> None:
-    fault = Fault(fault_build, tmp_path, f"registry:{step}").arm()
-    store = StoreProcess(
-        tmp_path / "store", environ=fault.environ, auto_create_topic_enable="false"
-    )
-    with store:
-        with Admin(store.path) as admin:
-            admin.create_topic("t", 2)
-            admin.create_topic("stays", 1)
-        send(store, "t", ["old"])
-        send(store, "stays", ["kept"])
-        read(store, "t", 1)
-        pid = store.pid("registry")
-        if everything:
-            store.running.send_signal(signal.SIGSTOP)  # nobody replaces the registry
-        ask(store, step, wait=not everything)
-        if everything:
-            eventually(lambda: not lives(pid), "the registry died")
-            store.crash()
-            store.start()
-            ask(store, step, wait=True)
-        else:
-            assert store.pid("registry") != pid
-        fault.assert_happened()
-        if step in STEPS:
-            with Admin(store.path) as admin:
-                assert [topic.topic for topic in admin.topics()] == ["stays"]
-                admin.create_topic("t", 1)
-            send(store, "t", ["new"])
-            assert read(store, "t", 1) == {0: [(0, "new")]}
-        else:
-            assert numbers(store, "t") == (4, 4, 4)
-            assert read(store, "t", 1) == {0: [(0, "old")]}
-        read(store, "stays", 1)
-        store.crash()
-        assert_sound(store)
-
-
-def ask(store: StoreProcess, step: str, *, wait: bool) -> None:
-    """Asks for what passes the step; `wait` for the answer, which a successor gives."""
-
-    def work() -> None:
-        try:
-            with Admin(store.path) as admin:
-                if step in STEPS:
-                    admin.delete_topic("t")
-                else:
-                    admin.update_topic("t", read_queues=4, write_queues=4, perm=4)
-        except StoreError:
-            assert not wait
-
-    thread = threading.Thread(target=work, daemon=True)
-    thread.start()
-    if wait:
-        thread.join(30)
-        assert not thread.is_alive()
-
-
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
@@ -339,17 +268,24 @@ def test_the_stores_own_topics_are_left_alone(store: StoreProcess) -> None:
         assert admin.topics() == []
 
 
-def test_a_bad_record_of_deletions_stops_the_start(store: StoreProcess) -> None:
+def test_a_bad_record_of_deletions_stops_the_start_if_its_backup_is_bad_too(
+    store: StoreProcess,
+) -> None:
     with Admin(store.path) as admin:
         admin.create_topic("t", 1)
         admin.delete_topic("t")
     store.stop()
-    path = store.path / "silomq" / FILE_NAME
-    good = path.read_bytes()
-    path.write_bytes(good[:-1])
+    path, backup = (store.path / "silomq" / name for name in (FILE_NAME, f"{FILE_NAME}.bak"))
+    path.write_bytes(path.read_bytes()[:-1])
+    good = backup.read_bytes()
+    backup.write_bytes(b"[]")
     process = store.launch()
-    assert process.wait(20) != 0
-    assert "it says which topics were deleted" in store.log()
-    path.write_bytes(good)
+    assert process.wait(20) == 5
+    assert f"{path}, offset 0: the file is unreadable" in store.log()
+    backup.write_bytes(good)
     store.log_path.unlink()  # a start that fails may leave a trace there, one that succeeds not
     store.start()
+    with Admin(store.path) as admin:
+        assert admin.topics() == []
+        admin.create_topic("t", 1)
+    assert len(list(path.parent.glob(f"{FILE_NAME}.bad-*"))) == 1

@@ -7,9 +7,11 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from support.plain_records import encode_blank
 from support.twins import Queue, twin_dispatch, twin_index, walk
 
 from silomq.store.consumequeue.queue import ENTRY_SIZE
+from silomq.store.disk.paths import file_name
 from silomq.store.index.file import ENTRY_SIZE as INDEX_ENTRY_SIZE
 from silomq.store.index.file import HEADER, HEADER_SIZE, SLOT_SIZE
 from silomq.store.record.javahash import index_key_hash
@@ -102,9 +104,25 @@ def check_index_files(folder: Path, slots: int, entries: int, records: Iterable[
         assert file.read_bytes() == wanted, f"index file {file.name}"
 
 
+def check_log_ends(folder: Path, file_size: int, records: Iterable[Record]) -> None:
+    """Behind the last record of each log file lie zeros, but for an end-of-file record."""
+    ends = {}
+    for record in records:
+        base = record.physical_offset // file_size * file_size
+        ends[base] = record.physical_offset + record.total_size - base
+    for base, end in ends.items():
+        data = (folder / "commitlog" / file_name(base)).read_bytes()
+        closed = encode_blank(file_size - end)
+        behind = data[end:].removeprefix(closed) if file_size - end >= len(closed) else data[end:]
+        assert not any(behind), f"log file {base}: bytes behind its end"
+
+
 def check_files(store: StoreProcess) -> None:
-    """Queue and index files of a stopped store are, byte for byte, what its log asks for."""
+    """Queue and index files of a stopped store are, byte for byte, what its log asks for. Nothing
+    lies behind the records of the log.
+    """
     records = log_records(store)
+    check_log_ends(store.path, setting(store, "mapped_file_size_commit_log"), records)
     check_queue_files(store.path, setting(store, "mapped_file_size_consume_queue"), records)
     slots, entries = setting(store, "max_hash_slot_num"), setting(store, "max_index_num")
     check_index_files(store.path, slots, entries, records)

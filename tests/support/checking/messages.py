@@ -90,6 +90,8 @@ def check_found(
     keys = [message.unique_key for message in found if message.unique_key is not None]
     assert len(set(keys)) == len(keys), "a UNIQ_KEY is there twice"
     wanted = {k.physical_offset: k for k in known if k.physical_offset >= start}
+    count = sum(k.physical_offset >= start for k in known)
+    assert len(wanted) == count, "two messages were acknowledged for one place"
     missing = wanted.keys() - by_place.keys()
     if not may_lose:
         examples = [wanted[place] for place in sorted(missing)[:3]]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 from support.load.messages import KINDS, Content, body_of
 
 from silomq.store.record.format import LAYOUT
+from silomq.store.record.ids import Host
 
 if TYPE_CHECKING:
     from support.checking.sent import Ack, Begun, Key
@@ -53,7 +54,7 @@ class Stored:
             view.physical_offset,
             view.offset_message_id,
             view.store_timestamp,
-            hashlib.sha256(view.body).hexdigest(),
+            hashlib.sha256(view.raw_body).hexdigest(),
             view.properties,
             view.flag if view.flag < 1 << 31 else view.flag - (1 << 32),
             view.reconsume_times,
@@ -95,9 +96,9 @@ class Stored:
             line["properties"],
             line["flag"],
             line["reconsumeTimes"],
-            line["storeHost"],
+            str(Host.parse(line["storeHost"])),
             line["bornTimestamp"],
-            line["bornHost"],
+            str(Host.parse(line["bornHost"])),
         )
 
     @property

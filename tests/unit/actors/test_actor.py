@@ -4,13 +4,15 @@ dies.
 
 from __future__ import annotations
 
+import errno
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
+from support.children import forked
 
-from silomq.actors.actor import World
+from silomq.actors.actor import SHORTAGE, Actor, World
 from silomq.conf.settings import Settings
 from silomq.shm.control import CONTROL, SIZE, WRITERS, Control
 from silomq.shm.ownership import STARTUP, NotTheWriter
@@ -69,6 +71,30 @@ def world(tmp_path: Path) -> Iterator[World]:
             append_mail=nothing,
             registry_mail=nothing,
         )
+
+
+@pytest.mark.parametrize(
+    ("problem", "status"),
+    [
+        (BlockingIOError(errno.EAGAIN, "the supervisor does not read its mail"), 1),
+        (OSError(errno.EMFILE, "too many open files"), SHORTAGE),
+        (MemoryError(), SHORTAGE),
+    ],
+    ids=repr,
+)
+def test_mail_that_nobody_reads_is_no_shortage(
+    problem: Exception, status: int, world: World
+) -> None:
+    """After a shortage an actor starts again soon, for ever; after a failure less and less."""
+
+    class Failing(Actor):
+        name = "clean"
+
+        def _pass_gate(self) -> None:
+            raise problem
+
+    with forked(lambda: str(Failing(world).live(-1))) as (_, ended):
+        assert ended() == str(status)
 
 
 @pytest.mark.parametrize("name", CLASSES)

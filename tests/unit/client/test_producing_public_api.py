@@ -10,15 +10,15 @@ from silomq import Message, Producer, SendFuture, SendResult
 
 PUBLIC = {
     Producer: {
-        "close", "flush", "in_flight", "open_topic", "rejected", "send", "send_async", "send_batch",
-        "send_batch_async", "send_batch_oneway", "send_oneway", "store", "timeout",
+        "cancel", "close", "flush", "in_flight", "open_topic", "rejected", "send", "send_async",
+        "send_batch", "send_batch_async", "send_batch_oneway", "send_oneway", "store", "timeout",
     },
     SendFuture: {
         "add_done_callback", "count", "done", "exception", "queue_id", "result", "topic",
     },
     SendResult: {
         "count", "level", "message_id", "message_ids", "offset_message_id", "physical_offset",
-        "queue_id", "queue_offset", "status", "store_timestamp", "topic",
+        "queue_id", "queue_offset", "recall_handle", "status", "store_timestamp", "topic",
     },
     Message: {"body", "born_timestamp", "flag", "keys", "properties", "tags"},
 }  # fmt: skip

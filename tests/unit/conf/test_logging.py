@@ -109,6 +109,19 @@ def test_a_hostile_name_does_not_drive_a_terminal() -> None:
     assert text.count("\n") == 1
 
 
+@pytest.mark.parametrize("fmt", ["json", "console"])
+def test_a_hostile_error_does_not_drive_a_terminal(fmt: str) -> None:
+    """Tracebacks quote what came from outside, and logs are read on terminals later."""
+    hostile = "\\x1b[2J\\x9b\\u202e\\x7f"
+    body = (
+        f'try:\n    raise ValueError("{hostile}")\n'
+        f'except ValueError:\n    log.exception("{hostile}")'
+    )
+    text = run(body, '"info"', f'"{fmt}"').stderr
+    assert "ValueError" in text
+    assert all(c.isprintable() or c == "\n" for c in text), ascii(text)
+
+
 def test_a_closed_log_stops_nobody() -> None:
     assert run('import os; os.close(2); log.info("x"); print("alive")').stdout == "alive\n"
 

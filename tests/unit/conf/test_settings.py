@@ -83,6 +83,46 @@ class TestDefaults:
         assert len(names) == len(set(names))
 
 
+class TestDelayLevels:
+    def test_are_written_as_in_rocketmq(self) -> None:
+        text = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
+        assert kinds()["message_delay_level"].show(Settings().message_delay_level) == f'"{text}"'
+        assert load(environ={}, overrides=[f"messageDelayLevel={text}"]) == load(environ={})
+        found = load(environ={}, overrides=["messageDelayLevel= 90s  2d 1h "]).message_delay_level
+        assert found == (90_000, 2 * 86_400_000, 3_600_000)
+        assert kinds()["message_delay_level"].show(found) == '"90s 2d 1h"'
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "",
+            " ",
+            "1",
+            "s",
+            "1s,2s",
+            "0s",
+            "-1s",
+            "1.5s",
+            "1w",
+            "1S",
+            "3651d",
+            "1s " * 49,
+            "\u0661s",
+        ],
+    )
+    def test_bad_text_is_refused_and_told_what_is_allowed(self, text: str) -> None:
+        with pytest.raises(SettingError, match=r"1 to 48 times from .1s. to .3650d.") as caught:
+            load(environ={}, overrides=[f"messageDelayLevel={text}"])
+        assert caught.value.key == "messageDelayLevel"
+        assert caught.value.origin == "--set"
+
+    @given(st.lists(st.integers(1, 315_360_000), min_size=1, max_size=48))
+    def test_what_is_shown_is_read_back(self, seconds: list[int]) -> None:
+        kind = kinds()["message_delay_level"]
+        levels = tuple(1000 * s for s in seconds)
+        assert kind.parse(kind.show(levels).strip('"')) == kind.parse(levels) == levels
+
+
 class TestSources:
     def test_each_outranks_the_one_before(self, tmp_path: Path) -> None:
         path = toml(tmp_path, "max_topics = 1\nmax_queues = 1\nmax_sessions = 1\n")

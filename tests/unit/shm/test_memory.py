@@ -15,6 +15,7 @@ from silomq.shm._words import OwnedWord, Word
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 PAGE = 4096
 
@@ -145,14 +146,55 @@ def test_locked_pages_are_counted(fd: int) -> None:
         pytest.skip("this process may not lock memory")
     assert hard
     mapping.lock(0, 4 * PAGE)
-    with open("/proc/self/smaps", encoding="ascii") as smaps:
-        text = smaps.read().partition("memfd:test-mapping")[2]
-    assert int(text.partition("Locked:")[2].split()[0]) == 16
+    assert kernel_says("memfd:test-mapping", "Locked") == "16 kB"
 
 
-def test_sync_and_advice(fd: int) -> None:
+def kernel_says(name: str, field: str) -> str:
+    """What /proc says of the mapping of a file."""
+    with open("/proc/self/smaps", encoding="utf-8") as smaps:
+        text = smaps.read().partition(name)[2]
+    return text.partition(f"\n{field}:")[2].partition("\n")[0].strip()
+
+
+def test_sync_writes_the_pages_that_hold_its_range(tmp_path: Path) -> None:
+    path = tmp_path / "synced"
+    with path.open("wb+") as file:
+        file.truncate(8 * PAGE)
+        mapping = Mapping(file.fileno(), 0, 8 * PAGE)
+        view = memoryview(mapping)
+
+        def dirty_pages() -> int:
+            fields = ("Private_Dirty", "Shared_Dirty")
+            return sum(int(kernel_says(str(path), field).split()[0]) for field in fields) // 4
+
+        def write(*pages: int) -> None:
+            for page in pages:
+                view[page * PAGE] += 1
+
+        write(0)
+        os.fsync(file.fileno())
+        if dirty_pages():
+            pytest.skip("this file system has no disk")
+        write(*range(8))
+        assert dirty_pages() == 8
+        mapping.sync(PAGE + 7, 3)
+        assert dirty_pages() == 7
+        mapping.sync(2 * PAGE - 1, 2)
+        assert dirty_pages() == 6, "the range ends in the next page"
+        mapping.sync(8 * PAGE, 1)
+        mapping.sync(3 * PAGE, 0)
+        assert dirty_pages() == 6, "an empty range"
+        mapping.sync(0, 9 * PAGE)
+        assert dirty_pages() == 0
+        view.release()
+        mapping.close()
+
+
+def test_advice_holds_from_its_offset_on(fd: int) -> None:
     mapping = Mapping(fd, 0, 8 * PAGE)
+    assert "rr" not in kernel_says("memfd:test-mapping", "VmFlags").split()
+    mapping.advise_random(4 * PAGE)
+    assert mapped() == 2, "the kernel tells two parts apart"
     mapping.advise_random()
-    mapping.sync(0, 8 * PAGE)
-    mapping.sync(PAGE + 7, 3)
-    mapping.sync(8 * PAGE, 1)
+    assert mapped() == 1
+    assert "rr" in kernel_says("memfd:test-mapping", "VmFlags").split()

@@ -107,6 +107,7 @@ def test_a_new_version_is_a_decision() -> None:
         "is open": "session id",
         "join": "group model filters start instance id",
         "sync": "have released id",
+        "busy": "id",
         "groups": "after id",
         "group": "group after id",
         "reset": "group topic offsets id",

@@ -43,3 +43,40 @@ def test_a_member_must_read_what_the_others_of_its_group_read() -> None:
     ):
         with pytest.raises(Refused, match="group g has members that read"):
             some.check_alike("g", model, filters)
+
+
+def one() -> Member:
+    (member,) = members((1, "g", "t")).values()
+    return member
+
+
+def test_a_member_has_a_minute_to_give_back_while_it_gives_signs_of_life() -> None:
+    member = one()
+    assert not member.overdue(1e6, 60, 10), "nothing is asked of it"
+    member.revoke(100)
+    for now in range(101, 160, 9):
+        assert not member.overdue(now, 60, 10)
+        member.hear(now)
+        member.revoke(now)  # asked again: the minute began at the first time
+    assert "did not give back" in member.overdue(160.1, 60, 10)
+    member.settle()
+    assert not member.overdue(1e6, 60, 10)
+
+
+def test_a_member_that_is_silent_has_less() -> None:
+    member = one()
+    member.revoke(100)
+    assert not member.overdue(110, 60, 10)
+    assert "no sign of life" in member.overdue(110.1, 60, 10)
+    member.hear(110)
+    assert not member.overdue(120, 60, 10)
+    assert "no sign of life" in member.overdue(120.1, 60, 10)
+
+
+def test_a_quiet_member_owes_one_sign_of_life() -> None:
+    member = one()
+    member.ask(100)
+    member.ask(105)
+    assert member.overdue(110.1, 60, 10)
+    member.hear(106)
+    assert not member.overdue(1e6, 60, 10)

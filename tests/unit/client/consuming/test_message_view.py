@@ -19,7 +19,9 @@ from support.strategies import records
 
 from silomq.client.consuming._message_view import ALL, BAD_ENTRY, ELSEWHERE, FULL, Memory, take
 from silomq.client.consuming.message_view import MessageView
-from silomq.store.errors import Corrupt
+from silomq.store.consumequeue.queue import LEAST_TAGS_CODE
+from silomq.store.errors import BadBody, Corrupt
+from silomq.store.record.compression import Undecodable, decompress
 from silomq.store.record.format import decode_record, encode_record
 from silomq.store.record.properties import KEYS, encode_properties
 
@@ -33,7 +35,18 @@ ATTRIBUTES = [
 
 
 def seen(view: MessageView) -> dict[str, Any]:
-    return {name: getattr(view, name) for name in ATTRIBUTES}
+    found = {name: getattr(view, name) for name in ATTRIBUTES if name != "body"}
+    try:
+        return {**found, "body": view.body}
+    except BadBody:
+        return {**found, "body": None}
+
+
+def plain_body(body: bytes, sys_flag: int) -> bytes | None:
+    try:
+        return decompress(body, sys_flag)
+    except Undecodable:
+        return None
 
 
 def decoded(data: bytes, queue_offset: int) -> dict[str, Any]:
@@ -44,6 +57,7 @@ def decoded(data: bytes, queue_offset: int) -> dict[str, Any]:
         "record": data,
         "size": len(data),
         "queue_offset": queue_offset,
+        "queue": (r.topic, r.queue_id),
         "offset_message_id": r.offset_message_id,
         "message_id": r.properties.get("UNIQ_KEY"),
         "origin_topic": r.properties.get("RETRY_TOPIC", r.topic) if came_back else r.topic,
@@ -53,6 +67,8 @@ def decoded(data: bytes, queue_offset: int) -> dict[str, Any]:
             for name in ATTRIBUTES
             if hasattr(r, name) and name != "queue_offset"
         },
+        "body": plain_body(r.body, r.sys_flag),
+        "raw_body": r.body,
     }
 
 
@@ -62,6 +78,30 @@ def test_a_message_says_what_the_decoder_says(data: bytes, queue_offset: int) ->
     assert seen(view) == decoded(data, queue_offset)
     for other in (copy.copy(view), pickle.loads(pickle.dumps(view))):
         assert seen(other) == seen(view)
+
+
+def test_a_message_of_light_queues_has_an_offset_in_each() -> None:
+    """RocketMQ's light queues (LMQ): `check` takes each of the offsets that the message names."""
+    properties = {
+        "INNER_MULTI_DISPATCH": "%LMQ%a,%LMQ%b",
+        "INNER_MULTI_QUEUE_OFFSET": "12,7",
+    }
+    data = encode_record(b"t", b"body", encode_properties(properties), queue_offset=5)
+    for offset in (5, 12, 7):
+        MessageView(data, offset).check()
+    for offset in (0, 1, 2, 127):
+        with pytest.raises(Corrupt):
+            MessageView(data, offset).check()
+
+
+def test_a_body_that_does_not_decompress_says_which_one() -> None:
+    data = encode_record(b"orders", b"no zlib", queue_id=3, queue_offset=7, sys_flag=0x301)
+    view = MessageView(Memory(data, 1000, "file"), 7)
+    with pytest.raises(BadBody, match=r"topic orders, queue 3, queue offset 7.*raw_body") as error:
+        _ = view.body
+    assert (error.value.path, error.value.offset) == ("file", 1000)
+    assert view.raw_body == b"no zlib"
+    view.check()
 
 
 def test_text_that_is_no_utf8_is_replaced() -> None:
@@ -135,7 +175,8 @@ class Queue:
         spent = 0
         for i, (at, size, code) in enumerate(self.entries):
             low = (code + 2**31) % 2**32 - 2**31
-            if codes is None or low in codes:
+            leads_to_tags = code < LEAST_TAGS_CODE  # compared in the record
+            if codes is None or leads_to_tags or low in codes:
                 if found and spent + size > max_bytes:
                     return found, i, FULL
                 if at < 0:

@@ -65,7 +65,8 @@ class Member:
 
     def read(self, count: int) -> list[int]:
         found = self.queue.read(count, None, 1 << 20)
-        self.queue.hand_out(found)
+        if found:
+            self.queue.hand_out(found)
         return [message.queue_offset for message in found]
 
 
@@ -115,6 +116,74 @@ def test_what_is_not_acknowledged_ends_reading_at_the_window(member: Member) -> 
     assert member.read(10) == [], "the first message still keeps the window where it is"
     member.queue.acknowledge(0)
     assert member.read(10) == [window, window + 1]
+
+
+def test_the_last_message_of_the_window_may_be_acknowledged_first(member: Member) -> None:
+    window = member.queue.window
+    assert member.read(window + 10) == list(range(window))
+    assert member.queue.acknowledge(window - 1)
+    assert member.progress() == Progress(0, frozenset({window - 1}))
+    member.queue.rewind()
+    member.move()
+    assert member.read(window) == list(range(window - 1)), "the next member does not get it"
+    for at in range(window - 1):
+        assert member.queue.acknowledge(at)
+    assert member.progress() == Progress(window)
+
+
+def test_what_is_handed_out_stays_out_whatever_the_caller_does_with_the_list(
+    member: Member,
+) -> None:
+    queue = member.queue
+    found = queue.read(5, None, 1 << 20)
+    queue.hand_out(found)
+    found.clear()
+    assert member.progress() == Progress(0)
+    assert queue.acknowledge(4)
+    assert member.progress() == Progress(0, frozenset({4}))
+    assert not queue.acknowledge(5)
+    assert queue.acknowledge_all()
+    assert member.progress() == Progress(5)
+
+
+def test_a_message_that_goes_back_is_acknowledged_last(member: Member) -> None:
+    queue = member.queue
+    assert member.read(4) == [0, 1, 2, 3]
+    assert queue.begin_return(1)
+    assert not queue.begin_return(1), "another thread sends it back"
+    assert not queue.begin_return(7)
+    assert not queue.acknowledge(1)
+    assert queue.acknowledge(2)
+    assert not queue.acknowledge_all()
+    assert member.progress() == Progress(0, frozenset({2}))
+    queue.end_return(1, sent=False)
+    assert queue.begin_return(1), "it was not sent, so it can be"
+    queue.end_return(1, sent=True)
+    assert member.progress() == Progress(0, frozenset({1, 2}))
+    assert queue.begin_return(0)
+    queue.rewind()
+    queue.end_return(0, sent=True)
+    assert member.progress() == Progress(0, frozenset({1, 2})), "it was rewound meanwhile"
+    assert member.read(4) == [0, 3]
+
+
+def test_what_was_read_ahead_is_read_again(member: Member) -> None:
+    queue = member.queue
+    assert member.read(6) == list(range(6))
+    assert queue.acknowledge(1)
+    queue.take_back(3)
+    assert queue.acknowledge_all()
+    assert member.progress() == Progress(3)
+    assert member.read(3) == [3, 4, 5]
+
+
+def test_an_acknowledgement_of_one_message_is_not_one_of_its_batch(member: Member) -> None:
+    queue = member.queue
+    queue.read(10, None, 1 << 20)
+    queue.hand_out_batch(0)
+    assert not queue.acknowledge(0)
+    assert not queue.begin_return(0)
+    assert member.progress() == Progress(0)
 
 
 def test_a_batch_is_acknowledged_as_a_whole(member: Member) -> None:

@@ -37,7 +37,7 @@ PARTS: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
         "tags": st.none() | PROPERTY_TEXT,
         "keys": st.none() | KEYS,
         "properties": st.none() | USER_PROPERTIES,
-        "flag": st.integers(0, 2**32 - 1),
+        "flag": st.integers(-(2**31), 2**31 - 1),
         "born_timestamp": st.integers(0, 2**63 - 1),
     }
 )
@@ -63,13 +63,12 @@ def twin(
         **(parts["properties"] or {}),
         "WAIT": None if wait else "false",
     }
-    flag = parts["flag"]
     record = encode_record(
         topic.encode(),
         parts["body"],
         encode_properties(pairs),
         queue_id=parts["queue"],
-        flag=flag - 2**32 if flag >= 2**31 else flag,
+        flag=parts["flag"],
         born_timestamp=parts["born_timestamp"],
         born_host=store["born_host"],
         store_host=store["store_host"],

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import random
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.memory_store import MemoryStore, connect
 
-from silomq import IllegalMessage, Message, PutMessageStatus
+from silomq import IllegalArgument, IllegalMessage, IllegalType, Message, PutMessageStatus
 from silomq.client.producing._message import Route
 from silomq.client.producing._sender import Sender, session_of
 from silomq.client.producing.message_properties import RESERVED, TIMERS
@@ -83,10 +85,14 @@ def test_wrong_types(arguments: dict[str, Any]) -> None:
         Message(b"", **arguments)
 
 
-@pytest.mark.parametrize("flag", [-1, 1 << 32])
-def test_a_flag_has_32_bits(flag: int) -> None:
-    with pytest.raises(OverflowError):
-        Message(b"", flag=flag)
+@pytest.mark.parametrize("flag", [-(2**31), -1, 2**31 - 1])
+def test_a_flag_is_signed_and_has_32_bits(sender: Sender, flag: int) -> None:
+    assert Message(b"", flag=flag).flag == flag
+    for beyond in (-(2**31) - 1, 2**31, 10**30):
+        with pytest.raises(IllegalArgument, match="flag"):
+            Message(b"", flag=beyond)
+        with pytest.raises(IllegalArgument, match="flag"):
+            sender.send_oneway("t", b"", flag=beyond)
 
 
 @pytest.mark.parametrize("separator", ["\x01", "\x02"])
@@ -102,12 +108,61 @@ def test_separators_are_refused(sender: Sender, part: str, separator: str) -> No
     assert session_of(sender).ring.head == 0
 
 
-@pytest.mark.parametrize(
-    "item", ["text", 5, None, bytearray(b"x"), (b"x",)], ids=lambda item: type(item).__name__
-)
-def test_a_batch_holds_bytes_and_messages(sender: Sender, item: Any) -> None:
-    with pytest.raises(TypeError, match="a batch holds bytes or Message objects"):
+@pytest.mark.parametrize("item", [5, True, None, (b"x",), [1, 2]], ids=repr)
+def test_a_batch_holds_bodies_and_messages(sender: Sender, item: Any) -> None:
+    with pytest.raises(IllegalType, match="a message of the batch must be bytes-like or str"):
         sender.send_batch_oneway("t", [b"x", item])
+
+
+@pytest.mark.parametrize("messages", ["text", b"bytes", 5, None], ids=repr)
+def test_a_batch_is_no_text(sender: Sender, messages: Any) -> None:
+    """The letters of a text would be messages of their own."""
+    with pytest.raises(IllegalType, match="messages must be an iterable"):
+        sender.send_batch_oneway("t", messages)
+
+
+def test_a_batch_takes_what_send_takes() -> None:
+    store = MemoryStore()
+    sender = connect(store)
+    bodies_given: list[Any] = ["grün", bytearray(b"x"), memoryview(b"abcd")[::2]]
+    sender.send_batch_oneway("t", iter(bodies_given))
+    (frame,) = store.frames()
+    bodies, left = [], frame.records
+    while left:
+        record = decode_record(left)
+        bodies.append(record.body)
+        left = left[record.total_size :]
+    assert bodies == ["grün".encode(), b"x", b"ac"]
+    store.close()
+
+
+def test_a_message_is_sent_alone_as_well() -> None:
+    store = MemoryStore()
+    sender = connect(store)
+    message = Message("é", "tag", ["k1", "k2"], {"p": "v"}, -5, 77)
+    sender.send_oneway("t", message)
+    record = decode_record(store.frames()[0].records)
+    assert (record.body, record.tags, record.flag) == ("é".encode(), "tag", -5)
+    assert record.born_timestamp == 77
+    assert (record.properties["KEYS"], record.properties["p"]) == ("k1 k2", "v")
+    others: list[dict[str, Any]] = [
+        {"tags": "x"}, {"keys": "x"}, {"properties": {}}, {"flag": 1},
+    ]  # fmt: skip
+    for more in others:
+        with pytest.raises(IllegalArgument, match="are those of the Message"):
+            sender.send_oneway("t", message, **more)
+    store.close()
+
+
+@pytest.mark.parametrize(
+    "again", [copy.copy, copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))]
+)
+def test_a_message_can_be_copied(again: Any) -> None:
+    message = Message("é", "tag", ["k1", "k2"], {"p": "v"}, -5, 77)
+    found = again(message)
+    for name in ("body", "tags", "keys", "properties", "flag", "born_timestamp"):
+        assert getattr(found, name) == getattr(message, name)
+    assert again(Message(b"")).born_timestamp == -1
 
 
 def test_an_empty_batch(sender: Sender) -> None:

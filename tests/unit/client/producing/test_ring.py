@@ -15,11 +15,13 @@ from support.frames import make_frame
 from support.memory_store import MemoryStore, connect, in_thread
 from tidy.imports import graph
 
+from silomq import SendTimeout
 from silomq.client.producing._ring import Ring
 from silomq.client.producing._sender import session_of
 from silomq.shm import ring
 from silomq.shm.ring import RingClosed
 from silomq.store.record.format import encode_record
+from silomq.store.status import AckLevel
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -78,6 +80,15 @@ def test_frames_are_whole_lines(store: MemoryStore, mine: Ring) -> None:
     assert store.memory.result(0) == (-1, -1, -1, -1)
 
 
+def test_append_is_woken_if_it_sleeps(store: MemoryStore, mine: Ring) -> None:
+    assert mine.put(record_of(100), 1, 0)
+    assert os.eventfd_read(store.bell) == 1
+    store.control.own("append_asleep").store(0)
+    assert mine.put(record_of(100), 1, 0)
+    with pytest.raises(BlockingIOError):
+        os.eventfd_read(store.bell)
+
+
 def test_the_largest_frame_always_fits_an_empty_ring(mine: Ring) -> None:
     longest = mine.largest - ring.FRAME_HEADER
     assert mine.fits(longest)
@@ -127,6 +138,7 @@ def test_a_pad_is_published_while_its_frame_waits(store: MemoryStore, mine: Ring
 )
 @example(steps=[32000, 92, 32000, 32000, 0, 92, 0, 0, 32000])
 @example(steps=[92, 32671, 0, 0, 32641, 92])
+@example(steps=[20000, 20000, 20000, 0, 0, 30000, 5000, 32000])
 def test_the_ring_is_the_plain_ring(steps: list[int]) -> None:
     """A length puts a frame, 0 answers the oldest. Both rings take the same and look the same."""
     store, plain = MemoryStore(CAPACITY), PlainRing(CAPACITY)
@@ -197,6 +209,40 @@ def test_only_what_lies_below_the_tail_is_answered(store: MemoryStore) -> None:
     store.memory.set_word("tail", frames[1].end)
     assert [future.done() for future in futures] == [True, True, False, False]
     assert [future.result().queue_offset for future in futures[:2]] == [0, 1]
+
+
+@pytest.mark.parametrize("durable", [False, True])
+def test_a_result_that_the_tail_has_not_passed_is_not_read(durable: bool) -> None:
+    """Append writes results before it publishes the log's end. If it is killed between the two, its
+    successor appends the frame again, perhaps elsewhere. Nobody may have seen the first result:
+    neither who looks, nor who waits, nor a callback, nor a flush.
+    """
+    store = MemoryStore(level=int(AckLevel.DURABLE if durable else AckLevel.APPENDED))
+    store.control.own("flushed").store(1 << 40)
+    sender = connect(store)
+    called: list[object] = []
+    futures = [sender.send_async("t", b"x", queue=0) for _ in range(2)]
+    store.write_results(0, 0)
+    for future in futures:
+        assert not future.done()
+        with pytest.raises(SendTimeout):
+            future.result(0.06)
+    with pytest.raises(SendTimeout):
+        session_of(sender).flush(0.06)
+    futures[0].add_done_callback(called.append)
+    with pytest.raises(SendTimeout):
+        futures[0].result(0.06)
+    assert called == []
+    store.write_results(0, 0)  # the successor's: other offsets
+    store.memory.set_word("tail", store.frames()[0].end)
+    assert futures[0].result(30).queue_offset == 2
+    assert not futures[1].done()
+    with pytest.raises(SendTimeout):
+        futures[1].result(0.06)
+    assert [records for records, _, _ in session_of(sender).ring.take_unanswered()] == [
+        store.frames()[1].records
+    ]
+    session_of(sender).close()
 
 
 def test_unanswered_frames_are_taken_in_order_with_what_awaits_them(store: MemoryStore) -> None:

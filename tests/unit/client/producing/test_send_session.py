@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
 from support.memory_store import MemoryStore, answering, connect
 
 from silomq import (
+    ForkedChild,
     IllegalMessage,
     PutMessageStatus,
     SendTimeout,
@@ -22,6 +24,8 @@ from silomq.shm.ring import RingClosed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from silomq import SendFuture
 
 BUSY = PutMessageStatus.OS_PAGE_CACHE_BUSY
 
@@ -165,6 +169,30 @@ def test_a_lost_session_fails_everything(why: RingClosed) -> None:
         session_of(sender).flush(1)
 
 
+def test_a_callback_may_close_the_session_that_could_not_be_replaced() -> None:
+    """The thread that tried to replace it calls the callbacks, and must hold no lock then."""
+    store = MemoryStore()
+    sender = connect(store, on_restart="retry", reconnect=0.1)
+    session = session_of(sender)
+    called = threading.Event()
+
+    def close(_: SendFuture) -> None:
+        closing = threading.Thread(target=session.close)
+        closing.start()
+        closing.join(1.0)  # the producer's own thread may be the one that waits for this callback
+        called.set()
+
+    sender.send_async("t", b"x", callback=close)
+    store.lose()
+    assert called.wait(30)
+    ended = threading.Thread(target=session.close)
+    ended.start()
+    ended.join(30)
+    assert not ended.is_alive()
+    with pytest.raises(StoreClosed):
+        sender.send("t", b"x")
+
+
 def test_a_forked_child_may_not_send() -> None:
     store = MemoryStore()
     sender = connect(store)
@@ -174,7 +202,7 @@ def test_a_forked_child_may_not_send() -> None:
         code = 1
         try:
             sender.send_oneway("t", b"y")
-        except StoreClosed as error:
+        except ForkedChild as error:
             code = 0 if "forked child" in str(error) else 2
         session_of(sender).close()
         os._exit(code)

@@ -29,7 +29,7 @@ def fill_rings(
         placed = []
         for producer in rig.rings:
             for _ in range(rng.randrange(12)):
-                batch = random_batch(rng, largest_body=rng.choice((100, 900)))
+                batch = random_batch(rng, largest_body=rng.choice((100, 900)), light=rig.light)
                 frame = rig.frame(batch)
                 if producer.room(len(frame)):
                     placed.append((batch, producer, producer.place(frame)))
@@ -86,6 +86,7 @@ def test_log_results_and_table_are_the_twins(seed: int, append_crc: bool) -> Non
         file_size=rng.choice((1200, 3000, 9001, 1 << 20)),
         batch_bytes=rng.choice((1, 700, 1 << 20)),
         append_crc=append_crc,
+        light=seed % 2 == 1,
         store_host=host,
     )
     for _ in range(rng.randrange(1, 4)):
@@ -187,6 +188,20 @@ def test_a_frame_that_lies_is_refused(changes: dict[str, int], grant: list[str] 
     assert rig.wrote == 0
     assert not any(rig.log)
     assert producer.word("rejected") == rig.control.load("rejected") == 1
+
+
+@pytest.mark.parametrize("at", range(4))
+def test_a_damaged_body_is_refused(at: int) -> None:
+    """The frame's checksum omits the bodies, which have their own."""
+    rig = Rig()
+    producer = rig.new_ring()
+    frame = rig.frame(one(body=b"body"))
+    frame[frame.index(b"body") + at] ^= 1
+    begin = producer.place(frame)
+    assert rig.run() == []
+    assert producer.result(begin) == (ILLEGAL, -1, -1, -1)
+    assert rig.wrote == 0
+    assert not any(rig.log)
 
 
 @pytest.mark.parametrize("length", [0, 1, 32, 63, 65, 192, 256, 65536 + 64, 2**32 - 64])

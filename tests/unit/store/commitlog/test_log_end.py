@@ -18,6 +18,7 @@ from silomq.store.commitlog.log_end import (
 )
 from silomq.store.disk.paths import file_name
 from silomq.store.errors import Corrupt
+from silomq.store.record.format import LAYOUT
 
 FILE_SIZE = 6000
 
@@ -64,6 +65,17 @@ def test_good_records_behind_bad_bytes_are_found(store: Store, at: int) -> None:
     assert found.end < behind[0] <= store.ends[at + 1]
     starts = {record.physical_offset for record in store.records}
     assert behind[0] in starts
+
+
+def test_a_record_with_a_damaged_body_is_no_good_record(store: Store) -> None:
+    """Only good data keeps a start from cutting the log."""
+    records = [record for record in store.records if record.physical_offset >= store.ends[55]]
+    for record in records:
+        at = record.physical_offset + LAYOUT["bodyCRC"][0]
+        write(store, at, bytes([store.data[at] ^ 1]))
+    found = find_end(store.log, 0, check_crc=True)
+    assert found.end == store.ends[55]
+    assert good_behind(store.log, found) is None
 
 
 def test_damage_is_refused_unless_power_was_cut(store: Store) -> None:

@@ -13,6 +13,7 @@ from support.twins import Queue, twin_append
 from silomq.store.commitlog import _scan as kernel
 from silomq.store.errors import Corrupt
 from silomq.store.record.format import decode_record, encode_record
+from silomq.store.record.properties import encode_properties
 
 FILE_SIZE = 8000
 BASE = 5 * FILE_SIZE
@@ -148,6 +149,29 @@ def test_a_flipped_body_is_found_only_if_asked_for() -> None:
     position, _, _, why = kernel.scan(data, 0, BASE, True)
     assert (position, why) == (record.physical_offset - BASE, kernel.BAD_CRC)
     assert kernel.scan(data, 0, BASE, False)[0] == end
+
+
+@pytest.mark.parametrize("place", [-1, 88, 56])
+def test_what_cannot_be_decoded_is_found_only_if_asked_for(place: int) -> None:
+    """A byte that is not UTF-8 in the properties or in the topic, and a store time that fails the
+    record's checksum.
+    """
+    records = bytearray()
+    for _ in range(3):
+        at = BASE + len(records)
+        pair = encode_properties({"KEYS": "k"})
+        crc = place == 56
+        records += encode_record(b"topic", b"", pair, physical_offset=at, record_crc=crc)
+    size = len(records) // 3
+    at = 2 * size - 1 if place == -1 else size + place + (place == 88)
+    records[at] ^= 0xFF
+    assert kernel.scan(records, 0, BASE, True)[::3] == (3 * size, kernel.FULL)
+    found = kernel.scan(records, 0, BASE, True, refuse_unreadable=True)
+    assert found[::3] == (size, kernel.UNREADABLE)
+    any_time = -(1 << 63)
+    assert kernel.find_record(records, size, BASE, any_time)[0] == size
+    behind, _ = kernel.find_record(records, size, BASE, any_time, refuse_unreadable=True)
+    assert behind == 2 * size
 
 
 def test_a_record_that_names_another_offset_ends_the_log() -> None:

@@ -12,7 +12,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from silomq.store.config.fastjson import Json, dumps, int_keys, load_file, loads, save_file
+from silomq.store.config.fastjson import (
+    Json,
+    Parsed,
+    dumps,
+    int_keys,
+    load_file,
+    loads,
+    save_file,
+)
 from silomq.store.disk import files as disk
 from silomq.store.errors import Corrupt
 
@@ -94,10 +102,10 @@ class CrashingCalls:
         return call
 
 
-def identity(text: str) -> str:
+def identity(text: str, _backup: Parsed[str] | None = None) -> Parsed[str]:
     if text.startswith("bad"):
         raise ValueError(text)
-    return text
+    return Parsed(text)
 
 
 #: What replacing a file with a backup takes: the folder and the new file opened, made empty,
@@ -120,7 +128,7 @@ def test_a_crash_at_any_step_leaves_the_old_or_the_new_file(
             assert calls_left == STEPS_OF_A_SAVE
         except CrashError:
             assert calls_left < STEPS_OF_A_SAVE
-    value, report = load_file(path, identity)
+    value, report = load_file(path, identity, str)
     assert (report.source, report.problem) == ("main", None)
     assert value in ("2", "3")
     assert (tmp_path / "x.json.bak").read_text() in ("1", "2")
@@ -144,7 +152,7 @@ def test_short_writes_and_full_disks(tmp_path: Path, monkeypatch: pytest.MonkeyP
     save_file(path, "hello")
     with pytest.raises(OSError, match="disk full"):
         save_file(path, "full")
-    assert load_file(path, identity)[0] == "hello"
+    assert load_file(path, identity, str)[0] == "hello"
 
 
 def test_a_link_in_the_place_of_the_new_file_is_not_followed(tmp_path: Path) -> None:
@@ -179,8 +187,8 @@ def test_where_a_state_is_loaded_from(
             file.write_text(text)
     if source is None:
         with pytest.raises(Corrupt, match="repair one of them"):
-            load_file(path, identity)
+            load_file(path, identity, str)
         return
-    loaded, report = load_file(path, identity)
-    assert (loaded, report.source) == (value, source)
+    loaded, report = load_file(path, identity, str)
+    assert (loaded, report.source) == (value or "", source)
     assert (report.problem is None) == (source == "main" or (main is None and backup is None))

@@ -27,8 +27,8 @@ OFFSETS = st.dictionaries(
 
 @given(OFFSETS)
 def test_offsets_round_trip(table: dict[tuple[str, str], dict[int, int]]) -> None:
-    parsed, problems = offsets_json.parse(offsets_json.render(GroupOffsets(table)))
-    assert (parsed, problems) == (table, [])
+    parsed = offsets_json.parse(offsets_json.render(GroupOffsets(table)))
+    assert (parsed.value, parsed.problems, parsed.bad) == (table, [], [])
 
 
 def test_offsets_are_written_as_rocketmq_writes_them() -> None:
@@ -45,8 +45,9 @@ def test_offsets_of_both_releases_are_read() -> None:
     new = '{"offsetTable":{"TopicTest@groupA":{0:5,1:7\n\t\t}}}'
     old = '{"offsetTable":{"TopicTest@groupA":{"0":5,"1":7}}}'
     for text in (new, old):
-        offsets, problems = offsets_json.parse(text)
-        assert (offsets, problems) == ({("TopicTest", "groupA"): {0: 5, 1: 7}}, [])
+        parsed = offsets_json.parse(text)
+        assert parsed.value == {("TopicTest", "groupA"): {0: 5, 1: 7}}
+        assert parsed.problems == parsed.bad == []
 
 
 def test_what_is_not_understood_is_told_and_kept(tmp_path: Path) -> None:
@@ -56,8 +57,10 @@ def test_what_is_not_understood_is_told_and_kept(tmp_path: Path) -> None:
     )
     offsets, problems = offsets_json.load(path)
     assert offsets == {("a", "g"): {0: 1}}
-    assert [p for p in problems if str(path) not in p] == []
-    assert all(word in p for word, p in zip(("is -1", "'only'", "'a@b@c'"), problems, strict=True))
+    (problem,) = problems
+    assert problem.startswith(f"{path}: ")
+    assert all(word in problem for word in ("is -1", "'only'", "'a@b@c'"))
+    assert offsets.main_is_good
     offsets_json.save(path, offsets)
     again, _ = offsets_json.load(path)
     assert again.foreign == {"only": {0: 1}, "a@b@c": {"q": [1]}}
@@ -88,10 +91,12 @@ def test_offsets_that_cannot_be_right_come_from_the_backup(tmp_path: Path, table
     offsets, problems = offsets_json.load(path)
     assert offsets == good
     assert len(problems) == 1
-    assert "its backup was loaded" in problems[0]
+    assert "its backup was loaded" in problems[0] or "the backup's values were used" in problems[0]
+    assert not offsets.main_is_good
     offsets["a", "g"][0] = 4
     offsets_json.save(path, offsets)
-    # The bad file has not become the backup.
+    # The bad file has not become the backup, but is still there.
+    assert len(list(tmp_path.glob("x.json.bad-*"))) == 1
     assert offsets_json.load(path) == (offsets, [])
     assert offsets_json.load(f"{path}.bak")[0] == good
     offsets_json.save(path, offsets)
@@ -131,11 +136,13 @@ def test_groups_round_trip(config: GroupConfig) -> None:
     groups = SubscriptionGroups({"g": config})
     groups.forbidden = {"g": {"a": 1}}
     groups.foreign = {"a.b": {"q": 1}}
-    parsed, problems = offsets_json.parse_groups(offsets_json.render_groups(groups))
-    assert parsed == groups
-    assert (parsed.forbidden, parsed.foreign) == (groups.forbidden, groups.foreign)
-    assert len(problems) == 1
-    assert "'a.b' is kept" in problems[0]
+    parsed = offsets_json.parse_groups(offsets_json.render_groups(groups))
+    assert parsed.value == groups
+    assert parsed.value.forbidden == groups.forbidden
+    assert parsed.value.foreign == groups.foreign
+    assert len(parsed.problems) == 1
+    assert "'a.b' is kept" in parsed.problems[0]
+    assert parsed.bad == []
 
 
 def test_groups_are_written_as_rocketmq_writes_them() -> None:
@@ -182,8 +189,37 @@ def test_a_4x_groups_file_gets_the_defaults(tmp_path: Path) -> None:
         '{"groupRetryPolicy":[1]}',
     ],
 )
-def test_groups_that_cannot_be_right(tmp_path: Path, bean: str) -> None:
+def test_a_group_that_cannot_be_right_costs_no_other(tmp_path: Path, bean: str) -> None:
     path = tmp_path / "x.json"
-    path.write_text(f'{{"subscriptionGroupTable":{{"g":{bean}}}}}')
-    with pytest.raises(Corrupt, match="unreadable"):
-        offsets_json.load_groups(path)
+    text = f'{{"forbiddenTable":{{"g":7}},"subscriptionGroupTable":{{"g":{bean},"h":{{}}}}}}'
+    path.write_text(text)
+    groups, problems = offsets_json.load_groups(path)
+    assert groups == {"h": GroupConfig("h")}
+    assert groups.forbidden == {}
+    assert len(problems) == 1
+    assert "these values were left out" in problems[0]
+    before = SubscriptionGroups({"g": GroupConfig("g", retry_max_times=3)})
+    before.forbidden = {"g": {"t": 1}}
+    (tmp_path / "x.json.bak").write_text(offsets_json.render_groups(before))
+    groups, _ = offsets_json.load_groups(path)
+    assert groups == {**before, "h": GroupConfig("h")}
+    assert groups.forbidden == before.forbidden
+    offsets_json.save_groups(path, groups)
+    (kept,) = tmp_path.glob("x.json.bad-*")
+    assert kept.read_text() == text
+    assert offsets_json.load_groups(path) == (groups, [])
+
+
+@pytest.mark.parametrize(
+    "value", ["-1", "true", "1.5", "[]", "9223372036854775808", '"1"', "null", "{}"]
+)
+def test_one_bad_offset_costs_no_other(tmp_path: Path, value: str) -> None:
+    path = tmp_path / "x.json"
+    path.write_text(f'{{"offsetTable":{{"a@g":{{0:3,1:{value},2:4}},"b@g":{{0:5}}}}}}')
+    offsets, _ = offsets_json.load(path)
+    assert offsets == {("a", "g"): {0: 3, 2: 4}, ("b", "g"): {0: 5}}
+    before = GroupOffsets({("a", "g"): {0: 1, 1: 2}, ("c", "g"): {0: 1}})
+    (tmp_path / "x.json.bak").write_text(offsets_json.render(before))
+    offsets, _ = offsets_json.load(path)
+    expected = {0: 3, 2: 4} if value == "-1" else {0: 3, 1: 2, 2: 4}
+    assert offsets == {("a", "g"): expected, ("b", "g"): {0: 5}}

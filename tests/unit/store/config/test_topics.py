@@ -8,6 +8,7 @@ import pytest
 from support.topics_json import with_topic
 
 from silomq.store.config import topics
+from silomq.store.config.fastjson import loads
 from silomq.store.config.topics import DataVersion, TopicConfig, TopicTable
 from silomq.store.disk.paths import TOPICS
 from silomq.store.errors import Corrupt
@@ -32,6 +33,23 @@ def test_topics_are_written_as_rocketmq_writes_them() -> None:
     )
 
 
+def test_texts_that_are_kept_change_nothing_but_the_time() -> None:
+    texts: topics.Texts = {}
+    table = TopicTable({"a": TopicConfig("a"), "b": TopicConfig("b")}, foreign={"c.d": {"x": None}})
+    for _ in range(3):
+        assert topics.render(table, texts) == topics.render(table)
+        table = with_topic(table, TopicConfig("b", table.topics["b"].perm + 1), 1)
+        table = with_topic(table, TopicConfig(f"n{table.data_version.counter}"), 2)
+        table = table.without_topic("a", 3)
+
+
+def test_texts_of_deleted_topics_are_not_kept() -> None:
+    texts: topics.Texts = {}
+    for number in range(5):
+        topics.render(TopicTable({name: TopicConfig(name) for name in ("a", f"t{number}")}), texts)
+    assert texts.keys() == {"a", "t4"}
+
+
 def test_save_and_load(tmp_path: Path) -> None:
     path = tmp_path / TOPICS
     assert topics.load(path)[0] == TopicTable()
@@ -44,7 +62,7 @@ def test_save_and_load(tmp_path: Path) -> None:
     table, report = topics.load(path)
     assert (table, report.source) == (one, "backup")
     assert "unreadable" in (report.problem or "")
-    topics.save(path, two, keep_backup=False)
+    topics.save(path, two, main_is_good=False)
     assert topics.load(tmp_path / "topics.json.bak")[0] == one
     assert two.without_topic("orders", 3).topics.keys() == {"%RETRY%g"}
     assert two.without_topic("nobody", 3) is two
@@ -61,8 +79,29 @@ def test_a_4x_file_and_names_that_are_none(tmp_path: Path) -> None:
     assert table.topics == {"a": TopicConfig("a", perm=4)}
     assert not table.topics["a"].writable
     assert table.data_version == DataVersion(7, 0, 9)
-    assert report.source == "main"
+    assert (report.source, report.main_is_good) == ("main", True)
     assert "broker.local" in (report.problem or "")
+    topics.save(path, table)
+    assert topics.load(path)[0] == table
+    assert '"broker.local":{' in path.read_text()
+
+
+def test_what_other_releases_write_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / "topics.json"
+    path.write_text(
+        '{"dataVersion":{"counter":1},"later":[{"x":null}],"topicConfigTable":{'
+        '"a":{"topicName":"a","aNew":{"b":[1]},"zNew":2.5}}}'
+    )
+    table, report = topics.load(path)
+    assert report.problem is None
+    topics.save(path, table)
+    saved = loads(path.read_text())
+    assert isinstance(saved, dict)
+    assert list(saved) == ["dataVersion", "later", "topicConfigTable"]
+    bean = saved["topicConfigTable"]["a"]
+    assert (bean["aNew"], bean["zNew"], bean["perm"]) == ({"b": [1]}, 2.5, 6)
+    assert list(bean) == sorted(bean)
+    assert topics.load(path)[0].topics == table.topics
 
 
 @pytest.mark.parametrize(
@@ -79,8 +118,37 @@ def test_a_4x_file_and_names_that_are_none(tmp_path: Path) -> None:
         "[]",
     ],
 )
-def test_entries_that_cannot_be_right(tmp_path: Path, bean: str) -> None:
+def test_an_entry_that_cannot_be_right_costs_no_other(tmp_path: Path, bean: str) -> None:
+    """It comes from the backup if that has it, and the file stays beside the next one."""
     path = tmp_path / "topics.json"
-    path.write_text(f'{{"topicConfigTable":{{"a":{bean}}}}}')
+    text = f'{{"topicConfigTable":{{"a":{bean},"b":{{"perm":4}}}}}}'
+    path.write_text(text)
+    table, report = topics.load(path)
+    assert table.topics == {"b": TopicConfig("b", perm=4)}
+    assert (report.source, report.main_is_good) == ("main", False)
+    assert "these values were left out" in (report.problem or "")
+
+    before = TopicTable({name: TopicConfig(name) for name in ("a", "gone")})
+    (tmp_path / "topics.json.bak").write_text(topics.render(before))
+    table, report = topics.load(path)
+    assert {name: config.perm for name, config in table.topics.items()} == {"a": 6, "b": 4}
+    assert "the backup's values were used" in (report.problem or "")
+    topics.save(path, table, main_is_good=report.main_is_good)
+    assert topics.load(f"{path}.bak")[0].topics.keys() == {"a", "gone"}
+    (kept,) = tmp_path.glob("topics.json.bad-*")
+    assert kept.read_text() == text
+    assert topics.load(path)[1].problem is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[]", "7", "{", '{"topicConfigTable":[1]}', '{"a":NaN}', '{"a":1e999}',
+     '{"a":' + "[" * 60 + "]" * 60 + "}"],
+)  # fmt: skip
+def test_a_file_that_is_bad_as_a_whole_is_refused_without_a_backup(
+    tmp_path: Path, text: str
+) -> None:
+    path = tmp_path / "topics.json"
+    path.write_text(text)
     with pytest.raises(Corrupt, match="unreadable"):
         topics.load(path)

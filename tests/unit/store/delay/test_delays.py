@@ -9,7 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from silomq.store.delay.delays import Progress, ProgressFile, destination, due_ms, identity, restore
+from silomq.store.delay.delays import (
+    Progress,
+    ProgressFile,
+    destination,
+    due_ms,
+    identity,
+    keep_durable_slots,
+    restore,
+)
 from silomq.store.disk.files import Folder
 from silomq.store.record.format import Record, decode_record, encode_record
 from silomq.store.record.ids import Host
@@ -40,28 +48,44 @@ def test_a_slot_that_knows_more_than_the_log_does_not_count(tmp_path: Path) -> N
     with Folder.open(tmp_path) as folder:
         file = ProgressFile(folder)
         assert file.newest(10**9) is None
-        durable = Progress(100, 1, [5] * 18)
+        durable = Progress(100, 1, [5] * 48)
         file.make_durable(durable)
         for scan_from in (200, 300, 400):
-            file.publish(Progress(scan_from, 2, [6] * 18))
+            file.publish(Progress(scan_from, 2, [6] * 48))
         again = ProgressFile(folder)
-        assert again.newest(400) == Progress(400, 2, [6] * 18)
-        assert again.newest(399) == Progress(300, 2, [6] * 18)
+        assert again.newest(400) == Progress(400, 2, [6] * 48)
+        assert again.newest(399) == Progress(300, 2, [6] * 48)
         assert again.newest(299) == durable
         assert again.newest(99) is None
+
+
+def test_only_durable_slots_outlive_the_boot(tmp_path: Path) -> None:
+    """The others may be on the disk without the timers' files that they count on."""
+    with Folder.open(tmp_path) as folder:
+        keep_durable_slots(folder)
+        assert folder.names() == []
+        file = ProgressFile(folder)
+        file.make_durable(Progress(100, 1, [5] * 48))
+        for scan_from in (200, 300):
+            file.publish(Progress(scan_from, 2, [6] * 48))
+        keep_durable_slots(folder)
+        again = ProgressFile(folder)
+        assert again.newest(10**9) == Progress(100, 1, [5] * 48)
+        again.publish(Progress(400, 3, [7] * 48))
+        assert ProgressFile(folder).newest(10**9) == Progress(400, 3, [7] * 48)
 
 
 def test_a_torn_slot_does_not_count(tmp_path: Path) -> None:
     with Folder.open(tmp_path) as folder:
         file = ProgressFile(folder)
-        file.publish(Progress(100, 1, [1] * 18))
-        file.publish(Progress(200, 2, [2] * 18))
+        file.publish(Progress(100, 1, [1] * 48))
+        file.publish(Progress(200, 2, [2] * 48))
         path = tmp_path / "schedule"
         data = bytearray(path.read_bytes())
         newest = data.index(struct.pack("<Q", 200))
         data[newest + 9] ^= 1
         path.write_bytes(data)
-        assert ProgressFile(folder).newest(1000) == Progress(100, 1, [1] * 18)
+        assert ProgressFile(folder).newest(1000) == Progress(100, 1, [1] * 48)
 
 
 # -- records

@@ -8,6 +8,7 @@ import stat
 from typing import TYPE_CHECKING
 
 import pytest
+from support.small_disks import MIB, small_disk
 
 from silomq.store.disk import files as disk
 from silomq.store.disk.replacing import copy_file, replace_file
@@ -82,7 +83,7 @@ def test_a_copy_has_the_bytes_and_the_time(tmp_path: Path) -> None:
     os.utime(tmp_path / "from", (1_600_000_000, 1_600_000_000))
     with disk.Folder.open(tmp_path) as folder:
         copy_file(folder, "from", folder, "to")
-        assert folder.about("to") == (len(data), 1_600_000_000_000, False)
+        assert folder.about("to") == (len(data), 1_600_000_000_000, False, True)
     assert (tmp_path / "to").read_bytes() == data
 
 
@@ -109,6 +110,23 @@ def test_nothing_is_reached_through_a_link(tmp_path: Path) -> None:
         folder.remove_tree("tree")
         assert folder.names() == ["folder", "link"]
     assert (outside / "kept").read_bytes() == b"x"
+
+
+def test_a_file_that_cannot_fit_is_not_begun(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To begin it would take the disk's last block for a moment."""
+    with small_disk(tmp_path / "small", 4 * MIB) as folder, (folder / "f").open("wb") as file:
+        disk.allocate(file.fileno(), 0, 3 * MIB)
+        disk.allocate(file.fileno(), 0, 4 * MIB)  # most of it is there
+        with (folder / "g").open("wb") as other, monkeypatch.context() as patch:
+            patch.setattr(os, "posix_fallocate", never)
+            with pytest.raises(OSError, match=os.strerror(errno.ENOSPC)):
+                disk.allocate(other.fileno(), 0, MIB)
+
+
+def never(*_: object) -> None:
+    raise AssertionError("the kernel was asked for space that there is not")
 
 
 def test_what_is_there(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from support.frames import LONG_TOPIC, Batch
 from support.store_files import DAY_MS, Store, batches, message
 from support.twins import DELAY_LEVELS_MS
 
-from silomq.store.delay import levels
+from silomq.conf.settings import Settings
 from silomq.store.dispatch import _dispatch as kernel
 from silomq.store.errors import Corrupt, StoreError
 from silomq.store.index.file import HEADER_SIZE
@@ -67,6 +67,33 @@ def test_a_replacement_writes_the_same_again(seed: int, tmp_path: Path) -> None:
         store.control.set_progress(states[0])
     store.dispatch()
     store.check()
+
+
+def test_every_published_state_is_one_to_go_on_from(tmp_path: Path) -> None:
+    """Also when an index file is full in the middle of a record's keys."""
+    store = Store(tmp_path, [message(KEYS="a b c") for _ in range(30)], entries=12)
+    store.control.own("wrote").store(store.ends[-1])
+    states = [store.control.progress()]
+    dispatching = store.dispatching()
+    while not dispatching.step(10**9):
+        states.append(store.control.progress())
+    store.check()
+    assert len(states) > 30 * 3 / 11
+    for state in reversed(states):
+        assert state.dispatched in store.ends
+        store.control.set_progress(state)
+        store.dispatch()
+        store.check()
+
+
+def test_what_readers_have_seen_stays_while_it_is_dispatched_again(tmp_path: Path) -> None:
+    store = Store(tmp_path, [message() for _ in range(80)])
+    begin = store.control.progress()
+    store.dispatch()
+    store.control.set_progress(begin)
+    store.dispatch(store.ends[40])
+    slot = store.table.slot("a", 0)
+    assert store.table.queue_word(slot, "max_offset").load() == 80
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -298,6 +325,5 @@ def test_readers_of_a_queue_that_grew_are_told(tmp_path: Path) -> None:
 
 
 def test_delay_levels_are_the_twins() -> None:
-    assert levels.DELAY_LEVELS_MS == DELAY_LEVELS_MS
-    assert levels.MAX_DELAY_LEVEL == 18
+    assert Settings().message_delay_level == DELAY_LEVELS_MS
     assert kernel.CAUGHT_UP == 0

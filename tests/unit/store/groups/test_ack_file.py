@@ -79,6 +79,33 @@ def test_what_was_marked_is_read(
             assert found["topic", 0] == found["%RETRY%g", 0] == Progress(0)
 
 
+@pytest.mark.parametrize("offset", [0, 1, 100_003])
+@pytest.mark.parametrize("queue", range(len(QUEUES)))
+def test_every_word_of_a_window_counts(folder: Folder, queue: int, offset: int) -> None:
+    """Also the last one, of the last queue too: alone, all together, and in the next file."""
+    start = [Progress(0)] * len(QUEUES)
+    start[queue] = Progress(offset)
+    window = ack_file.window_for(len(QUEUES))
+    every = range(offset + 1, offset + window)
+    edges = [at for at in every if at % window in (0, 1, window - 2, window - 1)]
+    for number, at in enumerate({*edges, every[0], every[-1]}, NUMBER):
+        ack_file.create(folder, number, ABOUT, start)
+        writer_of(folder, number).mark(queue, at)
+        found = AckReader(folder, number).progress()
+        assert found[QUEUES[queue]] == Progress(offset, frozenset({at}))
+        assert writer_of(folder, number).beyond(queue) == {at}
+        assert all(found[other] == Progress(0) for other in QUEUES if other != QUEUES[queue])
+    ack_file.create(folder, NUMBER - 1, ABOUT, start)
+    writer = writer_of(folder, NUMBER - 1)
+    for at in every:
+        writer.mark(queue, at)
+    whole = AckReader(folder, NUMBER - 1).progress()
+    assert whole[QUEUES[queue]] == Progress(offset, frozenset(every))
+    ack_file.create(folder, NUMBER - 2, ABOUT, [whole[name] for name in QUEUES])
+    assert AckReader(folder, NUMBER - 2).progress() == whole
+    assert writer_of(folder, NUMBER - 2).beyond(queue) == set(every)
+
+
 def test_many_queues_share_the_space(folder: Folder) -> None:
     queues = [("t", i) for i in range(40_000)]
     about = About("g", 1, "clustering", "", {}, queues)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 import struct
+import zlib
 from array import array
 from typing import TYPE_CHECKING, Any
 
@@ -21,8 +22,9 @@ from silomq.store.errors import CorruptRange
 from silomq.store.reading import _columns
 from silomq.store.reading._columns import Columns
 from silomq.store.reading.columns import COLUMNS, LogScan, mask_of, schema, to_batch
+from silomq.store.record.compression import MAX_BODY_BYTES, Undecodable, decompress
 from silomq.store.record.format import decode_record, encode_record
-from silomq.store.record.properties import decode_properties
+from silomq.store.record.properties import decode_properties, encode_properties
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
 ENTRY = struct.Struct(">qiq")
 SAME = (
     "queue_id", "queue_offset", "physical_offset", "sys_flag", "flag", "body_crc",
-    "reconsume_times", "body",
+    "reconsume_times",
 )  # fmt: skip
 
 
@@ -57,7 +59,16 @@ def twin(data: bytes) -> dict[str, Any]:
         "store_host": str(r.store_host),
         "message_id": properties.get("UNIQ_KEY"),
         **{name: getattr(r, name) for name in SAME},
+        "body": plain_body(r.body, r.sys_flag),
     }
+
+
+def plain_body(body: bytes, sys_flag: int) -> bytes | None:
+    """The body before it was compressed; None if it cannot be decompressed."""
+    try:
+        return decompress(body, sys_flag)
+    except Undecodable:
+        return None
 
 
 def rows(batch: pa.RecordBatch) -> list[dict[str, Any]]:
@@ -168,6 +179,19 @@ def test_entries_of_a_queue(some: list[bytes], times: int, data: st.DataObject) 
     assert taken == filled.rows == len(expected[:limit])
     assert rows(to_batch(filled)) == [twin(found[i]) for i in expected[:limit]]
     assert examined == (len(entries) if len(expected) < limit else expected[limit - 1] + 1)
+
+
+@pytest.mark.parametrize("offset", [5, 12, 7, 0, 1, 2, 70, 127])
+@pytest.mark.parametrize("last", [False, True])
+def test_a_message_of_light_queues_is_checked_for_each_offset(offset: int, last: bool) -> None:
+    """RocketMQ's light queues (LMQ): the message names its offset in each of them."""
+    pairs = {"a": "b", "INNER_MULTI_QUEUE_OFFSET": "12,7"}
+    properties = encode_properties(pairs if last else dict(reversed(pairs.items())))
+    log = encode_record(b"t", b"body", properties, queue_offset=5, physical_offset=1000)
+    entry = ENTRY.pack(1000, len(log), 0)
+    filled = Columns(mask_of(COLUMNS))
+    taken = filled.take(log, 1000, entry, offset, 10, None, 1 << 20, check=True)
+    assert taken == ((1, 1, 0) if offset in {5, 12, 7} else (0, 0, _columns.DAMAGED))
 
 
 def test_entries_are_checked_when_asked() -> None:
@@ -283,7 +307,7 @@ def test_golden_stores_are_read_as_the_decoder_reads_them(name: str, tmp_path: P
     found: list[dict[str, Any]] = []
     for base, data in store.log_files():
         if base < end:
-            found += scan_all(data, base, stop=end, check_crc=True)
+            found += scan_all(data, base, stop=end, check_crc=True, raw_bodies=True)
     assert sorted(wanted) == [row["physical_offset"] for row in found]
     for row in found:
         m = wanted[row["physical_offset"]]
@@ -296,3 +320,45 @@ def test_golden_stores_are_read_as_the_decoder_reads_them(name: str, tmp_path: P
             m["storeTimestamp"], m["bornTimestamp"]
         )  # fmt: skip
         assert (len(row["body"]), row["body_crc"]) == (m["bodyLen"], m["bodyCRC"])
+
+
+def compressed_log(*bodies: bytes) -> bytes:
+    """Records with these bodies, which claim to be zlib."""
+    return placed([encode_record(b"t", body, sys_flag=0x301) for body in bodies], 0)
+
+
+def test_a_body_that_does_not_decompress_is_null_and_stops_nothing(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    parts = [
+        encode_record(b"t", b"plain"),
+        encode_record(b"t", zlib.compress(b"packed"), sys_flag=0x301),
+        encode_record(b"t", b"damaged", sys_flag=0x301),
+        encode_record(b"t", b"", sys_flag=0x301),
+        encode_record(b"t", b"unknown", sys_flag=0x701),
+        encode_record(b"t", b"plain again"),
+    ]
+    log = placed(parts, 0)
+    wanted = [b"plain", b"packed", None, b"", None, b"plain again"]
+    for limit in (1, 2, 100):
+        batches = list(LogScan(log, 0, columns=("body", "flag"), max_rows=limit))
+        assert [row["body"] for batch in batches for row in rows(batch)] == wanted
+    bad = sum(len(part) for part in parts[:2])
+    assert f"log offset {bad} is null here: the body is no zlib stream" in caplog.text
+    assert "compression 7, which is unknown" in caplog.text
+    stored = [row["body"] for row in scan_all(log, raw_bodies=True)]
+    assert stored[2:5] == [b"damaged", b"", b"unknown"]
+    assert all(row["size"] for row in scan_all(log, columns=("size",))), "bodies are not touched"
+
+
+def test_a_batch_is_limited_by_decompressed_bodies() -> None:
+    sizes = (10_000, 50_000, 10_000, 1_000_000, 10, 10)
+    log = compressed_log(*(zlib.compress(bytes(size)) for size in sizes))
+    batches = list(LogScan(log, 0, columns=("body",), max_bytes=100_000))
+    found = [[len(body.as_py()) for body in batch["body"]] for batch in batches]
+    assert found == [[10_000, 50_000, 10_000], [1_000_000], [10, 10]]
+
+
+def test_too_long_a_body_is_null() -> None:
+    log = compressed_log(zlib.compress(bytes(MAX_BODY_BYTES + 1)), zlib.compress(b"next"))
+    assert [row["body"] for row in scan_all(log, columns=("body",))] == [None, b"next"]

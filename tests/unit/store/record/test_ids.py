@@ -45,6 +45,16 @@ def test_bad_hosts_are_refused(text: str) -> None:
         Host.parse(text)
 
 
+def test_a_host_of_an_address_and_a_port() -> None:
+    assert Host.of("10.0.0.1", 80) == Host(ADDRESS, 80)
+    assert Host.of("fd00::1", 0) == Host(b"\xfd" + bytes(14) + b"\1", 0)
+    # Java takes such an address for one of IPv4, and so do RocketMQ's ids.
+    assert Host.of("::ffff:10.0.0.1", 80) == Host(ADDRESS, 80)
+    for address, port in (("a.b", 1), ("fe80::1%eth0", 1), ("[::1]", 1), ("", 1), ("::1", 65536)):
+        with pytest.raises(ValueError, match=r"not a (numeric address|host)"):
+            Host.of(address, port)
+
+
 def test_unique_key_is_rocketmqs() -> None:
     now = int(time.mktime((2023, 11, 14, 12, 0, 0, 0, 0, -1))) * 1000 + 123
     key = UniqKeys(ADDRESS, lambda: now).next()

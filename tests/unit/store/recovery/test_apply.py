@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support.frames import Batch
-from support.starts import FILE_SIZE, check, made, restart, start
+from support.starts import FILE_SIZE, check, lose_power, made, restart, start
 from support.store_files import Store, batches, message
 from support.topics_json import with_topic
 
@@ -18,6 +18,7 @@ from silomq.store.commitlog.log_end import ENDS
 from silomq.store.config import topics as topics_json
 from silomq.store.disk.paths import PROGRESS, file_name
 from silomq.store.errors import Corrupt, StoreError
+from silomq.store.record.format import LAYOUT
 from silomq.store.recovery import durable_progress
 
 if TYPE_CHECKING:
@@ -147,6 +148,32 @@ def test_damage_in_the_middle_is_refused(tmp_path: Path) -> None:
     with pytest.raises(Corrupt, match="good records go on at offset") as caught:
         start(store, tmp_path)
     assert caught.value.offset == store.ends[3]
+
+
+@pytest.mark.parametrize("at", [20, 21, 59])
+@pytest.mark.parametrize("power_cut", [False, True])
+def test_a_damaged_body_behind_what_is_durable_is_not_taken(
+    at: int, tmp_path: Path, *, power_cut: bool
+) -> None:
+    """Of the first record that the scan comes to, of the last one, and of others."""
+    store = made(tmp_path, 9, (20,))
+    if power_cut:
+        lose_power(tmp_path)
+    record = next(r for r in store.records if r.physical_offset >= store.ends[at])
+    offset = record.physical_offset
+    base = store.log.base_of(offset)
+    path = tmp_path / "commitlog" / file_name(base)
+    data = bytearray(path.read_bytes())
+    data[offset - base + LAYOUT["bodyCRC"][0]] ^= 1
+    path.write_bytes(data)
+    if power_cut or offset + record.total_size == store.ends[-1]:
+        report = start(store, tmp_path)
+        assert report.log_end == offset
+        assert report.end_reason == ENDS[kernel.BAD_CRC]
+    else:
+        with pytest.raises(Corrupt, match="good records go on at offset") as caught:
+            start(store, tmp_path)
+        assert caught.value.offset == offset
 
 
 def test_queues_that_only_the_log_knows(tmp_path: Path) -> None:

@@ -73,3 +73,26 @@ def test_the_newest_whole_slot_counts(tmp_path: Path) -> None:
 )
 def test_a_checkpoint_of_another_program_is_noticed(noted: Checkpoint, *, same: bool) -> None:
     assert RECORD.agrees_with(noted) is same
+
+
+def test_a_flush_that_was_killed_before_the_checkpoint_is_no_other_program(tmp_path: Path) -> None:
+    """It writes the record first: the checkpoint is still that of the slot before."""
+    with Folder.open(tmp_path) as ours:
+        assert not durable_progress.agrees(ours, Checkpoint(21, 22, 23))
+        ProgressFile(ours).write(RECORD)
+        ProgressFile(ours).write(replace(RECORD, physic=31, logics=32, index=33))
+        assert durable_progress.agrees(ours, Checkpoint(31, 32, 33))
+        assert durable_progress.agrees(ours, Checkpoint(21, 22, 23))
+        assert not durable_progress.agrees(ours, Checkpoint(21, 22, 33))
+        assert not durable_progress.agrees(ours, None)
+        ProgressFile(ours).write(replace(RECORD, physic=41, logics=42, index=43))
+        assert not durable_progress.agrees(ours, Checkpoint(21, 22, 23)), "two slots, not more"
+
+
+def test_a_missing_checkpoint_is_explained_by_the_newest_record_alone(tmp_path: Path) -> None:
+    none = replace(RECORD, physic=0, logics=0, index=0)
+    with Folder.open(tmp_path) as ours:
+        ProgressFile(ours).write(none)
+        assert durable_progress.agrees(ours, None)
+        ProgressFile(ours).write(RECORD)
+        assert not durable_progress.agrees(ours, None)

@@ -35,7 +35,7 @@ def golden_plan(golden: Golden) -> RecoveryPlan:
 def test_the_plan_of_a_store_that_rocketmq_wrote(golden: Golden) -> None:
     said = golden.of("store")[0]
     plan = golden_plan(golden)
-    assert plan.new_layout
+    assert plan.layout is None
     assert plan.run.known_from == ROCKETMQ_KNOWN
     assert plan.run.clean is (golden.name != "crashed")
     assert plan.run.power_lost is False

@@ -42,6 +42,12 @@ def index_of_another_size(store: Store, path: Path) -> None:
     os.truncate(path / "index" / str(store.index.names()[-1]), 100)
 
 
+def first_index_file_of_another_size(store: Store, path: Path) -> None:
+    first, *others = store.index.names()
+    assert others
+    os.truncate(path / "index" / str(first), 100)
+
+
 def log_file_of_another_size(store: Store, path: Path) -> None:
     end = store.ends[-1]
     os.truncate(path / "commitlog" / file_name(end - end % FILE_SIZE), 100)
@@ -64,10 +70,11 @@ def unreadable_deletions(store: Store, path: Path) -> None:
     [
         (damaged, Corrupt, "good records go on at offset"),
         (index_of_another_size, StoreError, "max_index_num"),
-        (log_file_of_another_size, StoreError, "mapped_file_size_commit_log"),
+        (first_index_file_of_another_size, StoreError, "max_index_num"),
+        (log_file_of_another_size, Corrupt, "has 100 of 6000 bytes.*mapped_file_size_commit_log"),
         (made_by_a_newer_version, StoreError, "newer SiloMQ"),
         (unreadable_topics, Corrupt, "repair one of them"),
-        (unreadable_deletions, StoreError, "restore it from a copy"),
+        (unreadable_deletions, Corrupt, "repair one of them"),
     ],
 )
 def test_a_refusal_leaves_everything_as_it_was(

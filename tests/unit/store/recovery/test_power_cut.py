@@ -12,6 +12,7 @@ from support.starts import FILE_SIZE, check, lose_power, made, start
 from support.store_files import QUEUE_FILE, Store, batches
 
 from silomq.store.commitlog import _scan
+from silomq.store.delay.delays import Progress, ProgressFile
 from silomq.store.disk import files as disk
 from silomq.store.disk import sparse
 from silomq.store.disk.paths import StoreFolders, file_name
@@ -152,3 +153,19 @@ def test_a_record_that_lacks_a_sector_is_never_taken(size: int) -> None:
                 data[sector : sector + 512] = bytes(512)
                 if data != whole:
                     assert _scan.scan(data, start_at, 0, True, True)[1] == 0, (start_at, sector)
+
+
+@pytest.mark.parametrize("boots", [False, True])
+def test_delayed_messages_go_on_from_durable_progress_in_another_boot(
+    *, boots: bool, tmp_path: Path
+) -> None:
+    store = made(tmp_path, 10, ())
+    start(store, tmp_path)
+    durable, newer = Progress(10, 1), Progress(20, 2)
+    file = ProgressFile(store.folders.ours)
+    file.make_durable(durable)
+    file.publish(newer)
+    if boots:
+        lose_power(tmp_path)
+    start(store, tmp_path)
+    assert ProgressFile(store.folders.ours).newest(100) == (durable if boots else newer)

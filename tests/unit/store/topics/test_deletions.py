@@ -12,7 +12,7 @@ from support.topics_json import with_topic
 from silomq.store.config import topics as topics_json
 from silomq.store.config.topics import TopicConfig, TopicTable
 from silomq.store.disk.files import Folder
-from silomq.store.errors import StoreError
+from silomq.store.errors import Corrupt
 from silomq.store.topics.deletions import Deletion, Deletions, remove_queues
 
 if TYPE_CHECKING:
@@ -125,7 +125,34 @@ def test_the_record_of_deletions(tmp_path: Path) -> None:
     found.decide("t", 900, 2)
     again = Deletions.read(folder)
     assert (again.topics, again.entries, again.below("t")) == ({"t": Deletion(900, 2)}, 5, 900)
-    for bad in ("", "{", '{"topics":[]}', '{"topics":{"t":{"below":"x"}}}'):
-        (tmp_path / "deleted").write_text(bad)
-        with pytest.raises(StoreError, match="which topics were deleted"):
-            Deletions.read(folder)
+    (tmp_path / "deleted").write_text("{")  # the backup is the state before the last change
+    again = Deletions.read(folder)
+    assert (again.topics, again.entries) == ({"t": Deletion(700, 3, done=True)}, 5)
+    assert "its backup was loaded" in again.problem
+    (tmp_path / "deleted.bak").write_text('{"topics":[1]}')
+    with pytest.raises(Corrupt, match="deleted, offset 0: the file is unreadable"):
+        Deletions.read(folder)
+
+
+BAD = (
+    "[]", '{"below":"x"}',
+    '{"below":-1,"entries":0}', '{"below":1}', '{"below":1.5,"entries":0}',
+       '{"below":9223372036854775808,"entries":0}', '{"below":1,"entries":0,"done":1}')  # fmt: skip
+
+
+@pytest.mark.parametrize("deletion", BAD)
+def test_a_deletion_that_cannot_be_right_costs_no_other(tmp_path: Path, deletion: str) -> None:
+    text = f'{{"topics":{{"a/b":{{}},"t":{deletion},"u":{{"below":7,"entries":1}}}},"entries":-1}}'
+    (tmp_path / "deleted").write_text(text)
+    folder = Folder.open(tmp_path)
+    found = Deletions.read(folder)
+    assert (found.topics, found.entries) == ({"u": Deletion(7, 1)}, 0)
+    assert "'t'" in found.problem
+    (tmp_path / "deleted.bak").write_text('{"topics":{"t":{"below":5,"entries":2}},"entries":9}')
+    found = Deletions.read(folder)
+    assert (found.topics["t"], found.entries) == (Deletion(5, 2), 9)
+    found.decide("v", 100, 0)
+    (kept,) = tmp_path.glob("deleted.bad-*")
+    assert kept.read_text() == text
+    assert Deletions.read(folder).topics.keys() == {"t", "u", "v"}
+    assert Deletions.read(folder).problem == ""

@@ -33,7 +33,8 @@ final class Append {
 
     private final DefaultMessageStore store;
     private final PrintStream out;
-    private final InetSocketAddress host = new InetSocketAddress("10.20.30.40", 10911);
+    private final boolean v6;
+    private final InetSocketAddress host;
 
     /** A message before it is put; `delay` is a delay level, 0 for none. */
     private record Draft(
@@ -41,9 +42,11 @@ final class Append {
         int reconsumeTimes, long bornTimestamp, InetSocketAddress bornHost) {
     }
 
-    Append(DefaultMessageStore store, PrintStream out) {
+    Append(DefaultMessageStore store, PrintStream out, boolean v6) {
         this.store = store;
         this.out = out;
+        this.v6 = v6;
+        this.host = new InetSocketAddress(v6 ? "fd00::a:b" : "10.20.30.40", 10911);
     }
 
     void run(int count, long seed) throws Exception {
@@ -96,7 +99,10 @@ final class Append {
             new InetSocketAddress(address(address), 1 + chance.nextInt(65_535)));
     }
 
-    private static String address(byte[] b) {
+    private String address(byte[] b) {
+        if (v6) {
+            return String.format("fd00::%x:%x", b[0] & 255, b[1] & 255);
+        }
         return (b[0] & 255) + "." + (b[1] & 255) + "." + (b[2] & 255) + "." + (b[3] & 255);
     }
 

@@ -39,7 +39,8 @@ final class Digests {
 
     static String host(SocketAddress address) {
         InetSocketAddress host = (InetSocketAddress) address;
-        return host.getAddress().getHostAddress() + ":" + host.getPort();
+        String text = host.getAddress().getHostAddress();
+        return (text.contains(":") ? "[" + text + "]" : text) + ":" + host.getPort();
     }
 
     /** The property string of a whole record, in hex. */

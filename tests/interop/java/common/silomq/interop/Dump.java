@@ -23,6 +23,7 @@ import org.apache.rocketmq.store.index.IndexService;
  */
 final class Dump {
     private static final int BLANK = 0xCBD43194;
+    private static final String LIGHT = "%LMQ%";
 
     private final DefaultMessageStore store;
     private final PrintStream out;
@@ -47,7 +48,9 @@ final class Dump {
         List<Json> found = new ArrayList<>();
         for (Map.Entry<String, List<Integer>> topic : queues.entrySet()) {
             for (int queueId : topic.getValue()) {
-                found.add(readQueue(topic.getKey(), queueId));
+                found.add(topic.getKey().startsWith(LIGHT)
+                    ? readLight(topic.getKey(), queueId)
+                    : readQueue(topic.getKey(), queueId));
             }
         }
         walk();
@@ -65,6 +68,26 @@ final class Dump {
     private void wrong(String why) {
         wrongs++;
         out.println(Json.line("wrong").with("why", why));
+    }
+
+    /** A light queue leads to records of other queues: what a consumer gets, in order. */
+    private Json readLight(String topic, int queueId) throws Exception {
+        long first = store.getMinOffsetInQueue(topic, queueId);
+        long last = store.getMaxOffsetInQueue(topic, queueId);
+        List<Long> places = new ArrayList<>();
+        List<String> said = new ArrayList<>();
+        for (long next = first; next < last; next++) {
+            GetMessageResult result = store.getMessage("interop", topic, queueId, next, 1, null);
+            for (ByteBuffer record : result.getMessageBufferList()) {
+                MessageExt message = MessageDecoder.decode(record, true, false);
+                places.add(message.getCommitLogOffset());
+                said.add(message.getProperty("INNER_MULTI_QUEUE_OFFSET"));
+            }
+            result.release();
+        }
+        return Json.line("light").with("topic", topic).with("queueId", queueId)
+            .with("minOffset", first).with("maxOffset", last).with("places", places)
+            .with("said", said);
     }
 
     private Json readQueue(String topic, int queueId) throws Exception {

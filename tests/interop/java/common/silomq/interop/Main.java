@@ -25,10 +25,16 @@ import org.apache.rocketmq.store.config.MessageStoreConfig;
  *   start           start the store's services, as a broker does
  *   dump QUERIES    everything in the store, and the look-ups named in the file QUERIES (or -)
  *   append N SEED   put N messages
+ *   append6 N SEED  the same, from and to IPv6 hosts
+ *   feature         put messages into the topic "featured", as the settings allow: inner batches
+ *                   for a batch queue, messages for light queues, plain ones otherwise
+ *   timers N MS     deliver timers (RocketMQ 5) until N are delivered, and for MS milliseconds more
+ *   compressed      put messages with compressed bodies
  *   stop            stop cleanly; the last command
  *   --halt          end at once, as if killed; the last command
  * </pre>
  *
+ * The setting topicAttribute=NAME:VALUE gives the topic "featured" an attribute (RocketMQ 5).
  * The store is loaded first. Exit status 1: it did not load; the line `load` says so.
  */
 public final class Main {
@@ -81,6 +87,7 @@ public final class Main {
             String[] pair = words.pop().split("=", 2);
             values.setProperty(pair[0], pair[1]);
         }
+        System.setProperty("silomq.attribute", values.getProperty("topicAttribute", ""));
         MessageStoreConfig config = new MessageStoreConfig();
         MixAll.properties2Object(values, config);
         return config;
@@ -96,8 +103,20 @@ public final class Main {
                 new Dump(store, out).run(queries(words.pop()));
                 break;
             case "append":
+            case "append6":
                 int count = Integer.parseInt(words.pop());
-                new Append(store, out).run(count, Long.parseLong(words.pop()));
+                long seed = Long.parseLong(words.pop());
+                new Append(store, out, command.equals("append6")).run(count, seed);
+                break;
+            case "timers":
+                int timers = Integer.parseInt(words.pop());
+                Release.timers(store, timers, Long.parseLong(words.pop()), out);
+                break;
+            case "feature":
+                new Feature(store).run();
+                break;
+            case "compressed":
+                new Compressed(store, out).run();
                 break;
             case "stop":
                 stop();

@@ -1,6 +1,7 @@
 package silomq.interop;
 
 import java.io.IOException;
+import java.io.PrintStream;
 import org.apache.rocketmq.common.BrokerConfig;
 import org.apache.rocketmq.store.DefaultMessageStore;
 import org.apache.rocketmq.store.MessageExtBrokerInner;
@@ -22,6 +23,10 @@ final class Release {
 
     static MessageExtBrokerInner newMessage() {
         return new MessageExtBrokerInner();
+    }
+
+    static void timers(DefaultMessageStore store, int count, long millis, PrintStream out) {
+        throw new UnsupportedOperationException("RocketMQ 4 has no timers");
     }
 
     /** Gives the message a delay level; the store itself then takes the schedule's topic. */

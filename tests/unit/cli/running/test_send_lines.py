@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from silomq.cli.running.send import _Input
+from silomq.cli.running.send_lines import _Input
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,0 +1,130 @@
+/* Fair turns between producers' rings: start-time fair queueing (Goyal, Vin and Cheng, 1996).
+ *
+ * The clock counts virtual bytes. A ring's turn begins at the clock, or at the end of its turn
+ * before if that is later. It ends `bytes * weight` further on, where the weight is the number of
+ * rings with work that belong to the same user. The ring whose turn begins first is served first,
+ * and the clock goes on to that beginning. So users share the log's bytes evenly, and a user's
+ * rings share what the user gets. A ring cannot save up turns while it is idle.
+ *
+ * A ring without a backlog comes first, as long as its turn begins at most one share behind the
+ * clock. Otherwise a producer that waits for each answer would, after each message, wait for all
+ * rings whose turns begin at the same time. */
+#ifndef SILO_TURNS_H
+#define SILO_TURNS_H
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "shm/layout.h"
+#include "shm/words.h"
+
+/* Users are counted in so many classes. Two users of one class get less than their share. */
+enum { SILO_USER_CLASSES = 64 };
+
+/* What is kept of a ring: the end of its last turn, its user, and whether work was left then. */
+typedef struct {
+    uint64_t end;
+    uint32_t uid, backlog;
+} silo_flow;
+
+/* A producer's ring, as append sees it. */
+typedef struct {
+    uint8_t *base;
+    uint64_t capacity;
+    uint64_t tail;      /* behind the last answered frame, which may not be published */
+    uint64_t at;        /* tail modulo capacity */
+    uint64_t published; /* the tail that its producer can see */
+    uint64_t rejected;
+    uint32_t session;
+    int attached;
+    silo_flow flow;
+} silo_ring;
+
+/* One ring that has work now. `due` orders the turns: it is `begin`, or the clock for a ring that
+ * comes first. `rank` decides between turns that are equal otherwise. */
+typedef struct {
+    silo_flow *flow;
+    uint64_t begin, due;
+    uint32_t weight, backlog;
+    int rank, ring;
+} silo_turn;
+
+static inline int silo_compare_turns(const void *a, const void *b) {
+    const silo_turn *x = (const silo_turn *)a, *y = (const silo_turn *)b;
+    if (x->due != y->due)
+        return x->due < y->due ? -1 : 1;
+    if (x->backlog != y->backlog)
+        return x->backlog ? 1 : -1;
+    return x->rank - y->rank;
+}
+
+/* Orders the rings that have work, whose `flow` and `ring` are set. A share is in bytes. */
+static inline void silo_order_turns(uint64_t clock, uint64_t share, silo_turn *turns, int count) {
+    uint32_t rings_of[SILO_USER_CLASSES];
+    silo_flow *flow;
+    int i;
+    memset(rings_of, 0, sizeof rings_of);
+    for (i = 0; i < count; i++)
+        rings_of[turns[i].flow->uid % SILO_USER_CLASSES]++;
+    for (i = 0; i < count; i++) {
+        flow = turns[i].flow;
+        turns[i].begin = flow->end > clock ? flow->end : clock;
+        turns[i].weight = rings_of[flow->uid % SILO_USER_CLASSES];
+        turns[i].backlog = flow->backlog || turns[i].begin - clock > share * turns[i].weight;
+        turns[i].due = turns[i].backlog ? turns[i].begin : clock;
+        turns[i].rank = i;
+        flow->backlog = 1; /* until it has its turn */
+    }
+    if (count > 1)
+        qsort(turns, (size_t)count, sizeof *turns, silo_compare_turns);
+}
+
+static inline int silo_has_work(const silo_ring *ring) {
+    return ring->attached && silo_load(ring->base + RING_HEAD) != ring->tail;
+}
+
+/* Whether one of the rings below `highest` has work. */
+static inline int silo_any_work(const silo_ring *rings, int highest) {
+    int i;
+    for (i = 0; i < highest; i++)
+        if (silo_has_work(&rings[i]))
+            return 1;
+    return 0;
+}
+
+/* Finds the rings with work and orders their turns; `first` is looked at first. Returns their
+ * number. */
+static inline int silo_find_turns(silo_ring *rings, int highest, int first, uint64_t clock,
+                                  uint64_t share, silo_turn *turns) {
+    int i, k, count = 0;
+    for (k = 0; k < highest; k++) {
+        i = first + k < highest ? first + k : first + k - highest;
+        if (!silo_has_work(&rings[i]))
+            continue;
+        turns[count].flow = &rings[i].flow;
+        turns[count].ring = i;
+        count++;
+    }
+    silo_order_turns(clock, share, turns, count);
+    return count;
+}
+
+/* Ends the turn `at`, in which `bytes` were taken. With `more` the ring gets another turn, in
+ * order. Returns the place of the next turn, which is `count` when there is none. */
+static inline int silo_end_turn(silo_turn *turns, int count, int at, uint64_t bytes, int more) {
+    silo_turn turn = turns[at];
+    int to = at;
+    turn.flow->end = turn.begin + bytes * turn.weight;
+    turn.flow->backlog = more;
+    if (!more)
+        return at + 1;
+    turn.due = turn.begin = turn.flow->end;
+    turn.backlog = 1;
+    for (; to + 1 < count && silo_compare_turns(&turns[to + 1], &turn) < 0; to++)
+        turns[to] = turns[to + 1];
+    turns[to] = turn;
+    return at;
+}
+
+#endif

@@ -1,0 +1,6 @@
+from typing import NoReturn
+
+class Bodies:
+    bad: list[tuple[int, str]]
+    def __init__(self, raw: bool) -> None: ...
+    def fail(self) -> NoReturn: ...
