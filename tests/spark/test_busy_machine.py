@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import threading
@@ -67,24 +68,33 @@ def test_workers_wait_long_for_the_jvm(spark: SparkSession) -> None:
     assert int(row.seconds) == 120
 
 
+def pyspark_daemons() -> list[psutil.Process]:
+    """The living ones of Spark's Python processes: the daemon, and the workers it has forked."""
+    found = []
+    for process in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.NoSuchProcess):  # a worker that ended, perhaps not reaped
+            words = process.cmdline()
+            if any("pyspark" in word and "daemon" in word for word in words):
+                found.append(process)
+    return found
+
+
 @pytest.mark.parametrize("frozen_s", [pytest.param(2, id="short"), pytest.param(15, marks=LONG)])
 def test_a_frozen_daemon_holds_a_job_up_and_no_more(spark: SparkSession, frozen_s: float) -> None:
     """All of Spark's Python processes stand still, as on a machine that has no time for them."""
     spark.range(1).mapInArrow(lambda batches: batches, "id long").collect()  # the daemon is there
-    daemons = [
-        process
-        for process in psutil.Process().children(recursive=True)
-        if any("pyspark" in word and "daemon" in word for word in process.cmdline())
-    ]
+    daemons = pyspark_daemons()
     assert daemons
 
     def thaw() -> None:
         time.sleep(frozen_s)
         for process in daemons:
-            process.resume()
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.resume()
 
     for process in daemons:
-        process.suspend()
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.suspend()
     thread = threading.Thread(target=thaw)
     thread.start()
     began = time.monotonic()
