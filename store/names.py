@@ -69,15 +69,6 @@ def validate_topic(name: str) -> bytes:
     return _validate("topic", name, limit)
 
 
-def is_topic(name: str) -> bool:
-    """Whether `validate_topic` takes the name."""
-    try:
-        validate_topic(name)
-    except IllegalMessage:
-        return False
-    return True
-
-
 def validate_group(name: str) -> bytes:
     """The bytes of a consumer group's name: the characters of topics, at most 127 bytes.
 

@@ -7,13 +7,13 @@ from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from ...store.errors import IllegalArgument, IllegalMessage, IllegalType
-from ...store.names import SCHEDULE_TOPIC, TIMER_TOPIC, is_light_queue, validate_topic
+from ...store.names import SCHEDULE_TOPIC, TIMER_TOPIC
 from ...store.record.properties import (
-    LIGHT_MOST,
     MAX_PROPERTIES_BYTES,
     MULTI_DISPATCH,
     encode_light_offsets,
     encode_properties,
+    parse_light_queues,
 )
 from ...store.status import PutMessageStatus
 from .. import arguments
@@ -135,27 +135,13 @@ class LightQueues(NamedTuple):
 
 def plan_light_queues(properties: Mapping[str, str]) -> LightQueues | None:
     """The light queues in INNER_MULTI_DISPATCH, a list with commas; None without that property.
-
-    Raises IllegalMessage for a name that is not a light queue's, for one that occurs twice, and for
-    more than 128.
+    Raises IllegalMessage as `parse_light_queues` does.
     """
     text = properties.get(MULTI_DISPATCH)
     if text is None:
         return None
-    names = text.split(",")
-    for name in names:
-        if not is_light_queue(name):
-            raise _illegal_light(f"{arguments.shown(name)} is no light queue's name (%LMQ%...)")
-        validate_topic(name)
-    if len(set(names)) < len(names) or len(names) > LIGHT_MOST:
-        raise _illegal_light(f"up to {LIGHT_MOST} light queues, each of them once")
-    return LightQueues(tuple(names), encode_light_offsets(len(names)))
-
-
-def _illegal_light(why: str) -> IllegalMessage:
-    return IllegalMessage(
-        PutMessageStatus.MESSAGE_ILLEGAL, f"property {MULTI_DISPATCH} names light queues: {why}"
-    )
+    names = parse_light_queues(text)
+    return LightQueues(names, encode_light_offsets(len(names)))
 
 
 def encode_extra(properties: Mapping[str, str], *, wait_store: bool, light: bool = False) -> bytes:

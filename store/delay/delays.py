@@ -35,26 +35,20 @@ from ...conf.kinds import MAX_DELAY_LEVELS
 from ...shm._memory import Mapping
 from ..disk import files as disk
 from ..disk.files import Folder
-from ..names import (
-    SCHEDULE_TOPIC,
-    TIMER_TOPIC,
-    TRANS_HALF_TOPIC,
-    allows_light_queues,
-    is_light_queue,
-    is_topic,
-)
+from ..errors import IllegalMessage
+from ..names import SCHEDULE_TOPIC, TIMER_TOPIC, TRANS_HALF_TOPIC, allows_light_queues
 from ..record.format import LAYOUT, Record, encode_record
 from ..record.ids import Host
 from ..record.properties import (
     CRC32,
     DELAY,
-    LIGHT_MOST,
     MULTI_DISPATCH,
     MULTI_QUEUE_OFFSET,
     REAL_QID,
     REAL_TOPIC,
     UNIQ_KEY,
     encode_light_offsets,
+    parse_light_queues,
 )
 
 FILE = "schedule"
@@ -210,14 +204,13 @@ def light_queues(record: Record) -> tuple[str, ...]:
     """The light queues that a delayed message names, if it may be put into them all: RocketMQ
     numbers a message there when it is delivered.
     """
-    names = record.properties.get(MULTI_DISPATCH, "").split(",")
-    if not allows_light_queues(record.properties.get(REAL_TOPIC, "")):
+    text = record.properties.get(MULTI_DISPATCH)
+    if text is None or not allows_light_queues(record.properties.get(REAL_TOPIC, "")):
         return ()
-    if len(set(names)) < len(names) or len(names) > LIGHT_MOST:
+    try:
+        return parse_light_queues(text)
+    except IllegalMessage:
         return ()
-    if not all(is_light_queue(name) and is_topic(name) for name in names):
-        return ()
-    return tuple(names)
 
 
 def restore(

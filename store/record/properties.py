@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Literal
 
 from ..errors import IllegalMessage
+from ..names import is_light_queue, validate_topic
 from ..status import PutMessageStatus
 
 if TYPE_CHECKING:
@@ -124,6 +125,28 @@ def light_queues(properties: Mapping[str, str]) -> dict[str, int]:
         return {}
     pairs = zip(reversed(names), reversed(numbers), strict=True)
     return {name: int(n) for name, n in pairs if name and n.isascii() and n.isdigit()}
+
+
+def parse_light_queues(text: str) -> tuple[str, ...]:
+    """The light queues that an outgoing message is to lie in: the value of INNER_MULTI_DISPATCH.
+
+    Raises IllegalMessage for a name that is not a light queue's, for one that occurs twice, and for
+    more than 128.
+    """
+    names = tuple(text.split(","))
+    for name in names:
+        if not is_light_queue(name):
+            raise _illegal_light(f"{name[:40]!a} is no light queue's name (%LMQ%...)")
+        validate_topic(name)
+    if len(set(names)) < len(names) or len(names) > LIGHT_MOST:
+        raise _illegal_light(f"up to {LIGHT_MOST} light queues, each of them once")
+    return names
+
+
+def _illegal_light(why: str) -> IllegalMessage:
+    return IllegalMessage(
+        PutMessageStatus.MESSAGE_ILLEGAL, f"property {MULTI_DISPATCH} names light queues: {why}"
+    )
 
 
 def encode_light_offsets(count: int) -> bytes:
