@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,12 +40,18 @@ class RootIsNoPackage:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Takes settings out of the environment: a developer's own must not change what is tested."""
+    """Takes settings out of the environment: a developer's own must not change what is tested. The
+    programs that tests start obey signals, also if this one runs in the background or under nohup.
+    """
     # A hook of this file would only see what lies below it.
     config.pluginmanager.register(RootIsNoPackage())
     for name in list(os.environ):
         if name.startswith("SILOMQ_") and name not in OURS:
             del os.environ[name]
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
+        # A program inherits what is ignored, but no handler.
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, lambda *_: None)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -103,3 +110,14 @@ def no_shared_memory_stays() -> Iterator[None]:
 def long_forms() -> bool:
     """Whether to run the long form of a test: `make torture`."""
     return os.environ.get("SILOMQ_LONG") == "1"
+
+
+@pytest.fixture
+def store_id(tmp_path: Path) -> Iterator[int]:
+    """The identity of the store in `tmp_path`: its objects in shared memory go with the test."""
+    from silomq.shm import segments
+
+    number = segments.store_identity(tmp_path)
+    yield number
+    segments.remove_all(number)
+    assert segments.leftovers(number) == []

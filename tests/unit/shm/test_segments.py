@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import stat
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import posix_ipc
 import pytest
@@ -13,18 +12,7 @@ import pytest
 from silomq.shm import segments
 from silomq.shm._memory import Mapping
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 SHM = Path("/dev/shm")
-
-
-@pytest.fixture
-def store_id(tmp_path: Path) -> Iterator[int]:
-    found = segments.store_identity(tmp_path)
-    yield found
-    segments.remove_all(found)
-    assert segments.leftovers(found) == []
 
 
 def test_a_store_is_its_inode(tmp_path: Path) -> None:

@@ -38,14 +38,6 @@ if TYPE_CHECKING:
 BUFFERS = 5
 
 
-@pytest.fixture
-def store_id(tmp_path: Path) -> Iterator[int]:
-    number = segments.store_identity(tmp_path)
-    yield number
-    segments.remove_all(number)
-    assert segments.leftovers(number) == []
-
-
 def killed(path: Path, store_id: int, committed: int, wrote: int) -> Store:
     """A store that ran, saved its progress, and was killed when commit had come to `committed` and
     append to the end of batch `wrote`: its files, control block and pool.

@@ -26,15 +26,7 @@ from silomq.store.recovery.look import look
 from silomq.store.recovery.plan import MEMORY_KNOWN, OURS_KNOWN, ROCKETMQ_KNOWN, RecoveryPlan
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-
-@pytest.fixture
-def store_id(tmp_path: Path) -> Iterator[int]:
-    number = segments.store_identity(tmp_path)
-    yield number
-    segments.remove_all(number)
-    assert segments.leftovers(number) == []
+    from collections.abc import Callable
 
 
 def killed(path: Path, store_id: int) -> tuple[Store, Control]:
