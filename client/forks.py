@@ -10,8 +10,8 @@ The mappings stay, because messages that were read before the fork stay readable
 hold no descriptors, and are unmapped when the child drops the objects.
 
 Only Python's own forks are seen (`os.fork`, and "fork" of multiprocessing). Descriptors are closed
-on exec in any case. A child may also keep a copy of a socket that another thread is just opening or
-closing at the moment of the fork.
+on exec in any case. A fork waits while another thread opens or closes a client, or a file of a
+running store (`store/disk/forks.py`).
 """
 
 from __future__ import annotations

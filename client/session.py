@@ -29,6 +29,7 @@ from ..shm.control import SIZE, Control
 from ..shm.protocol.answers import AnyAnswer, Error, RegistryRestarted, Welcome
 from ..shm.protocol.requests import PROTOCOL, Answered, Hello, Request, answer_of
 from ..shm.ring import DATA
+from ..store.disk.forks import NO_FORK
 from ..store.disk.paths import SOCKET
 from ..store.errors import (
     IllegalMessage,
@@ -138,6 +139,7 @@ class Connection:
         #: Whether this process is a forked child of the one that opened the connection.
         self.forked = False
         self._others: list[int] = []  # further descriptors: of the ring, and of append's bell
+        self._in_use: list[int] = []  # those of a call under way, which closes them
         self._lock = threading.RLock()
         self._answers = parts.Joiner(_ANSWERS, _MOST_ANSWER)
         self._next_id = 0
@@ -145,24 +147,23 @@ class Connection:
         self.bell = -1
         abandon_in_child(self)
         welcome, fds = self._begin(ring_size, time.monotonic() + timeout_s)
-        self._others = fds[2:]
         with contextlib.ExitStack() as undo:
             undo.callback(self.close)
-            undo.callback(mail.close_all, fds[:2])
+            undo.callback(self.drop, fds)
             self.control = Control(Mapping(fds[0], 0, SIZE, writable=False))
             self.control.check()
             table_size = os.fstat(fds[1]).st_size
             self.table = TopicTable(Mapping(fds[1], 0, table_size, writable=False))
             self.capacity = welcome.capacity
-            self.ring: Mapping | None = None
-            if ring_size:
-                self.ring = Mapping(fds[2], 0, DATA + self.capacity)
-                self.bell = fds[3]
+            self.ring = Mapping(fds[2], 0, DATA + self.capacity) if ring_size else None
+            self.bell = fds[3] if ring_size else -1
             undo.pop_all()
-        mail.close_all(fds[:2])
+        self.drop(fds[:2])
+        self._others, self._in_use = self._in_use, []
         self.session = welcome.session
         self.notice = self.table.notice(welcome.index)
-        self.config = StoreConfig.of(welcome)
+        with NO_FORK:  # to know its own address it opens a socket for a moment
+            self.config = StoreConfig.of(welcome)
         self._patience_s = max(_REQUEST_S, self.config.patience_s)
 
     def _begin(self, ring_size: int, deadline: float) -> tuple[Welcome, list[int]]:
@@ -185,18 +186,19 @@ class Connection:
                 raise
 
     def _connect(self, timeout_s: float) -> None:
-        """Sets `_socket`, at once, so that a child that is forked meanwhile closes its copy."""
-        with limited_by_open_files():
+        """Connects `_socket`. Raises StoreClosed, TooManyOpenFiles."""
+        with limited_by_open_files(), NO_FORK:
             end = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC)
-        self._socket = end
+            self._socket = end
         end.settimeout(timeout_s)
         try:
-            with limited_by_open_files():
+            with limited_by_open_files(), NO_FORK:
                 folder = os.open(self.path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+                self._in_use.append(folder)
             try:
                 self._enter(end, f"/proc/self/fd/{folder}/{SOCKET}", timeout_s)
             finally:
-                os.close(folder)
+                self.drop([folder])
         except NotADirectoryError as error:
             raise StoreClosed(
                 f"cannot connect to {self.shown}: it is a file, or lies in one; give the folder of "
@@ -244,12 +246,12 @@ class Connection:
         refuses, StoreClosed when the store has died or stopped.
         """
         answer, fds = self.ask(request)
-        mail.close_all(fds)
+        self.drop(fds)
         return answer
 
     def ask(self, request: Request[Answered]) -> tuple[Answered, list[int]]:
         """As `request`, but also returns the descriptors of the answer, which the caller must
-        close.
+        `drop`.
 
         A registry that replaces a killed one says so on every connection; then the request is sent
         once more.
@@ -272,7 +274,7 @@ class Connection:
                 elif answer.id in (0, request.id):
                     break
                 else:
-                    mail.close_all(fds)  # the second answer to a request that was sent twice
+                    self.drop(fds)  # the second answer to a request that was sent twice
         if isinstance(answer, Error):
             raise IllegalMessage(PutMessageStatus[answer.status], printable(answer.why))
         assert isinstance(answer, answer_of(type(request))), "the registry answers what was asked"
@@ -283,12 +285,13 @@ class Connection:
         end.settimeout(0)
         while True:
             try:
-                answer, fds = mail.receive(end, self._answers)
+                with NO_FORK:
+                    answer, fds = mail.receive(end, self._answers)
+                    mail.close_all(fds)
             except (OSError, mail.NotAMessage):
                 return
             except parts.Incomplete:
                 continue
-            mail.close_all(fds)
             if answer is None:
                 return
 
@@ -321,11 +324,13 @@ class Connection:
         is no answer.
         """
         while True:
-            end.settimeout(max(0.001, deadline - time.monotonic()))
             try:
-                answer, fds = mail.receive(end, self._answers)
+                mail.await_packet(end, deadline)
+                with NO_FORK:
+                    answer, fds = mail.receive(end, self._answers)
+                    self._in_use += fds
                 break
-            except parts.Incomplete:
+            except (parts.Incomplete, BlockingIOError):
                 continue
             except TimeoutError as error:
                 raise self._silent() from error
@@ -338,6 +343,12 @@ class Connection:
         if answer is None:
             raise HungUp(f"the store at {self.shown} closed the connection")
         return answer, fds
+
+    def drop(self, fds: list[int]) -> None:
+        """Closes descriptors that `ask` returned."""
+        with NO_FORK:
+            self._in_use = [fd for fd in self._in_use if fd not in fds]
+            mail.close_all(fds)
 
     def is_alive(self) -> bool:
         """Whether the store still holds this session: the other end of the socket is open."""
@@ -371,15 +382,17 @@ class Connection:
         is the parent's, does not end.
         """
         self.forked = True
+        self.drop(self._in_use)
         self._close_descriptors()
 
     def _close_descriptors(self) -> None:
-        end, self._socket = self._socket, None
-        fds, self._others = self._others, []
-        self.bell = -1
-        if end is not None:
-            end.close()
-        mail.close_all(fds)
+        with NO_FORK:
+            end, self._socket = self._socket, None
+            fds, self._others = self._others, []
+            self.bell = -1
+            if end is not None:
+                end.close()
+            mail.close_all(fds)
 
     def __del__(self, _warn: Callable[..., None] = warnings.warn) -> None:
         if self._socket is not None:

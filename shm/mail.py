@@ -136,6 +136,17 @@ def receive(end: socket.socket, decoder: Decoder[Message]) -> tuple[Message | No
         raise
 
 
+def await_packet(end: socket.socket, deadline: float) -> None:
+    """Waits until a packet has arrived, or the other end is closed. `deadline` is a monotonic time
+    in seconds; raises TimeoutError. The socket does not block afterwards.
+    """
+    end.settimeout(0)
+    arrived = select.poll()
+    arrived.register(end, select.POLLIN)
+    if not arrived.poll(max(1.0, (deadline - time.monotonic()) * 1000)):
+        raise TimeoutError
+
+
 def _check_whole(data: bytes, flags: int, decoder: Decoder[Message]) -> None:
     if flags & socket.MSG_TRUNC:
         raise NotAMessage(

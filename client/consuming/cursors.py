@@ -21,6 +21,7 @@ from ...store.consumequeue.queue import ENTRY, ENTRY_SIZE
 from ...store.consumequeue.queue_reader import QueueReader
 from ...store.disk import files as disk
 from ...store.disk.files import Folder
+from ...store.disk.forks import NO_FORK
 from ...store.disk.paths import COMMIT_LOG, CONSUME_QUEUE
 from ...store.errors import Corrupt, CorruptRange
 from ...store.reading._columns import DAMAGED, Columns
@@ -54,13 +55,12 @@ class StoreView:
     def __init__(self, link: Connection, *, check_crc: bool = False) -> None:
         self.check_crc = check_crc
         self.link = link
-        self._leased = -1
-        self._active_end = 0
+        self._leased, self._active_end = -1, 0
         self._may_hold_old = False
         # A cursor refers to its view. A view that referred back would keep both, and their
         # descriptors, until the next collection of cycles.
         self._cursors: weakref.WeakSet[Cursor] = weakref.WeakSet()
-        with contextlib.ExitStack() as opened:
+        with NO_FORK, contextlib.ExitStack() as opened:
             root = opened.enter_context(Folder.open(link.path))
             self.holes = Holes.read(root)
             self.queues = opened.enter_context(root.folder(CONSUME_QUEUE))
@@ -68,7 +68,7 @@ class StoreView:
             self.log = LogReader(log, link.config.file_size_commit_log)
             self._wrote = link.control.word("wrote")
             self._folders = opened.pop_all()
-        abandon_in_child(self)
+            abandon_in_child(self)
 
     def cursor(self, topic: str, queue_id: int, slot: int, next_offset: int) -> Cursor:
         """A cursor at queue offset `next_offset` of a queue of `topic`. `slot` is the queue's place
@@ -103,9 +103,10 @@ class StoreView:
 
     def close(self) -> None:
         """Closes all folders. Messages that were read stay readable. May be called again."""
-        while self._cursors:
-            self._cursors.pop().close()
-        self._folders.close()
+        with NO_FORK:
+            while self._cursors:
+                self._cursors.pop().close()
+            self._folders.close()
 
     def abandon(self) -> None:
         """Closes the copies that a forked child has (`client/forks.py`)."""
@@ -379,7 +380,7 @@ class Cursor:
 
     def _entries(self, first: int, count: int) -> memoryview:
         if self._reader is None:
-            with self._view.queues.folder(self.topic) as parent:
+            with NO_FORK, self._view.queues.folder(self.topic) as parent:
                 self._folder = parent.folder(str(self.queue_id))
             self.check_topic()  # otherwise this may be the folder of a new topic of that name
             self._reader = QueueReader(self._folder, self._view.link.config.file_size_consume_queue)
@@ -393,6 +394,7 @@ class Cursor:
     def close(self) -> None:
         """Closes the queue's folder and files; called by the view (`StoreView.remove`)."""
         self.leave_file()
-        if self._folder is not None:
-            self._folder.close()
-        self._folder = self._reader = None
+        with NO_FORK:
+            if self._folder is not None:
+                self._folder.close()
+            self._folder = self._reader = None

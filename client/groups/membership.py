@@ -8,7 +8,6 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from ...shm._words import MOST_WORDS, OwnedWord, Word
-from ...shm.mail import close_all
 from ...shm.protocol.answers import Revoke
 from ...shm.protocol.requests import Busy, Sync
 from ...store.groups.ack_file import AckWriter, Queue
@@ -124,7 +123,7 @@ class Membership:
                 else:
                     return self._resume_kept()
             finally:
-                close_all(fds)
+                self._link.drop(fds)
 
     def _resume_kept(self) -> bool:
         """Rewinds queues that were revoked and then left with this member. Returns False while

@@ -12,6 +12,7 @@ from ...shm.control import StoreState
 from ...shm.protocol.requests import Lease
 from ...store.commitlog.holes import Holes
 from ...store.disk.files import Folder
+from ...store.disk.forks import NO_FORK
 from ...store.disk.paths import COMMIT_LOG, CONSUME_QUEUE, INDEX
 from ...store.errors import IllegalQuery
 from ...store.index.file import IndexFiles
@@ -41,12 +42,13 @@ class OpenStore:
         self._queues: OrderedDict[int, ServedQueue] = OrderedDict()
         self._link = Connection(store, client="StoreReader")
         self._leased = -1
+        abandon_in_child(self)
         try:
-            self._open()
+            with NO_FORK:
+                self._open()
         except BaseException:
             self.close()
             raise
-        abandon_in_child(self)
 
     def _open(self) -> None:
         config, control = self._link.config, self._link.control
@@ -116,7 +118,8 @@ class OpenStore:
                 since=table.queue_word(slot, "since"),
             )
             if len(self._queues) >= _QUEUES_KEPT:
-                self._queues.popitem(last=False)[1].close()
+                with NO_FORK:
+                    self._queues.popitem(last=False)[1].close()
         self._queues[slot] = found
         return found
 
@@ -171,7 +174,8 @@ class OpenStore:
 
     def abandon(self) -> None:
         """Closes all files, in a forked child its copies of them (`client/forks.py`)."""
-        while self._queues:
-            self._queues.popitem()[1].close()
-        while self._folders:
-            self._folders.pop().close()
+        with NO_FORK:
+            while self._queues:
+                self._queues.popitem()[1].close()
+            while self._folders:
+                self._folders.pop().close()

@@ -29,6 +29,7 @@ from ...store.consumequeue.queue import (
     read_entry,
 )
 from ...store.disk.files import Folder
+from ...store.disk.forks import NO_FORK
 from ...store.disk.paths import (
     COMMIT_LOG,
     CONFIG,
@@ -94,18 +95,19 @@ class StoppedStore:
         self._queues: OrderedDict[tuple[str, int], ServedQueue] = OrderedDict()
         #: Whether this process opened the store, and is no forked child of the one that did.
         self.is_mine = True
+        abandon_in_child(self)
         try:
             self._open()
         except BaseException:
             self.close()
             raise
-        abandon_in_child(self)
 
     def _open(self) -> None:
         refuse_unsupported(self.path)
         try:
-            root = self._keep(Folder.open(self.path))
-            log = self._keep(root.folder(COMMIT_LOG))
+            with NO_FORK:
+                root = self._keep(Folder.open(self.path))
+                log = self._keep(root.folder(COMMIT_LOG))
         except (FileNotFoundError, NotADirectoryError) as error:
             raise StoreClosed(f"{self.path} is no store: it has no folder {COMMIT_LOG}") from error
         self.holes = Holes.read(root)
@@ -194,7 +196,7 @@ class StoppedStore:
         return folder
 
     def _maybe(self, root: Folder, name: str) -> Folder | None:
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(FileNotFoundError), NO_FORK:
             return self._keep(root.folder(name))
         return None
 
@@ -261,7 +263,8 @@ class StoppedStore:
                 root, topic, queue_id, size, least=Fixed(least), end=Fixed(end), since=Fixed(0)
             )
             if len(self._queues) >= _QUEUES_KEPT:
-                self._queues.popitem(last=False)[1].close()
+                with NO_FORK:
+                    self._queues.popitem(last=False)[1].close()
         self._queues[key] = found
         return found
 
@@ -339,7 +342,8 @@ class StoppedStore:
 
     def close(self) -> None:
         """Closes all files."""
-        while self._queues:
-            self._queues.popitem()[1].close()
-        while self._folders:
-            self._folders.pop().close()
+        with NO_FORK:
+            while self._queues:
+                self._queues.popitem()[1].close()
+            while self._folders:
+                self._folders.pop().close()

@@ -10,6 +10,7 @@ from collections import OrderedDict
 from ...shm._memory import Mapping
 from ..disk import files as disk
 from ..disk.files import Folder
+from ..disk.forks import NO_FORK
 from ..disk.paths import file_name
 from ..errors import Corrupt
 
@@ -21,7 +22,7 @@ def map_log_file(folder: Folder, base: int, file_size: int, *, writable: bool = 
     if the file is not `file_size` bytes long: an access behind a file's end would be a SIGBUS.
     """
     name = file_name(base)
-    with folder.file(name, write=writable) as fd:
+    with NO_FORK, folder.file(name, write=writable) as fd:
         size = disk.size_of(fd)
         if size != file_size:
             why = f"the file has {size} of {file_size} bytes"

@@ -8,6 +8,7 @@ from __future__ import annotations
 from ...shm._memory import Mapping
 from ..disk import files as disk
 from ..disk.files import Folder
+from ..disk.forks import NO_FORK
 from ..disk.paths import file_name
 from ..errors import Corrupt
 from .queue import ENTRY, ENTRY_SIZE
@@ -39,7 +40,7 @@ class QueueReader:
         position = first * ENTRY_SIZE
         base = position - position % self._file_size
         if base != self._base:
-            with self._folder.file(file_name(base)) as fd:
+            with NO_FORK, self._folder.file(file_name(base)) as fd:
                 size = disk.size_of(fd)
                 if size < self._file_size:
                     raise Corrupt(

@@ -40,6 +40,7 @@ from ...shm._memory import Mapping
 from ..commitlog import _scan as kernel
 from ..disk import files as disk
 from ..disk.files import Folder
+from ..disk.forks import NO_FORK
 from ..disk.sparse import clear_behind
 from ..errors import Corrupt
 
@@ -182,7 +183,7 @@ class IndexFiles:
         To be written, its slots need their space: RocketMQ's files are sparse.
         """
         self.check_size(name)
-        with self.folder.file(str(name), write=writable) as fd:
+        with NO_FORK, self.folder.file(str(name), write=writable) as fd:
             if writable:
                 self._take_slots(fd)
             return self._shaped(disk.map_file(fd, 0, self.size, writable=writable))

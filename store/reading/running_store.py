@@ -13,6 +13,7 @@ from ..commitlog.log_reader import LogReader
 from ..consumequeue.queue import ENTRY_SIZE
 from ..consumequeue.queue_reader import QueueReader
 from ..consumequeue.time_lookup import BEFORE_LOG, UNREADABLE, QueueFile
+from ..disk.forks import NO_FORK
 from ..disk.paths import file_bases, file_name
 from ..errors import Corrupt, IllegalQuery
 from ..record.fields import HEAD_BYTES, head_of, store_time_of
@@ -159,7 +160,7 @@ class ServedQueue:
         IllegalQuery.
         """
         if self._folder is None:
-            with self._root.folder(self.topic) as parent:
+            with NO_FORK, self._root.folder(self.topic) as parent:
                 self._folder = parent.folder(str(self.queue_id))
         self.check_topic()  # after a deletion this may be the folder of a new topic of that name
         return self._folder
@@ -190,7 +191,9 @@ class ServedQueue:
             return []
         folder = self._opened()
         found = []
-        for base in file_bases(folder):
+        with NO_FORK:
+            bases = file_bases(folder)
+        for base in bases:
             if base < end:
                 wrote = min(end - base, self.file_size)
                 modified_ms = folder.about(file_name(base)).modified_ms
@@ -216,5 +219,6 @@ class ServedQueue:
                     ) from error
 
     def close(self) -> None:
-        if self._folder is not None:
-            self._folder.close()
+        with NO_FORK:
+            if self._folder is not None:
+                self._folder.close()

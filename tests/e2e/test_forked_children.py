@@ -170,6 +170,45 @@ def test_a_child_has_none_of_the_descriptors(clients: Clients) -> None:
     clients.check_in_use()
 
 
+def test_a_fork_waits_for_threads_that_open_or_close_a_client(
+    store: StoreProcess, topic: str, long_forms: bool
+) -> None:
+    """In no child is there a descriptor that has no owner yet, or no longer."""
+    with Producer(store.path) as producer:
+        for queue in range(4):
+            producer.send(topic, b"x", queue=queue)
+    before, over = open_files(), threading.Event()
+    leads = ("socket:", "anon_inode:[eventfd]", "/memfd:silomq", "/dev/shm/", str(store.path))
+    opened = 0
+
+    def use_clients() -> None:
+        nonlocal opened
+        while not over.is_set():
+            with Producer(store.path) as producer:
+                producer.send(topic, b"y", queue=0)
+            with Consumer(store.path, topic) as consumer:
+                consumer.poll(1)
+            with StoreReader(store.path) as reader:
+                reader.get_message(topic, 0, 0)
+            with GroupConsumer(store.path, f"g-{topic}", topic) as member:
+                member.poll(1)
+            opened += 4
+
+    def kept() -> str:
+        return ", ".join(to for _, to in open_files() - before if to.startswith(leads))
+
+    thread = threading.Thread(target=use_clients)
+    thread.start()
+    try:
+        found = [in_child(kept) for _ in range(5000 if long_forms else 200)]
+    finally:
+        over.set()
+        thread.join()
+    assert opened > len(found) / 10
+    assert [names for names in found if names] == []
+    assert open_files() == before
+
+
 def test_locks_of_other_threads_hold_up_no_child(clients: Clients) -> None:
     """Another thread has each of the clients' locks while this one forks."""
     member, session = clients.member, session_of(clients.producer)
