@@ -7,6 +7,7 @@ import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import hypothesis
 import pytest
 
 if TYPE_CHECKING:
@@ -52,6 +53,14 @@ def pytest_configure(config: pytest.Config) -> None:
         # A program inherits what is ignored, but no handler.
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, lambda *_: None)
+    # A machine that is busy for a moment is no failure of what is tested.
+    hypothesis.settings.register_profile(
+        "patient",
+        hypothesis.settings.default,
+        deadline=None,
+        suppress_health_check=[hypothesis.HealthCheck.too_slow],
+    )
+    hypothesis.settings.load_profile("patient")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

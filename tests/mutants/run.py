@@ -56,13 +56,18 @@ class Mutant:
         return Path(self.file).suffix in COMPILED
 
     def planted_in(self, text: str) -> str:
-        """The file's text with the bug. Raises ValueError unless the place is there once."""
+        """The file's text with the bug. Raises ValueError unless the place is there once, and
+        SyntaxError for Python that is none.
+        """
         count = text.count(self.old)
         if count != 1:
             raise ValueError(
                 f"{self.name}: the text to replace occurs {count} times in {self.file}"
             )
-        return text.replace(self.old, self.new)
+        text = text.replace(self.old, self.new)
+        if not self.compiled:
+            compile(text, self.file, "exec")
+        return text
 
 
 def mutants() -> list[Mutant]:

@@ -7,7 +7,7 @@ import tempfile
 from typing import TYPE_CHECKING, cast
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from silomq.client.consuming.message_view import MessageView
@@ -81,7 +81,6 @@ STEPS = st.lists(
 )
 
 
-@settings(deadline=None)
 @given(STEPS, st.sets(st.integers(1, 50), max_size=20))
 def test_what_is_acknowledged_is_never_read_again(
     steps: list[tuple[str, int]], before: set[int]

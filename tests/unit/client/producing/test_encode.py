@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.frames import make_frame
 from support.memory_store import CONFIG, MemoryStore, connect
@@ -77,7 +77,6 @@ def twin(
     return record[:-CRC_PAIR_BYTES] + NO_CRC if store["append_crc"] else record
 
 
-@settings(deadline=None)
 @given(topic=TOPICS, parts=PARTS, store=STORES, queue=st.integers(0, 3), wait=st.booleans())
 def test_one_message(
     topic: str, parts: dict[str, Any], store: dict[str, Any], queue: int, wait: bool
@@ -96,7 +95,6 @@ def test_one_message(
     session_of(sender).close()
 
 
-@settings(deadline=None)
 @given(
     topic=TOPICS,
     items=st.lists(PARTS | st.binary(max_size=50), min_size=1, max_size=5),

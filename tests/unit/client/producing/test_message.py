@@ -8,7 +8,7 @@ import random
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.memory_store import MemoryStore, connect
 
@@ -207,7 +207,6 @@ def test_not_all_begin_with_the_same_queue() -> None:
     assert firsts == {0, 1, 2, 3}
 
 
-@settings(deadline=None)
 @given(
     key=st.text(st.characters(codec="utf-8", exclude_characters="\x01\x02"), max_size=40),
     queues=st.integers(1, 40),

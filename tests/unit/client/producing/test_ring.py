@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from support.append_rig import RingProducer as PlainRing
 from support.frames import make_frame
@@ -117,6 +117,18 @@ def test_room_comes_back_with_answers_that_were_looked_at(store: MemoryStore, mi
     assert kinds == [ring.KIND_PAD, ring.KIND_RECORDS]
 
 
+def test_a_frame_is_not_a_line_longer_than_the_room(store: MemoryStore, mine: Ring) -> None:
+    for length in (*[1000] * (CAPACITY // 1088), CAPACITY % 1088 - ring.FRAME_HEADER):
+        assert mine.put(record_of(length), 1, 0)
+    assert mine.head == CAPACITY
+    store.answer(0)
+    mine.look()
+    assert mine.tail == 1088
+    assert not mine.put(record_of(1088), 1, 0)
+    assert mine.put(record_of(1024), 1, 0)
+    assert mine.head - mine.tail == CAPACITY
+
+
 def test_a_pad_is_published_while_its_frame_waits(store: MemoryStore, mine: Ring) -> None:
     while mine.put(record_of(1000), 1, 0):
         pass
@@ -130,7 +142,6 @@ def test_a_pad_is_published_while_its_frame_waits(store: MemoryStore, mine: Ring
     assert os.eventfd_read(store.bell) >= 1, "append is woken"
 
 
-@settings(deadline=None)
 @given(
     steps=st.lists(
         st.integers(92, CAPACITY // 2 - 64) | st.integers(92, 3000) | st.just(0), max_size=60

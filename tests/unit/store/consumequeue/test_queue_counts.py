@@ -63,7 +63,7 @@ def queues(draw: st.DrawFn) -> tuple[int, int, int, int, int, int]:
     return per_file, blank, entries, draw(st.integers(0, 3)), limit, draw(st.integers(-5, 2600))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(queues())
 @example((204, 0, 204, 0, 204, 204))
 @example((500, 0, 1500, 1, 1400, 700))

@@ -36,7 +36,7 @@ def drain(found: Timers, until: int, *, step: int = 700) -> list[Waiting]:
     return out
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.lists(st.one_of(st.integers(0, 200_000), st.sampled_from((50_000, 60_000))), max_size=60),
     st.integers(1, 7),
@@ -131,7 +131,7 @@ def test_a_million_wait_in_little_memory(tmp_path: Path) -> None:
         assert last[:2] == (60_000 + timers.MOST_NEAR // 17, 7 * 60_000 + timers.MOST_NEAR // 17)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.data())
 def test_the_first_waiting_entry_is_found(data: st.DataObject) -> None:
     """Against a plain list, while entries come, are delivered, and become durable."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support import golden_stores
 from support.fence import Fence
@@ -161,7 +161,6 @@ def test_only_the_columns_that_were_asked_for(some: list[bytes], names: list[str
     st.sampled_from((1, 1, 1, 40)),  # with 40 they are more than what is worked on at once
     st.data(),
 )
-@settings(deadline=None)
 def test_entries_of_a_queue(some: list[bytes], times: int, data: st.DataObject) -> None:
     log, found = drawn(some * times, 1000)
     codes = [data.draw(st.integers(-2, 2)) for _ in some] * times

@@ -39,7 +39,7 @@ def make_queue(path: Path, offsets: list[int | None], *, first_file: int = 0) ->
     return queues
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(
     st.lists(st.integers(1, 30), max_size=24),
     st.integers(0, 4),
