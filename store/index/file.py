@@ -165,6 +165,16 @@ class IndexFiles:
         disk.shape_small(mapping, HEADER_SIZE + SLOT_SIZE * self.slots)
         return mapping
 
+    def check_kind(self, name: int) -> None:
+        """Raises Corrupt for what has the name of a file and is none, such as a folder."""
+        if not self.folder.about(str(name)).is_file:
+            raise Corrupt(
+                f"{self.folder.path}/{name}",
+                0,
+                "this is no regular file: move it away, and make the index anew: silo repair "
+                "--rebuild",
+            )
+
     def check_size(self, name: int) -> None:
         """Raises Corrupt if a file's size does not fit the settings."""
         size = self.folder.size(str(name))

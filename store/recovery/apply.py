@@ -120,6 +120,9 @@ def settle_log(plan: RecoveryPlan, files: StoreFiles, *, leave_syncs: bool) -> l
         log.remove_empty_last()
     if found.apart:
         log.remove_from(found.apart[0])
+    # What this start or the last stop removed must be gone for good: a later power cut could bring
+    # back one of these files without the one before it.
+    files.folders.commit_log.sync()
     if plan.dispatch.half_made:
         files.queues.remove_half_made()
     if not found.files:

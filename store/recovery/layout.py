@@ -1,10 +1,11 @@
 """The file `silomq/layout`: the version of the layout below `silomq/`, and the sizes of the store's
 files. RocketMQ ignores it.
 
-It is TOML: `version`, and the settings in `SIZES` with which the store was made. The mapped files
-themselves do not say their sizes. With this file no command needs `--set` for them, and a start
-refuses other sizes. A size counts as long as the store has files of its kind: without index files,
-for instance, the next start may choose another size of the index. Version 1 was the bare number.
+It is TOML: `version`, the settings in `SIZES` with which the store was made, and `crc`, the CRC-32C
+of the lines before it in hex digits. The mapped files themselves do not say their sizes. With this
+file no command needs `--set` for them, and a start refuses other sizes. A size counts as long as
+the store has files of its kind: without index files, for instance, the next start may choose
+another size of the index. Version 1 was the bare number. A layout without `crc` is believed.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ import itertools
 import tomllib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+
+import crc32c
 
 from ...conf.settings import Remembered
 from ..consumequeue.queue import ENTRY_SIZE, QueueFiles
@@ -91,7 +94,10 @@ def _parse(data: bytes, path: str) -> Layout:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise _damaged(path, str(error)) from error
-    version = table.pop("version", None)
+    lines, _, _ = text.partition('crc = "')
+    crc, version = table.pop("crc", None), table.pop("version", None)
+    if crc not in (None, _crc(lines)):
+        raise _damaged(path, f"its crc is {crc!a}")
     if type(version) is not int or version < 1:
         raise _damaged(path, f"its version is {version!a}")
     if version > LAYOUT_VERSION:
@@ -100,6 +106,10 @@ def _parse(data: bytes, path: str) -> Layout:
         if name not in SIZES or type(size) is not int or size < 1:
             raise _damaged(path, f"{name!a} = {size!a} is none of its sizes")
     return Layout(version, table)
+
+
+def _crc(lines: str) -> str:
+    return f"{crc32c.crc32c(lines.encode()):08x}"
 
 
 def _damaged(path: str, why: str) -> Corrupt:
@@ -144,9 +154,10 @@ def layout_of(settings: Settings, before: Layout | None) -> Layout:
 
 def note_layout(folders: StoreFolders, layout: Layout) -> None:
     """Writes the layout, durably. Raises OSError."""
-    lines = [f"version = {layout.version}"]
-    lines += [f"{name} = {size}" for name, size in layout.sizes.items()]
-    replace_file(folders.ours, LAYOUT_FILE, "".join(f"{line}\n" for line in lines).encode())
+    sizes = "".join(f"{name} = {size}\n" for name, size in layout.sizes.items())
+    lines = f"version = {layout.version}\n{sizes}"
+    text = f'{lines}crc = "{_crc(lines)}"\n'
+    replace_file(folders.ours, LAYOUT_FILE, text.encode())
 
 
 def known_sizes(path: str | os.PathLike[str], *, of_lost: bool = False) -> Remembered:

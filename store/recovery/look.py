@@ -247,6 +247,8 @@ def look_at_queues_and_index(
     """Finds the offset from which dispatch continues. If queues or index have less than the
     starting point says, the whole log is dispatched anew.
     """
+    for name in files.index.names() if files.indexed else ():
+        files.index.check_kind(name)
     limit = min(start.progress.dispatched, log.end.end) if start else log.first
     queues, bad = _queues_below(files.queues, limit, log.first, deletions)
     begin, anew = Progress(dispatched=log.first), ""

@@ -166,12 +166,18 @@ class Disk:
             if path not in listed:
                 if self.changed_at.get(path, 0) <= event.began:
                     self._unlink(path)
-                self.durable.pop(path, None)
+                if self.durable.pop(path, None) == FOLDER:
+                    self._forget_below(path)
         for path, inode in listed.items():
             if path not in self.entries and self.changed_at.get(path, 0) <= event.began:
                 self._appear(at, path, inode)
             if path in self.entries:
                 self.durable[path] = self.entries[path]
+
+    def _forget_below(self, folder: str) -> None:
+        """What was in a folder that is durably gone is not in the next one of that name."""
+        for path in [path for path in self.durable if path.startswith(f"{folder}/")]:
+            del self.durable[path]
 
     def _appear(self, at: int, path: str, inode: int) -> None:
         """A name that no record tells of."""

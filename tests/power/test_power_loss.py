@@ -15,7 +15,10 @@ from support.checking.messages import check_store
 from support.harness import LONG
 from support.load.sender import Sender
 
+from silomq.store.disk.paths import PROGRESS
 from silomq.store.errors import StoreError
+from silomq.store.recovery import durable_progress
+from silomq.store.recovery.durable_progress import SLOT_SIZE
 from silomq.store.recovery.power_cut import BOOT
 
 if TYPE_CHECKING:
@@ -99,6 +102,29 @@ def test_what_is_durable_lies_in_durable_folders(recordings: dict[str, Recorded]
                 if "/".join(parents[: end + 1]) not in disk.durable
             ]
             assert not lost, f"a power cut may take a folder of {path}"
+
+
+def test_files_that_a_stop_removed_are_gone_before_the_store_runs_again(
+    recordings: dict[str, Recorded],
+) -> None:
+    """Once the record says again that the store runs, a gap between log files is a loss. So no cut
+    from then on may bring one of the removed files back without the one before it.
+    """
+    for recorded in recordings.values():
+        disk, removed, runs_again = Disk(recorded.store.path), 0, 0
+        for at, event in events(recorded.recording):
+            path = event.path.removeprefix(disk.root).lstrip("/")
+            disk.apply(at, event)
+            removed += event.what == "unlink" and path.startswith("commitlog/")
+            if removed and event.what == "sync" and path == f"silomq/{PROGRESS}":
+                page = event.contents.get(event.pages[0]) or disk.contents[event.pages[0]]
+                slots = [durable_progress.decode(page[n:]) for n in (0, SLOT_SIZE)]
+                if not max((slot for slot in slots if slot), key=lambda slot: slot[0])[1].clean:
+                    back = {p for p in disk.durable.keys() - disk.entries if "commitlog/" in p}
+                    assert not back
+                    runs_again += 1
+        assert removed > 1
+        assert runs_again
 
 
 @pytest.mark.parametrize("drop", ["sync_range", "sync_folder", "sync"])

@@ -75,6 +75,40 @@ def test_a_cut_while_a_file_is_replaced_leaves_the_old_or_the_new_one(
     assert seen == {(b"2", b"1"), (b"2", b"2"), (b"3", b"2"), (b"3", b"1")}
 
 
+def test_a_new_folder_has_no_file_of_a_removed_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That the file is gone was never synced, but the folder in which it was is gone for good."""
+    recording, root = tmp_path / "recording", tmp_path / "store"
+
+    def make(text: bytes) -> None:
+        with (
+            folder.folder("a", create=True) as inner,
+            inner.file("x", write=True, create=True) as fd,
+        ):
+            files.write_at(fd, text, 0)
+            if text == b"old":
+                files.sync_data(fd)
+                inner.sync()
+        folder.sync()
+
+    with monkeypatch.context() as patch, files.Folder.open(root, create=True) as folder:
+        patch.setattr(files, "_recorder", Recorder(str(recording)))
+        make(b"old")
+        folder.remove_tree("a")
+        folder.sync()
+        make(b"new")
+    disk = Disk.at(root, recording, len(list(events(recording))))
+    seen: set[bytes] = set()
+    for number in range(60):
+        image = tmp_path / str(number)
+        image.mkdir()
+        disk.image(random.Random(number), image)
+        seen.update(path.read_bytes().rstrip(b"\0") for path in image.glob("a/x"))
+    assert b"new" in seen
+    assert b"old" not in seen
+
+
 def test_an_event_that_a_kill_cut_short_is_left_out(tmp_path: Path) -> None:
     recorder = Recorder(str(tmp_path))
     file = tmp_path / EVENTS

@@ -95,6 +95,27 @@ def test_a_damaged_layout_is_refused(tmp_path: Path, text: str) -> None:
         noted(tmp_path, text)
 
 
+def test_a_flipped_bit_gives_no_other_sizes(tmp_path: Path) -> None:
+    with StoreFolders(tmp_path, create=True) as folders:
+        note_layout(folders, Layout(2, SIZES))
+    path = tmp_path / "silomq" / "layout"
+    whole, refused = path.read_bytes(), 0
+    for at in range(len(whole) * 8):
+        damaged = bytearray(whole)
+        damaged[at // 8] ^= 1 << at % 8
+        path.write_bytes(damaged)
+        with StoreFolders(tmp_path) as folders:
+            try:
+                assert read_layout(folders.ours) == Layout(2, SIZES)
+            except Corrupt:
+                refused += 1
+    assert refused > len(whole) * 7
+
+
+def test_a_layout_without_a_crc_is_believed(tmp_path: Path) -> None:
+    assert noted(tmp_path, "version = 2\nmax_index_num = 5\n") == Layout(2, {"max_index_num": 5})
+
+
 def test_sizes_count_while_there_are_files_of_their_kind(tmp_path: Path) -> None:
     """A store without index files may get an index of another size."""
     settings = load(tmp_path, ROLLING)

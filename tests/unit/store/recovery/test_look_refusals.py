@@ -48,6 +48,14 @@ def first_index_file_of_another_size(store: Store, path: Path) -> None:
     os.truncate(path / "index" / str(first), 100)
 
 
+def a_folder_named_like_a_newer_index_file(_store: Store, path: Path) -> None:
+    (path / "index" / "20991231235959999").mkdir()
+
+
+def a_link_named_like_a_newer_index_file(_store: Store, path: Path) -> None:
+    (path / "index" / "20991231235959999").symlink_to("elsewhere")
+
+
 def log_file_of_another_size(store: Store, path: Path) -> None:
     end = store.ends[-1]
     os.truncate(path / "commitlog" / file_name(end - end % FILE_SIZE), 100)
@@ -71,6 +79,8 @@ def unreadable_deletions(store: Store, path: Path) -> None:
         (damaged, Corrupt, "good records go on at offset"),
         (index_of_another_size, StoreError, "max_index_num"),
         (first_index_file_of_another_size, StoreError, "max_index_num"),
+        (a_folder_named_like_a_newer_index_file, Corrupt, "20991231235959999.*no regular file"),
+        (a_link_named_like_a_newer_index_file, Corrupt, "20991231235959999.*no regular file"),
         (log_file_of_another_size, Corrupt, "has 100 of 6000 bytes.*mapped_file_size_commit_log"),
         (made_by_a_newer_version, StoreError, "newer SiloMQ"),
         (unreadable_topics, Corrupt, "repair one of them"),
