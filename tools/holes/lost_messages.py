@@ -59,6 +59,31 @@ class QueuedRecord(NamedTuple):
     gaps: int
 
 
+@dataclass(slots=True)
+class QueueEntries:
+    """What the files of a queue say. `places` are log offsets in the gaps, by queue offset. `files`
+    are those that can be read: the queue offsets of the first entry and behind the last.
+    """
+
+    places: dict[int, int] = field(default_factory=dict)
+    files: list[tuple[int, int]] = field(default_factory=list)
+
+    def end(self, following: int, most: int) -> int:
+        """The queue offset behind the last of up to `most` messages from `following` on that were
+        in gaps. Where a file cannot be read, the next one goes on.
+        """
+        end, limit = following, following + most
+        while True:
+            while end in self.places and end < limit:
+                end += 1
+            if any(first <= end < behind for first, behind in self.files):
+                return end
+            later = [first for first, _ in self.files if end < first < limit]
+            if not later or min(later) not in self.places:
+                return end
+            end = min(later)
+
+
 class _Queue:
     """What is known of one queue while the log is walked."""
 
@@ -69,10 +94,10 @@ class _Queue:
 
 
 def lost_messages(
-    log: CommitLog, damage: LogDamage, entries: dict[Queue, dict[int, int]]
+    log: CommitLog, damage: LogDamage, entries: dict[Queue, QueueEntries]
 ) -> list[Lost]:
-    """The messages that were in the gaps, ascending. `entries` are the log offsets in the gaps, by
-    queue and queue offset, to which queue entries lead. Raises OSError.
+    """The messages that were in the gaps, ascending. `entries` are those of `entries_in`. Raises
+    OSError.
     """
     found: list[Lost] = []
     queues: dict[Queue, _Queue] = {}
@@ -80,24 +105,29 @@ def lost_messages(
     for _, _, queue, queue_offset, gaps in queued_records(log, damage, light=True):
         known = queues.get(queue)
         if known is None:
-            first = 0 if from_zero else min(entries.get(queue, {queue_offset: 0}))
+            first = 0 if from_zero else min(_places(entries, queue), default=queue_offset)
             known = queues[queue] = _Queue(min(first, queue_offset))
         if gaps > known.gap and queue_offset != known.next:
             # A queue that was deleted and made again begins anew.
             first = known.next if queue_offset > known.next else 0
             span = range(first, queue_offset)
-            places = entries.get(queue, {})
-            sure = known.begun
+            places, sure = _places(entries, queue), known.begun
             found += _placed(damage, queue, span, (known.gap, gaps), places, sure=sure)
         known.next, known.gap, known.begun = queue_offset + 1, gaps, True
-    for queue, places in entries.items():
-        known = queues.get(queue) or _Queue(min(places))
-        end = known.next
-        while end in places:
-            end += 1
+    for queue, said in entries.items():
+        if not said.places:
+            continue
+        known = queues.get(queue) or _Queue(min(said.places))
+        room = sum(gap.end - gap.start for gap in damage.gaps[known.gap :])
+        span = range(known.next, said.end(known.next, room // MIN_RECORD_BYTES))
         within = (known.gap, len(damage.gaps))
-        found += _placed(damage, queue, range(known.next, end), within, places)
+        found += _placed(damage, queue, span, within, said.places)
     return sorted(found)
+
+
+def _places(entries: dict[Queue, QueueEntries], queue: Queue) -> dict[int, int]:
+    said = entries.get(queue)
+    return said.places if said else {}
 
 
 def queued_records(
@@ -163,11 +193,11 @@ def _gap_of(gaps: tuple[Gap, ...], place: int, first: int, end: int) -> int:
     return -1
 
 
-def entries_in(path: str, damage: LogDamage) -> dict[Queue, dict[int, int]]:
-    """The log offsets in the gaps to which queue entries lead: by queue, then by queue offset.
-    Queue files that cannot be read are left out: the messages' neighbours tell the rest.
+def entries_in(path: str, damage: LogDamage) -> dict[Queue, QueueEntries]:
+    """The queue entries that lead into the gaps, by queue. Queue files that cannot be read are left
+    out: the messages' neighbours tell the rest.
     """
-    found: dict[Queue, dict[int, int]] = defaultdict(dict)
+    found: dict[Queue, QueueEntries] = defaultdict(QueueEntries)
     if not damage.gaps or not is_folder(f"{path}/{CONSUME_QUEUE}"):
         return found
     low, high = damage.gaps[0].start, damage.gaps[-1].end
@@ -176,9 +206,12 @@ def entries_in(path: str, damage: LogDamage) -> dict[Queue, dict[int, int]]:
             for base in file_bases(folder):
                 if base % ENTRY_SIZE or not folder.about(file_name(base)).is_file:
                     continue
+                said = found[topic.encode(), queue_id]
+                behind = base + folder.size(file_name(base))
+                said.files.append((base // ENTRY_SIZE, behind // ENTRY_SIZE))
                 for number, place in entries_between(folder, base, low, high):
                     if _gap_of(damage.gaps, place, 0, len(damage.gaps)) >= 0:
-                        found[topic.encode(), queue_id][number] = place
+                        said.places[number] = place
     return found
 
 
