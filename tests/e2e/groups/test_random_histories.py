@@ -279,6 +279,7 @@ class Groups(RuleBasedStateMachine):
             assert self.dead_letters(group) == sorted(known.letters)
 
     def dead_letters(self, group: str) -> list[int]:
+        self.store.await_dispatch()
         try:
             with Consumer(self.store.path, f"%DLQ%{self.name_of(group)}") as consumer:
                 found: list[MessageView] = []
