@@ -15,6 +15,7 @@ from .offline.repair import repair
 from .offline.verify import verify
 from .running.clean import clean
 from .running.groups import delete_group, groups, reset_offset
+from .running.names import names
 from .running.query import query
 from .running.send import send
 from .running.serve import config, serve
@@ -57,7 +58,7 @@ def silo(context: click.Context) -> None:
 for _command in (
     *(serve, send, tail, query, status, topics, delete_topic),
     *(groups, reset_offset, delete_group),
-    *(clean, config, dump, verify, repair, spark),
+    *(clean, config, dump, verify, repair, spark, names),
 ):
     silo.add_command(_command)
 

@@ -28,7 +28,7 @@ _NAMES = {
     "max_index_num": "maxIndexNum",
     "flush_disk_type": "flushDiskType",
 }
-_JAVA = (
+JAVA = (
     "java",
     "-Xmx256m",
     "-XX:+UseSerialGC",
@@ -77,7 +77,7 @@ class RocketMQ:
         with lines.open("wb") as out, errors.open("wb") as err:
             done = subprocess.run(
                 [
-                    *_JAVA, f"-Duser.home={self.folder}", f"-Djava.io.tmpdir={self.folder}",
+                    *JAVA, f"-Duser.home={self.folder}", f"-Djava.io.tmpdir={self.folder}",
                     "-cp", f"{place}/classes:{place}/lib/*", "silomq.interop.Main",
                     store, *self.settings, *map(str, commands),
                 ],

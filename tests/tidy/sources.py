@@ -10,7 +10,8 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = (
-    "actors", "bench", "cli", "client", "conf", "pipeline", "shm", "store", "supervisor", "tools",
+    "actors", "bench", "broker", "cli", "client", "conf", "names", "pipeline", "shm", "store",
+    "supervisor", "tools",
 )  # fmt: skip
 
 

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 #: The modules that own a format, and the format.
 OWNERS: Final = {
     "actors/registry/access.py": "the kernel's struct ucred",
+    "broker/wire/command.py": "frames and headers of RocketMQ's protocol",
+    "names/registration.py": "compressed registrations of RocketMQ 4",
     "shm/control.py": "the control block",
     "shm/ringwriter.py": "frames of rings",
     "store/consumequeue/queue.py": "queue entries",
