@@ -106,7 +106,7 @@ class NameServer:
             return await loop.create_server(
                 lambda: Connection(self, loop), where.host, where.port, backlog=_BACKLOG
             )
-        except (OSError, OverflowError) as error:
+        except (OSError, ValueError) as error:
             number = getattr(error, "errno", None)
             why = "another process listens there" if number == errno.EADDRINUSE else str(error)
             raise StoreError(f"cannot listen on {where}: {why}") from error

@@ -97,7 +97,11 @@ def hostile_calls(path: tuple[str, ...]) -> Iterator[list[str]]:
     yield [*path, *plain.values(), hostile, hostile, hostile]
 
 
-@pytest.mark.parametrize("path", [p for p in commands(silo) if p[0] != "serve"], ids=" ".join)
+#: With most arguments these run until a signal.
+SERVERS = ("serve", "names")
+
+
+@pytest.mark.parametrize("path", [p for p in commands(silo) if p[0] not in SERVERS], ids=" ".join)
 def test_errors_that_quote_arguments_are_escaped(
     path: tuple[str, ...],
     tmp_path: Path,
@@ -115,6 +119,24 @@ def test_errors_that_quote_arguments_are_escaped(
         check_output(out + err)
         calls += 1
     assert calls
+
+
+def test_names_escapes_the_arguments_that_it_quotes(
+    tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    hostile = ARGUMENT.decode("utf-8", "surrogateescape")
+    (tmp_path / "file").touch()
+    for arguments, status in (
+        (["--listen", hostile], 2),
+        (["--listen", f"{hostile}:1"], 3),
+        (["--listen", f"{hostile}:1", "--open"], 1),
+        (["--data", f"{tmp_path}/file/{hostile}"], 1),
+        ([f"--{hostile}"], 2),
+        ([hostile], 2),
+    ):
+        assert main(["names", *arguments]) == status
+        out, err = capfdbinary.readouterr()
+        check_output(out + err)
 
 
 def test_serve_escapes_the_settings_that_it_quotes(
