@@ -111,6 +111,8 @@ class RouteTable:
             raise Refused(f"{MOST_QUEUES} topics of brokers are registered: no more are taken")
         before = self._live.get(who.address)
         changed = before is None or before.who != who or before.version != topics.version
+        if before is not None and before.who.name != who.name:
+            self.unregister(who.address)  # it would stay under its old name for ever
         self.brokers[who.name] = broker
         broker.cluster = who.cluster
         broker.acting_master = bool(who.acting_master)

@@ -93,6 +93,16 @@ def test_a_promoted_broker_has_one_id(table: RouteTable) -> None:
     assert table.brokers["b"].addresses == {0: REPLICA.address}
 
 
+def test_a_renamed_broker_is_gone_under_its_old_name(table: RouteTable) -> None:
+    table.register(MASTER, topics("x", "y"), "m")
+    table.register(MASTER._replace(name="new"), topics("x", "z"), "m")
+    assert set(table.queues("x")) == set(table.brokers) == {"new"}
+    assert table.queues("y") == {}
+    assert table.disconnected("m") == [MASTER.address]
+    assert table.brokers == {}
+    assert table.topics == {}
+
+
 def test_an_older_state_does_not_take_the_id_of_a_living_broker(table: RouteTable) -> None:
     table.register(MASTER, topics("x", "y", state=2), "m")
     other = MASTER._replace(address="9.9.9.9:1")
