@@ -52,6 +52,8 @@ check: lint  ## linters, types, and the tests of the source's own shape
 
 fix: $(STAMPS)/dev $(STAMPS)/silomq  ## mend what a tool can mend
 	$(RUN) -m silomq.conf.annotate > build/silomq.toml && mv build/silomq.toml conf/silomq.toml
+	$(RUN) -m silomq.conf.annotate broker > build/silomq-broker.toml \
+		&& mv build/silomq-broker.toml conf/silomq-broker.toml
 	$(RUN) -m ruff check --fix --exit-zero .
 	$(RUN) -m ruff format .
 

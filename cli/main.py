@@ -13,6 +13,7 @@ from ..conf.standard_streams import open_missing
 from .offline.dump import dump
 from .offline.repair import repair
 from .offline.verify import verify
+from .running.broker import broker
 from .running.clean import clean
 from .running.groups import delete_group, groups, reset_offset
 from .running.names import names
@@ -58,7 +59,7 @@ def silo(context: click.Context) -> None:
 for _command in (
     *(serve, send, tail, query, status, topics, delete_topic),
     *(groups, reset_offset, delete_group),
-    *(clean, config, dump, verify, repair, spark, names),
+    *(clean, config, dump, verify, repair, spark, names, broker),
 ):
     silo.add_command(_command)
 

@@ -791,5 +791,10 @@ class Fields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 @functools.cache
 def kinds() -> dict[str, Kind]:
     """The kind of each setting by its name, in the order of the fields."""
-    hints = get_type_hints(Fields, include_extras=True)
-    return {name: hints[name].__metadata__[0] for name in Fields.__struct_fields__}
+    return kinds_of(Fields)
+
+
+def kinds_of(fields: type[msgspec.Struct]) -> dict[str, Kind]:
+    """The kind of each field of a table of settings, in their order."""
+    hints = get_type_hints(fields, include_extras=True)
+    return {name: hints[name].__metadata__[0] for name in fields.__struct_fields__}

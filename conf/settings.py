@@ -9,7 +9,6 @@ which says what is allowed.
 from __future__ import annotations
 
 import os
-import tomllib
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
@@ -25,9 +24,10 @@ from .schema import (
     LogLevel,
     kinds,
 )
+from .sources import Sources
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
 __all__ = (
@@ -44,6 +44,8 @@ __all__ = (
 )
 
 PREFIX: Final = "SILOMQ_"
+#: Variables of a broker, which has settings of its own (`broker_settings.py`).
+BROKER_PREFIX: Final = "SILOMQ_BROKER_"
 #: The origin of a setting that the store remembers.
 STORE: Final = "the store"
 #: Variables with the prefix that are not settings: the path of the file, and those of tests.
@@ -51,6 +53,11 @@ NOT_SETTINGS: Final = frozenset(
     f"{PREFIX}{name}"
     for name in ("CONFIG", "DISK_RECORD", "FAULT", "FAULT_BUILD", "FAULT_TOKEN", "LONG")
 )
+
+
+def _is_setting(variable: str) -> bool:
+    """Whether a variable with the prefix sets a store's setting."""
+    return variable not in NOT_SETTINGS and not variable.startswith(BROKER_PREFIX)
 
 
 class Settings(Fields, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -131,10 +138,11 @@ def load_with_origins(
     """
     values: dict[str, Any] = {}
     origins = dict.fromkeys(kinds(), "default")
+    of_store = Sources(kinds(), PREFIX, _is_setting, "silomq.toml")
     sources = (
-        _from_file(path),
-        _from_environment(os.environ if environ is None else environ),
-        _from_overrides(overrides),
+        of_store.file(path),
+        of_store.environment(os.environ if environ is None else environ),
+        of_store.overrides(overrides),
     )
     for source in sources:
         for name, value, origin in source:
@@ -188,71 +196,3 @@ def describe() -> list[Description]:
         )
         for name, kind in kinds().items()
     ]
-
-
-def _from_file(path: Path | None) -> list[tuple[str, Any, str]]:
-    if path is None:
-        return []
-    with path.open("rb") as file:
-        try:
-            table = tomllib.load(file)
-        except ValueError as error:  # not TOML, or not UTF-8
-            raise SettingError(str(path), "", f"it must be a TOML file: {error}") from None
-    return _checked((key, value, str(path)) for key, value in table.items())
-
-
-def _from_environment(environ: Mapping[str, str]) -> list[tuple[str, Any, str]]:
-    found = [key for key in environ if key.startswith(PREFIX) and key not in NOT_SETTINGS]
-    # RocketMQ's names are not tried: they are in camel case, and variables are in upper case.
-    names = {PREFIX + name.upper(): name for name in kinds()}
-    return _checked((names.get(key, key), environ[key], f"environment {key}") for key in found)
-
-
-def _from_overrides(overrides: Sequence[str]) -> list[tuple[str, Any, str]]:
-    pairs: dict[str, tuple[str, Any, str]] = {}
-    for text in overrides:
-        key, equals, value = (part.strip() for part in text.partition("="))
-        if not equals:
-            raise SettingError(text, "", "write NAME=VALUE", "--set")
-        # The last value counts, as with other options that are given twice.
-        pairs[_name(key, value, "--set")] = (key, value, "--set")
-    return _checked(pairs.values())
-
-
-def _checked(source: Iterable[tuple[str, Any, str]]) -> list[tuple[str, Any, str]]:
-    """The settings of one source with SiloMQ's names and parsed values. Raises SettingError, also
-    for one setting under two names.
-    """
-    result: dict[str, tuple[str, Any, str]] = {}
-    for key, raw, origin in source:
-        name = _name(key, raw, origin)
-        if name in result:
-            raise SettingError(key, raw, f"{name} is given twice", origin)
-        kind = kinds()[name]
-        try:
-            result[name] = (name, kind.parse(raw), origin)
-        except ValueError:
-            raise SettingError(key, raw, kind.range, origin) from None
-    return list(result.values())
-
-
-def _name(key: str, raw: object, origin: str) -> str:
-    if key in kinds():
-        return key
-    for name, kind in kinds().items():
-        if key in kind.rocketmq:
-            return name
-    raise SettingError(ascii(key)[1:-1], raw, f"there is no such setting{_hint(key)}", origin)
-
-
-def _hint(key: str) -> str:
-    import difflib  # not at the top: only this message needs it
-
-    ours = {alias.lower(): alias for kind in kinds().values() for alias in kind.rocketmq}
-    ours.update({name: name for name in kinds()})
-    if key.startswith(PREFIX):
-        ours = {name: PREFIX + name.upper() for name in kinds()}
-        key = key.removeprefix(PREFIX)
-    matches = difflib.get_close_matches(key.lower(), list(ours), n=3)
-    close = [ours[match] for match in matches]
-    return f"; did you mean {' or '.join(close)}?" if close else "; silomq.toml lists all settings"

@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import msgspec
 
+from ..broker.wire import route_data
 from ..broker.wire.codes import QUOTED_KEYS_VERSION, RequestCode, ResponseCode
 from ..broker.wire.command import Command
 from ..broker.wire.headers import BadHeader, parse, texts
 from ..store.errors import StoreError
-from . import bodies
 from .kv_config import ORDERED_TOPICS, KvConfig
 from .registration import BadBody, DataVersion, decode_topics, decode_version
 from .routes import EXPIRY_S, UNIT, UNIT_SUBSCRIPTION, Refused, Registrant, RouteTable
@@ -145,7 +145,7 @@ class NamesProcessor:
         timeout_s = EXPIRY_S if patience_ms is None else patience_ms / 1000
         master = self._table.register(who, topics, connection, timeout_s)
         fields = {} if master is None else texts(_MasterOf(master.ha_address, master.address))
-        ordered = bodies.table_of(self._settings.all_of(ORDERED_TOPICS))
+        ordered = route_data.table_of(self._settings.all_of(ORDERED_TOPICS))
         return request.answer(fields=fields, body=ordered)
 
     def _unregister(self, request: Command, _: object) -> Command:
@@ -168,16 +168,19 @@ class NamesProcessor:
         header = parse(_Topic, request.fields)
         standard = request.version >= QUOTED_KEYS_VERSION or header.accept_standard_json_only
         order = self._settings.get(ORDERED_TOPICS, header.topic) if self._ordered_topics else None
-        body = bodies.route(self._table, header.topic, order, standard=standard)
-        if body is None:
+        queues = self._table.queues(header.topic)
+        if not queues:
             why = f"No topic route info in name server for the topic: {header.topic}"
             return request.answer(ResponseCode.TOPIC_NOT_EXIST, remark=why)
+        body = route_data.route(self._table.brokers, queues, order, standard=standard)
         return request.answer(body=body)
 
     # -- tools
 
     def _cluster_info(self, request: Command, _: object) -> Command:
-        return request.answer(body=bodies.cluster_info(self._table))
+        return request.answer(
+            body=route_data.cluster_info(self._table.brokers, self._table.clusters())
+        )
 
     def _member_group(self, request: Command, _: object) -> Command:
         header = parse(_Group, request.fields)
@@ -185,31 +188,33 @@ class NamesProcessor:
         if broker is None or broker.cluster != header.cluster_name:
             why = f"no broker {header.broker_name} of cluster {header.cluster_name} is registered"
             return request.answer(ResponseCode.SYSTEM_ERROR, remark=why)
-        return request.answer(body=bodies.member_group(broker))
+        return request.answer(body=route_data.member_group(broker))
 
     def _topics(self, request: Command, _: object) -> Command:
-        return request.answer(body=bodies.topic_list(self._table.topics))
+        return request.answer(body=route_data.topic_list(self._table.topics))
 
     def _topics_by_cluster(self, request: Command, _: object) -> Command:
         cluster = parse(_Cluster, request.fields).cluster
-        return request.answer(body=bodies.topic_list(self._table.topics_of(cluster)))
+        return request.answer(body=route_data.topic_list(self._table.topics_of(cluster)))
 
     def _system_topics(self, request: Command, _: object) -> Command:
         brokers = self._table.brokers
         names = [*self._table.clusters(), *brokers]
         addresses = [at for one in brokers.values() for at in one.addresses.values()]
         first = addresses[0] if addresses else None
-        return request.answer(body=bodies.topic_list(names, first))
+        return request.answer(body=route_data.topic_list(names, first))
 
     def _unit_topics(self, request: Command, _: object) -> Command:
-        return request.answer(body=bodies.topic_list(self._table.topics_with(UNIT)))
+        return request.answer(body=route_data.topic_list(self._table.topics_with(UNIT)))
 
     def _unit_subscribed(self, request: Command, _: object) -> Command:
-        return request.answer(body=bodies.topic_list(self._table.topics_with(UNIT_SUBSCRIPTION)))
+        return request.answer(
+            body=route_data.topic_list(self._table.topics_with(UNIT_SUBSCRIPTION))
+        )
 
     def _others_subscribed(self, request: Command, _: object) -> Command:
         found = self._table.topics_with(UNIT_SUBSCRIPTION, without=UNIT)
-        return request.answer(body=bodies.topic_list(found))
+        return request.answer(body=route_data.topic_list(found))
 
     def _delete_topic(self, request: Command, _: object) -> Command:
         header = parse(_Topic, request.fields)
@@ -252,7 +257,7 @@ class NamesProcessor:
         if not found:
             why = f"No config item, Namespace: {namespace}"
             return request.answer(ResponseCode.QUERY_NOT_FOUND, remark=why)
-        return request.answer(body=bodies.table_of(found))
+        return request.answer(body=route_data.table_of(found))
 
 
 def _version(version: DataVersion) -> bytes:

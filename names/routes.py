@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from ..broker.wire.route_data import BrokerData, Queues
 from .registration import DataVersion, Topics
 
 if TYPE_CHECKING:
@@ -17,15 +18,6 @@ EXPIRY_S: Final = 120.0
 #: Bits of a topic's topicSysFlag: the topic of a unit, and one with a subscription of a unit.
 UNIT: Final = 1
 UNIT_SUBSCRIPTION: Final = 2
-
-
-class Queues(NamedTuple):
-    """The queues of a topic at one broker."""
-
-    read: int
-    write: int
-    perm: int
-    sys_flag: int
 
 
 class Registrant(NamedTuple):
@@ -46,16 +38,6 @@ class Master(NamedTuple):
 
     address: str
     ha_address: str
-
-
-@dataclass
-class Broker:
-    """The brokers of one name: the master and its replicas, by id."""
-
-    cluster: str
-    name: str
-    addresses: dict[int, str] = field(default_factory=dict)
-    acting_master: bool = False
 
 
 @dataclass
@@ -83,7 +65,7 @@ class RouteTable:
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self.brokers: dict[str, Broker] = {}
+        self.brokers: dict[str, BrokerData] = {}
         self.topics: dict[str, dict[str, Queues]] = {}
         self._live: dict[str, _Live] = {}
 
@@ -95,7 +77,7 @@ class RouteTable:
         """Takes a broker's registration. Returns its master, for a replica that has one. Raises
         Refused.
         """
-        broker = self.brokers.get(who.name) or Broker(who.cluster, who.name)
+        broker = self.brokers.get(who.name) or BrokerData(who.cluster, who.name)
         holder = self._live.get(broker.addresses.get(who.broker_id, ""))
         if holder is not None and holder.who.address != who.address:
             ours, theirs = topics.version.state_version, holder.version.state_version
@@ -124,7 +106,7 @@ class RouteTable:
             self._take_topics(who, topics)
         return self._master_of(who, broker)
 
-    def _speaks_for_its_name(self, who: Registrant, broker: Broker) -> bool:
+    def _speaks_for_its_name(self, who: Registrant, broker: BrokerData) -> bool:
         """Whether the queues of a broker's name are those that this one registers: the master's, or
         without a master those of RocketMQ 5's first replica.
         """
@@ -140,7 +122,7 @@ class RouteTable:
                 config.read_queue_nums, config.write_queue_nums, perm, config.topic_sys_flag
             )
 
-    def _master_of(self, who: Registrant, broker: Broker) -> Master | None:
+    def _master_of(self, who: Registrant, broker: BrokerData) -> Master | None:
         if who.broker_id == MASTER:
             return None
         live = self._live.get(broker.addresses.get(MASTER, ""))

@@ -8,9 +8,9 @@ import errno
 import resource
 import signal
 import socket
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from ..broker.wire.address import Address
 from ..broker.wire.command import BadFrame, decode
 from ..broker.wire.frames import FrameReader
 from ..conf.logging import get_logger
@@ -36,29 +36,6 @@ _LOG_EVERY_S: Final = 1.0
 _MOST_REASONS: Final = 20
 #: All connections together may hold so many bytes of requests that are not complete.
 _MOST_HELD: Final = 256 << 20
-
-
-@dataclass(frozen=True)
-class Address:
-    """Where to listen. The port 0 is any free one."""
-
-    host: str
-    port: int
-
-    @classmethod
-    def parse(cls, text: str) -> Address:
-        """HOST:PORT, or [HOST]:PORT for IPv6. Raises ValueError."""
-        host, colon, port = text.rpartition(":")
-        if host[:1] == "[" and host[-1:] == "]":
-            host = host[1:-1]
-        elif ":" in host:
-            raise ValueError(f"{text!a}: write an IPv6 address as [{host}]:{port}")
-        if not (colon and host and port.isascii() and port.isdigit() and int(port) < 65536):
-            raise ValueError(f"{text!a} is not HOST:PORT, such as 127.0.0.1:9876")
-        return cls(host, int(port))
-
-    def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 class NameServer:

@@ -45,6 +45,11 @@ def broadcast_key(group: str, instance: str, session: int) -> str:
     return f"{BROADCAST}{instance}%{group}" if instance else f"{_NAMELESS}{session}%{group}"
 
 
+def _writer(reader: AckReader) -> tuple[int, str]:
+    """Whose ack file it is: that of a session, for one of the groups that it keeps."""
+    return reader.about.session, reader.about.group
+
+
 def ends_of(table: TopicTable, queues: Iterable[Queue], ends: list[int]) -> Iterator[int]:
     """For each queue its end, as it is in the table's column `ends`; -1 for a queue that does not
     exist.
@@ -98,7 +103,7 @@ class GroupProgress:
     def take_over(self, sessions: Iterable[int], beat: Callable[[], None]) -> list[AckReader]:
         """Reads the ack files that a killed registry or a crashed store left, and folds all in.
 
-        Returns the newest ack file of each of `sessions`, which its member still writes to.
+        Returns the newest ack file of each of `sessions` and group, which is still written to.
         """
         saved = dict(self.known)
         alive = set(sessions)
@@ -112,12 +117,12 @@ class GroupProgress:
                 # The offsets in the JSON file count. A power cut leaves files that are not whole.
                 self.logger.warning("an ack file cannot be used: set aside", error=str(error))
                 ack_file.set_aside(self.folder, number)
-        newest = {r.about.session: r.number for r in readers if r.about.session in alive}
+        newest = {_writer(r): r.number for r in readers if r.about.session in alive}
         kept = []
         for reader in readers:
             beat()
             self._fold(reader)
-            if newest.get(reader.about.session) == reader.number:
+            if newest.get(_writer(reader)) == reader.number:
                 self.living[reader.number] = reader
                 kept.append(reader)
             else:
@@ -272,6 +277,21 @@ class GroupProgress:
         for reader in self.living.values():
             if reader.about.group == group:
                 found.update(self._offsets_of(reader))
+        return found
+
+    def in_topic(self, group: str, topic: str, queues: int) -> dict[int, int]:
+        """The group's offsets in the first `queues` queues of a topic that it has begun to read, by
+        queue id.
+        """
+        found = {
+            queue_id: known.offset
+            for queue_id in range(queues)
+            if (known := self.known.get((group, topic, queue_id))) is not None
+        }
+        for reader in self.living.values():
+            if reader.about.group == group:
+                read = self._offsets_of(reader).items()
+                found.update({queue_id: at for (name, queue_id), at in read if name == topic})
         return found
 
     def _offsets_of(self, reader: AckReader) -> dict[Queue, int]:

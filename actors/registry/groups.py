@@ -28,13 +28,14 @@ from ...shm.protocol.requests import (
 )
 from ...store.commitlog.log import disk_full
 from ...store.groups import ack_file
-from ...store.groups.ack_file import About, Queue
+from ...store.groups.ack_file import KEPT, About, Queue
 from ...store.names import retry_topic, validate_group
 from ..actor import World
 from .assignment import average
 from .group_configs import GroupConfigs
 from .group_offsets import GroupProgress, broadcast_key
 from .group_pages import GroupPages
+from .kept_groups import KeptGroups
 from .members import BROADCASTING, CLUSTERING, Member, Members
 from .refusals import illegal
 from .stopped_members import ask_the_quiet
@@ -74,12 +75,16 @@ class Groups:
         self.configs = GroupConfigs(world.folders.config, logger)
         self.members = Members()
         self.pages = GroupPages(self.table, self.members, self.progress, self.configs)
+        self.kept = KeptGroups(self.table, self.members, self.progress, self.configs)
         self.due: dict[str, float] = {}  # group -> when to divide its queues anew
         self.save_at = time.monotonic()
         self.topics_seen = self.table.topic_count
         indexes = {s.number: s.index for s in world.sessions.values() if not s.closing}
         for reader in self.progress.take_over(indexes, beat):
             about = reader.about
+            if about.model == KEPT:
+                self.kept.adopt(reader, indexes[about.session])
+                continue
             member = Member(about.session, indexes[about.session], about, reader.number)
             member.owned = set(about.queues)
             self.members[about.session] = member
@@ -132,6 +137,8 @@ class Groups:
             raise illegal(f"group {group} may not broadcast (consumeBroadcastEnable is false)")
         filters: dict[str, tuple[str, str]] = {**request.filters}
         self.members.check_alike(group, model, filters)
+        if model == CLUSTERING and self.kept.keeper_of(group) is not None:
+            raise illegal(f"group {group} has members that are connected over the network")
         if model == CLUSTERING:
             self.topics.open_system(retry_topic(group), config.retry_queue_nums)
             filters[retry_topic(group)] = ("TAG", "*")
@@ -212,6 +219,7 @@ class Groups:
             self.due[group] = time.monotonic() + 1.0  # in case the client does not ask again
             return ResetAnswer(wait=True)
         self.progress.reset(group, topic, offsets)
+        self.kept.was_reset(group, topic, offsets)
         self._divide_soon(group)
         return ResetAnswer(wait=False)
 
@@ -231,7 +239,7 @@ class Groups:
     def delete(self, request: DeleteGroup) -> Done:
         """Deletes the offsets and settings of a group without members."""
         group = request.group
-        if self.members.of(group):
+        if self.members.of(group) or self.kept.keeper_of(group) is not None:
             raise illegal(f"group {group} has members: stop them first")
         self.progress.forget(group)
         self.configs.forget(group)
@@ -272,6 +280,7 @@ class Groups:
 
     def leave(self, session: int) -> None:
         """Removes a session that has ended from its group, and divides its queues soon."""
+        self.kept.leave(session)
         member = self.members.pop(session, None)
         if member is None:
             return
@@ -296,6 +305,7 @@ class Groups:
         """
         if deleted:
             self.progress.forget_topic(topic)
+            self.kept.topic_deleted(topic)
         for member in self.members.values():
             if topic in member.about.filters:
                 if deleted:

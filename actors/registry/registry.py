@@ -21,6 +21,7 @@ from ...shm.protocol.answers import (
     Answer,
     Assigned,
     Done,
+    KeptFile,
     Report,
     SessionOpen,
     TransferLimits,
@@ -36,6 +37,7 @@ from ...shm.protocol.requests import (
     GroupRequest,
     Hello,
     IsOpen,
+    KeptRequest,
     Lease,
     TopicRequest,
     Watch,
@@ -166,7 +168,7 @@ class Registry(Actor):
             return
         answer, out = self._do_or_refuse(connection, request)
         self._answer(connection, request.id, answer, out)
-        if isinstance(answer, Assigned):
+        if isinstance(answer, Assigned | KeptFile):
             mail.close_all(list(out))  # opened for this answer; those of a welcome stay open
 
     def _refuse_packet(self, connection: socket.socket, why: str) -> None:
@@ -215,6 +217,9 @@ class Registry(Actor):
         if isinstance(request, GroupRequest):
             session = self.sessions.of(connection)
             return self.groups.serve(session.number, session.index, request)
+        if isinstance(request, KeptRequest):
+            session = self.sessions.of(connection)
+            return self.groups.kept.serve(session.number, session.index, request)
         match request:
             case Hello():
                 return self._hello(connection, request)

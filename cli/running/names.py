@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 from pathlib import Path
 
 import click
@@ -47,14 +46,15 @@ def names(listen: str, data: Path | None, *, is_open: bool, ordered_topics: bool
     It tells RocketMQ's clients which brokers have a topic. Brokers register with it: RocketMQ's own
     (namesrvAddr) as well. Log lines go to stderr.
     """
+    from ...broker.wire.address import Address
     from ...conf.logging import configure
-    from ...names.server import Address, serve
+    from ...names.server import serve
 
     try:
         address = Address.parse(listen)
     except ValueError as error:
         raise Failure(Exit.USAGE, f"--listen: {error}") from error
-    if not (is_open or _is_loopback(address.host)):
+    if not (is_open or address.is_loopback):
         why = (
             f"--listen {address}: a name server believes whoever connects. Listen on 127.0.0.1, "
             "or say --open if only machines that you trust reach that address"
@@ -62,10 +62,3 @@ def names(listen: str, data: Path | None, *, is_open: bool, ordered_topics: bool
         raise Failure(Exit.SETTING, why)
     configure("names", "names")
     serve(address, folder=data, ordered_topics=ordered_topics)
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

@@ -29,7 +29,12 @@ Examples:
   silo config --template toml > silomq.toml
   silo config --template systemd > silomq.service
 """
-_TEMPLATES = {"toml": "silomq.toml", "systemd": "silomq.service"}
+_TEMPLATES = {
+    "toml": "silomq.toml",
+    "systemd": "silomq.service",
+    "broker": "silomq-broker.toml",
+    "broker-systemd": "silomq-broker.service",
+}
 
 
 def _settings_options(command: Any) -> Any:
@@ -100,7 +105,7 @@ def serve(store: Path, config_file: Path | None, overrides: tuple[str, ...]) -> 
 @click.option(
     "--template",
     type=click.Choice(list(_TEMPLATES)),
-    help="Print the annotated file of all settings instead, or the systemd unit.",
+    help="Print the annotated file of all settings instead, or the systemd unit, or a broker's.",
 )
 @json_option
 def config(

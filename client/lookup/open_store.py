@@ -33,14 +33,15 @@ _QUEUES_KEPT: Final = 64
 
 class OpenStore:
     """A read-only session with the store in folder `store`: its commit log, queues and index files,
-    opened when they are needed. Raises StoreClosed when no store runs there.
+    opened when they are needed. `link` is a session of the caller's own to use, which ends with it.
+    Raises StoreClosed when no store runs there.
     """
 
-    def __init__(self, store: str | os.PathLike[str]) -> None:
+    def __init__(self, store: str | os.PathLike[str], link: Connection | None = None) -> None:
         self._folders: list[Folder] = []
         # Keyed by slot: a topic that was deleted and made again has other queues of the same ids.
         self._queues: OrderedDict[int, ServedQueue] = OrderedDict()
-        self._link = Connection(store, client="StoreReader")
+        self._link = link or Connection(store, client="StoreReader")
         self._leased = -1
         abandon_in_child(self)
         try:

@@ -24,9 +24,11 @@ class Handle(NamedTuple):
     due_ms: int
     key: str
 
-    def encoded(self) -> str:
-        """The handle as text, for another process or a later time."""
-        words = (_VERSION, self.topic, _BROKER, str(self.due_ms), self.key)
+    def encoded(self, broker: str = _BROKER) -> str:
+        """The handle as text, for another process or a later time. RocketMQ's clients recall the
+        message at the broker of this name.
+        """
+        words = (_VERSION, self.topic, broker, str(self.due_ms), self.key)
         return base64.urlsafe_b64encode(" ".join(words).encode()).decode()
 
     @classmethod

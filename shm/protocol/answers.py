@@ -197,6 +197,38 @@ class ResetAnswer(Answer, frozen=True, tag="reset"):
     wait: bool
 
 
+class GroupSettings(Answer, frozen=True, tag="group settings"):
+    """The settings of a group, under their names in RocketMQ. `known` is false for a group that
+    does not exist, and was not to be made; the other values are then RocketMQ's defaults.
+    """
+
+    known: bool
+    consume_enable: bool
+    consume_broadcast_enable: bool
+    consume_message_orderly: bool
+    notify_consumer_ids_changed_enable: bool
+    retry_max_times: int
+    retry_queue_nums: int
+
+
+class KeptFile(Answer, frozen=True, tag="kept"):
+    """The session's ack file for a group is the one with this `number`. Its descriptors come along
+    unless the session has it. `resets` are queues whose offsets were set since the file that the
+    session has: topic, queue id, offset.
+    """
+
+    number: int
+    resets: list[tuple[str, int, int]]
+
+
+class ProgressFound(Answer, frozen=True, tag="progress"):
+    """By queue id, the queue offset of the first message that the group has not consumed. Queues
+    that it has not begun are missing.
+    """
+
+    offsets: dict[int, int]
+
+
 AnyAnswer = (
     Error
     | RegistryRestarted
@@ -215,4 +247,7 @@ AnyAnswer = (
     | GroupsPage
     | GroupPage
     | ResetAnswer
+    | GroupSettings
+    | KeptFile
+    | ProgressFound
 )

@@ -29,14 +29,18 @@ groups         one page of all consumer groups                       groups
 group          one page of a group's progress, and its members       group
 reset          other offsets for a group                             reset
 delete group   the end of a group without members                    done
+open group     the settings of a group, which may be made            group settings
+keep           to keep a group's progress in some queues             kept
+release        the end of that                                       done
+progress       a group's progress in one topic                       progress
 =============  ====================================================  ==================
 
 Instead of these answers there may be an `error`. One message answers no request:
 `registry restarted` tells each client to repeat its pending request.
 
-Descriptors come with two answers. `welcome` brings those of the control block and of the topic
-table, and for a session with a ring those of the ring and of its bell. `assigned` brings the two
-of an ack file (`store/groups/ack_file.py`), or none when the client has that file already.
+Descriptors come with three answers. `welcome` brings those of the control block and of the topic
+table, and for a session with a ring those of the ring and of its bell. `assigned` and `kept` bring
+the two of an ack file (`store/groups/ack_file.py`), or none when the client has that file already.
 
 Requests come from outside, so their fields have bounds, and the registry acts only on a packet that
 could be decoded into one of these structs. For some numbers and names the registry has narrower
@@ -60,10 +64,13 @@ from .answers import (
     Deleted,
     Done,
     GroupPage,
+    GroupSettings,
     GroupsPage,
     Joined,
+    KeptFile,
     Opened,
     OpenedDelayed,
+    ProgressFound,
     Report,
     ResetAnswer,
     Revoke,
@@ -272,10 +279,43 @@ class DeleteGroup(Request[Done], frozen=True, tag="delete group"):
     group: Name
 
 
+class OpenGroup(Request[GroupSettings], frozen=True, tag="open group"):
+    """Asks for the settings of a group. With `make` a new group gets RocketMQ's defaults."""
+
+    group: Name
+    make: bool
+
+
+class Keep(Request[KeptFile], frozen=True, tag="keep"):
+    """Says that the session keeps the progress of a group's members that are no clients of the
+    store. `queues` (topic -> queue id -> offset) are added to those that it keeps already; their
+    offsets count in queues that are new to the group. `have` is the number of its ack file for the
+    group, 0 if it has none.
+    """
+
+    group: Name
+    queues: dict[Name, dict[Index, Number]]
+    have: Number
+
+
+class Release(Request[Done], frozen=True, tag="release"):
+    """Ends what `keep` began, for one group."""
+
+    group: Name
+
+
+class AskProgress(Request[ProgressFound], frozen=True, tag="progress"):
+    """Asks how far a group is in the queues of a topic."""
+
+    group: Name
+    topic: Name
+
+
 TopicRequest = Open | OpenDelayed | OpenRetry | Create | Alter | Delete | AskTopic | AskTopics
 GroupRequest = Join | Sync | Busy | AskGroups | AskGroup | Reset | DeleteGroup
+KeptRequest = OpenGroup | Keep | Release | AskProgress
 SessionRequest = Watch | Lease | Clean | AskReport | IsOpen
-AnyRequest = Hello | TopicRequest | GroupRequest | SessionRequest
+AnyRequest = Hello | TopicRequest | GroupRequest | KeptRequest | SessionRequest
 
 
 class _Numbered(Struct):

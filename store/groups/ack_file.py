@@ -66,6 +66,10 @@ _LEAST_WINDOW: Final = 64
 _WINDOW_WORDS: Final = 1 << 21  # of all queues of a member together: 16 MiB
 assert OFFSETS["offset"] == WINDOW["acknowledged"] == (0, _WORD.size)
 
+#: The model of a file that a broker has for the members of a group that it serves. These commit
+#: offsets, and acknowledge nothing behind them.
+KEPT: Final = "kept"
+
 #: RocketMQ's offsets are signed.
 MOST_OFFSET: Final = 2**63 - 1
 
@@ -93,10 +97,12 @@ class About(msgspec.Struct, frozen=True):
     queues: list[tuple[str, Annotated[int, Meta(ge=0, le=2**31 - 1)]]]
 
 
-def window_for(queues: int) -> int:
+def window_for(queues: int, model: str = "") -> int:
     """The number of entries of each queue's window, for a member with so many queues: how far
-    behind the queue's offset a message can be acknowledged.
+    behind the queue's offset a message can be acknowledged. Members by the network have none.
     """
+    if model == KEPT:
+        return 0
     return max(_LEAST_WINDOW, min(_MOST_WINDOW, _WINDOW_WORDS // max(1, queues)))
 
 
@@ -105,9 +111,9 @@ def _windows_at(queues: int) -> int:
     return -(-queues // _LINE) * _LINE
 
 
-def _size(queues: int) -> int:
+def _size(queues: int, window: int) -> int:
     """Length of a file, bytes; one page for a member without queues."""
-    return max(disk.PAGE, _WORD.size * (_windows_at(queues) + queues * window_for(queues)))
+    return max(disk.PAGE, _WORD.size * (_windows_at(queues) + queues * window))
 
 
 def _name(number: int) -> str:
@@ -152,12 +158,12 @@ def create(folder: Folder, number: int, about: About, start: Iterable[Progress])
     OSError (ENOSPC).
     """
     count = len(about.queues)
-    window, windows_at = window_for(count), _windows_at(count)
+    window, windows_at = window_for(count, about.model), _windows_at(count)
     with folder.file(_name(number), write=True, create=True) as fd:
-        disk.allocate(fd, 0, _size(count))
+        disk.allocate(fd, 0, _size(count, window))
         for i, progress in enumerate(start):
             disk.write_at(fd, _WORD.pack(progress.offset), _WORD.size * i)
-            for offset in progress.beyond:
+            for offset in progress.beyond if window else ():
                 at = windows_at + i * window + offset % window
                 disk.write_at(fd, _WORD.pack(offset + 1), _WORD.size * at)
     with folder.file(f"{_name(number)}.tmp", write=True, create=True) as fd:
@@ -220,7 +226,8 @@ class AckReader:
 
     def _words(self, fd: int, at: int, count: int) -> memoryview:
         """`count` words from word `at` on."""
-        if disk.size_of(fd) < _size(len(self.about.queues)):
+        queues = len(self.about.queues)
+        if disk.size_of(fd) < _size(queues, window_for(queues, self.about.model)):
             raise Corrupt(self._where, disk.size_of(fd), "the file was shortened")
         return memoryview(disk.read_at(fd, _WORD.size * count, _WORD.size * at)).cast("Q")
 
@@ -240,7 +247,7 @@ class AckReader:
         meanwhile, the window's acknowledgements behind the older offset still hold.
         """
         count = len(self.about.queues)
-        window, windows_at = window_for(count), _windows_at(count)
+        window, windows_at = window_for(count, self.about.model), _windows_at(count)
         found: dict[Queue, Progress] = {}
         with self._folder.file(_name(self.number)) as fd:
             offsets = self._offsets(fd)
@@ -258,8 +265,8 @@ class AckWriter:
     def __init__(self, words: int, text: int) -> None:
         self.about = _read_about(text, "the ack file")
         count = len(self.about.queues)
-        self.window = window_for(count)
-        mapping = disk.map_file(words, 0, _size(count), writable=True)
+        self.window = window_for(count, self.about.model)
+        mapping = disk.map_file(words, 0, _size(count, self.window), writable=True)
         self._words = memoryview(mapping).cast("B").cast("Q")
         self._windows_at = _windows_at(count)
 

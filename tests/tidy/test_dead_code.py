@@ -36,7 +36,6 @@ WHOLE = {
     "names/processor.py: _MasterOf": "the fields of an answer",
     "store/commitlog/seals.py: Seal": "a JSON file",
     "store/config/offsets.py: GroupConfig": "RocketMQ's subscriptionGroup.json",
-    "store/disk/recording.py: Event": "a recording, which tests/power/simulator.py plays",
     "store/recovery/plan.py: Report": "the report of a start",
 }
 #: Other unused names, and why they are kept.

@@ -71,7 +71,7 @@ EXCEPTIONS: Final[dict[str, tuple[frozenset[str], str]]] = {
         ("cli/spark/spark.py", ".write_text", _USER),
         ("client/groups/membership.py", "mmap.mmap", _MEMORY),
         ("client/session.py", "Mapping os.open .is_dir", "memory; the socket, by its folder"),
-        ("conf/settings.py", ".open", _USER),
+        ("conf/sources.py", ".open", _USER),
         ("conf/standard_streams.py", "os.open open", "/dev/null in the place of a closed stream"),
         ("pipeline/sink/sink.py", ".read_text", "the checkpoint of a Spark query"),
         ("pipeline/source/options.py", "glob.has_magic glob.glob", "the user names stores so"),

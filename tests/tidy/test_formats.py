@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 OWNERS: Final = {
     "actors/registry/access.py": "the kernel's struct ucred",
     "broker/wire/command.py": "frames and headers of RocketMQ's protocol",
+    "broker/processors/send_headers.py": "bodies of batches in RocketMQ's protocol",
     "names/registration.py": "compressed registrations of RocketMQ 4",
     "shm/control.py": "the control block",
     "shm/ringwriter.py": "frames of rings",

@@ -28,7 +28,7 @@ ALLOWED = {
     "broker": {"conf", "shm", "store", "client"},
     "names": {"conf", "store", "broker"},
     "pipeline": {"conf", "shm", "store", "client", "tools", ""},
-    "cli": {"conf", "store", "client", "supervisor", "tools", "pipeline", "names", ""},
+    "cli": {"conf", "store", "client", "supervisor", "tools", "pipeline", "broker", "names", ""},
     "bench": {
         "conf",
         "shm",
@@ -57,7 +57,7 @@ FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("recovery",),
     ),
     "client": (("",), ("admin", "consuming", "producing"), ("groups", "lookup")),
-    "broker": (("wire",), ("",)),
+    "broker": (("wire",), ("loop",), ("link",), ("groups",), ("processors",), ("routes",), ("",)),
     "actors": (("",), ("registry", "schedule")),
     "tools": (("holes", "raw"), ("rocketmq",), ("", "verify")),
     "pipeline": (("",), ("sink",), ("source",), ("spark",), ("jobs",)),

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import pytest
 
+from silomq.broker.wire.route_data import Queues
 from silomq.names.registration import DataVersion, TopicConfig, Topics
-from silomq.names.routes import Master, Queues, Refused, Registrant, RouteTable
+from silomq.names.routes import Master, Refused, Registrant, RouteTable
 
 MASTER = Registrant("c", "b", 0, "1.1.1.1:10911", "1.1.1.1:10912", acting_master=False)
 REPLICA = MASTER._replace(broker_id=1, address="2.2.2.2:10911", ha_address="2.2.2.2:10912")

@@ -112,6 +112,10 @@ def test_a_new_version_is_a_decision() -> None:
         "group": "group after id",
         "reset": "group topic offsets id",
         "delete group": "group id",
+        "open group": "group make id",
+        "keep": "group queues have id",
+        "release": "group id",
+        "progress": "group topic id",
     }
 
 

@@ -1,0 +1,56 @@
+"""`Relay`: requests of the broker to its clients, and their answers."""
+
+from __future__ import annotations
+
+from ..loop._connection import Connection
+from ..loop._loop import Loop
+from ..loop.tasks import Waiter
+from ..wire.command import ONE_WAY, Command, Serialization
+
+
+class Relay:
+    """Numbers the broker's own requests, and finds who waits for an answer. `form_of` a connection
+    is the serialisation that its peer uses.
+    """
+
+    def __init__(self, loop: Loop) -> None:
+        self._loop = loop
+        self._opaque = 0
+        self._waiting: dict[tuple[Connection, int], Waiter[Command | None]] = {}
+
+    def tell(self, connection: Connection, command: Command) -> None:
+        """Sends a one-way request."""
+        self._opaque = self._opaque + 1 & 0x7FFF_FFFF
+        command.opaque = self._opaque
+        command.flag = ONE_WAY
+        command.serialization = connection.state or Serialization.JSON
+        connection.send(command.encode())
+
+    async def ask(
+        self, connection: Connection, command: Command, patience_s: float
+    ) -> Command | None:
+        """A client's answer to a request; None if it does not come in time, or not at all."""
+        self._opaque = self._opaque + 1 & 0x7FFF_FFFF
+        command.opaque = self._opaque
+        command.serialization = connection.state or Serialization.JSON
+        key = connection, command.opaque
+        waiter = self._waiting[key] = Waiter()
+        connection.send(command.encode())
+        timer = self._loop.call_later(patience_s, lambda: waiter.set(None))
+        try:
+            return await waiter
+        finally:
+            timer.cancel()
+            del self._waiting[key]
+
+    def answered(self, connection: Connection, answer: Command) -> None:
+        """Hands on an answer. One for which nobody waits any more is dropped."""
+        waiter = self._waiting.get((connection, answer.opaque))
+        if waiter is not None:
+            waiter.set(answer)
+
+    def disconnected(self, connection: Connection) -> None:
+        """Ends the wait for a client that has gone."""
+        for key, waiter in list(self._waiting.items()):
+            if key[0] is connection:
+                waiter.set(None)

@@ -1,0 +1,183 @@
+"""`Reading`: the store's queues and messages, as pulls and look-ups of the network need them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from ...client.consuming.message_view import MessageView
+from ...client.lookup.hole_checks import before_hole, check_hole
+from ...client.lookup.open_store import OpenStore
+from ...client.lookup.queue_times import Boundary, QueueTimes
+from ...client.session import Connection
+from ...store.errors import Corrupt, IllegalQuery, MessageNotFound
+from ...store.filters.tags import MessageFilter
+from ...store.index import key_lookup
+from ...store.reading import get_message
+from ...store.record.fields import head_of
+from ...store.record.ids import Host
+from ...store.status import GetMessageStatus
+from .store import StoreLink
+
+#: RocketMQ's defaultQueryMaxNum.
+MOST_OF_A_UNIQUE_KEY: Final = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """What one read of a queue gave: records as they are stored. The next read begins at queue
+    offset `next`; the queue held those from `least` up to, and without, `end`.
+    """
+
+    status: GetMessageStatus
+    records: list[bytes]
+    next: int
+    least: int
+    end: int
+
+
+class _Stored:
+    """A filter on stored records. As RocketMQ's broker it compares the hashes of tags only; the
+    client compares the tags.
+    """
+
+    def __init__(self, chosen: MessageFilter) -> None:
+        self.codes = chosen.codes
+        self._chosen = chosen if chosen.describe()[0] == "SQL92" else None
+
+    def matches(self, record: bytes) -> bool:
+        return self._chosen is None or self._chosen.matches(MessageView(record, 0))
+
+
+class Reading:
+    """Reads from the files of the link's session. Every method raises StoreGone."""
+
+    def __init__(self, link: StoreLink) -> None:
+        self._link = link
+        self._times: QueueTimes | None = None
+        link.began.append(self._begin)
+
+    def _begin(self, _: Connection, store: OpenStore) -> None:
+        self._times = QueueTimes(store.log)
+
+    def bounds(self, topic: str, queue_id: int) -> tuple[int, int]:
+        """The first queue offset, and the one behind the last; (0, 0) for an unknown queue."""
+        table = self._link.connection.table
+        found = table.find(topic)
+        if found is None or not 0 <= queue_id < len(found.slots):
+            return 0, 0
+        slot = found.slots[queue_id]
+        words = (table.queue_word(slot, name).load() for name in ("min_offset", "max_offset"))
+        least, end = words
+        return least, end
+
+    def read(
+        self,
+        topic: str,
+        queue_id: int,
+        offset: int,
+        *,
+        most: int,
+        max_bytes: int,
+        chosen: MessageFilter | None,
+    ) -> Read:
+        """Reads a queue as RocketMQ's `DefaultMessageStore.getMessage`. Raises Corrupt."""
+        store = self._link.store
+        queue = store.queue_if_any(topic, queue_id)
+        if queue is None:
+            return Read(GetMessageStatus.NO_MATCHED_LOGIC_QUEUE, [], 0, 0, 0)
+        while True:
+            least, end = queue.least, queue.end
+            verdict = get_message.judge(offset, least, end)
+            if verdict is not None:
+                return Read(verdict[0], [], verdict[1], least, end)
+            try:
+                entries = queue.entries(offset, min(end - offset, get_message.scan_count(most)))
+                break
+            except FileNotFoundError:
+                queue.check_topic()
+                if queue.least > offset:
+                    continue  # clean raises the least offset, then removes the file: look again
+                behind = get_message.next_queue_file(offset, queue.file_size)
+                return Read(GetMessageStatus.OFFSET_FOUND_NULL, [], behind, least, end)
+        entries = before_hole(store.holes, queue, offset, entries)
+        batch = get_message.collect(
+            entries,
+            store.log.part,
+            lambda record, _: record,
+            offset=offset,
+            most=most,
+            max_bytes=max_bytes,
+            transfer=store.transfer,
+            log_end=store.log.end,
+            file_size=store.log.file_size,
+            path=store.log.path,
+            wanted=None if chosen is None else _Stored(chosen),
+        )
+        return Read(batch.status, batch.messages, batch.next, least, end)
+
+    def record_at(self, offset: int) -> bytes:
+        """The record that begins at a log offset. Raises MessageNotFound, Corrupt."""
+        store = self._link.store
+        if not store.log.least <= offset < store.log.end:
+            raise MessageNotFound(f"the log has offsets {store.log.least} to {store.log.end}")
+        check_hole(store.holes, offset)
+        record = store.log.record_at(offset)
+        if record is None:
+            raise MessageNotFound(f"no message begins at log offset {offset}")
+        return record
+
+    def by_key(
+        self, topic: str, key: str, most: int, begin_ms: int, end_ms: int
+    ) -> tuple[list[bytes], int, int]:
+        """The records of a topic with this key, or this UNIQ_KEY, and time (epoch ms) and log
+        offset up to which the index holds messages. There are none without an index.
+        """
+        store = self._link.store
+        try:
+            files = store.index_files()
+        except IllegalQuery:
+            return [], 0, 0
+        query = key_lookup.KeyQuery(topic, key, most, begin_ms, end_ms)
+        found = key_lookup.rocketmq_messages(files, query, store.transfer.batch, self._view)
+        index = self._link.connection.control.progress().index
+        return [view.record for view in found], index.end_time, index.end_offset
+
+    def _view(self, at: int) -> MessageView | None:
+        record = self._link.store.log.record_at(at)
+        return None if record is None else MessageView(record, head_of(record).queue_offset)
+
+    def offset_at(self, topic: str, queue_id: int, time_ms: int, boundary: Boundary) -> int:
+        """The queue offset that belongs to a store time (epoch ms), as RocketMQ 5 finds it: 0 for
+        an unknown queue, the end for a time behind all messages.
+        """
+        assert self._times is not None
+        times, queue = self._times, self._link.store.queue_if_any(topic, queue_id)
+        if queue is None or queue.end == 0:
+            return 0
+        found = queue.patiently(lambda: times.offset_at(queue, time_ms, boundary))
+        return max(found, queue.least)
+
+    def earliest_ms(self, topic: str, queue_id: int) -> int:
+        """When the first message of a queue was stored, epoch ms; -1 if there is none."""
+        queue = self._link.store.queue_if_any(topic, queue_id)
+        if queue is None or queue.least >= queue.end:
+            return -1
+        try:
+            at, size, _ = queue.entry(queue.least)
+            return self._link.store.log.store_time(at, size)
+        except (Corrupt, FileNotFoundError):
+            return -1
+
+    def is_in_memory(self, topic: str, queue_id: int, offset: int) -> bool:
+        """Whether a message is among the newest of the log, which count as in memory."""
+        queue = self._link.store.queue_if_any(topic, queue_id)
+        if queue is None or not queue.least <= offset < queue.end:
+            return True
+        store = self._link.store
+        return store.transfer.is_in_memory(store.log.end - queue.entry(offset)[0])
+
+    @property
+    def host(self) -> Host:
+        """The store host that is in records: the address that clients are told."""
+        return Host.unpack(self._link.connection.config.store_host)

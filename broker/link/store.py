@@ -1,0 +1,152 @@
+"""`StoreLink`: the broker's session with the store, and a new one after the store was restarted."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+from ...client.lookup.open_store import OpenStore
+from ...client.session import Connection
+from ...shm.protocol.answers import Answer
+from ...shm.protocol.requests import Request
+from ...store.errors import StoreError
+from ...store.topics.topic_table import Topic
+from ..loop._loop import Loop
+from ..loop.tasks import Thread
+
+Answered = TypeVar("Answered", bound=Answer)
+
+
+#: How often a broker looks for a store that does not run yet.
+_AGAIN_S: Final = 0.05
+
+
+class StoreGone(StoreError):
+    """The store does not run, or has ended this session."""
+
+
+class StoreLink:
+    """The session with the store in `folder`, with a ring of `ring_size` bytes (negative: the
+    store's setting). `began` is called on the loop with each new session, `ended` when it is lost.
+    """
+
+    def __init__(self, loop: Loop, folder: str, ring_size: int, logger: Any) -> None:
+        self._loop = loop
+        self._folder = folder
+        self._ring_size = ring_size
+        self._logger = logger
+        self._thread = Thread(loop, "silomq-broker-requests")
+        self._connection: Connection | None = None
+        self._store: OpenStore | None = None
+        self.began: list[Callable[[Connection, OpenStore], None]] = []
+        self.ended: list[Callable[[], None]] = []
+
+    # -- the session
+
+    def open(self, patience_s: float) -> None:
+        """Opens the first session, before the loop runs. Waits so long for the store to start.
+        Raises StoreError.
+        """
+        deadline = time.monotonic() + patience_s
+        while not self.is_up:
+            try:
+                self._adopt(*self._connect())
+            except StoreError:
+                if time.monotonic() >= deadline:
+                    raise
+                time.sleep(_AGAIN_S)
+
+    def _connect(self) -> tuple[Connection, OpenStore]:
+        connection = Connection(self._folder, self._ring_size, client="broker")
+        try:
+            return connection, OpenStore(self._folder, connection)
+        except BaseException:
+            connection.close()
+            raise
+
+    def _adopt(self, connection: Connection, store: OpenStore) -> None:
+        self._connection, self._store = connection, store
+        for call in self.began:
+            call(connection, store)
+
+    @property
+    def is_up(self) -> bool:
+        """Whether there is a session."""
+        return self._connection is not None
+
+    @property
+    def connection(self) -> Connection:
+        """The session's connection. Raises StoreGone."""
+        if self._connection is None:
+            raise StoreGone(f"the store at {self._folder} does not run")
+        return self._connection
+
+    @property
+    def store(self) -> OpenStore:
+        """The store's files. Raises StoreGone."""
+        if self._store is None:
+            raise StoreGone(f"the store at {self._folder} does not run")
+        return self._store
+
+    def find(self, topic: str) -> Topic | None:
+        """The topic of this name, None if there is none. Raises StoreGone."""
+        return self.connection.table.find(topic)
+
+    def check(self) -> None:
+        """Looks whether the store still holds the session, and drops the session if not."""
+        connection = self._connection
+        if connection is not None and not connection.is_alive():
+            self._lose()
+
+    def _lose(self) -> None:
+        connection, store = self._connection, self._store
+        if connection is None or store is None:
+            return
+        self._connection = self._store = None
+        self._logger.warning("the store is gone: its clients are told to try again")
+        for call in self.ended:
+            call()
+        store.close()
+        connection.close()
+
+    async def reconnect(self) -> None:
+        """Opens a new session if there is none. Returns after one try."""
+        if self.is_up:
+            return
+        try:
+            found = await self._thread.run(self._connect)
+        except StoreError:
+            return
+        self._adopt(*found)
+        self._logger.info("met the store again", session=found[0].session)
+
+    # -- requests
+
+    async def ask(self, request: Request[Answered]) -> Answered:
+        """The registry's answer. Raises IllegalMessage when it refuses, StoreGone."""
+        connection = self.connection
+        return await self._thread.run(lambda: connection.request(request))
+
+    async def ask_with(
+        self, request: Request[Answered], take: Callable[[Answered, list[int]], None]
+    ) -> None:
+        """As `ask`, for an answer with descriptors: `take` gets both, in the thread, and closes
+        none of them.
+        """
+        connection = self.connection
+
+        def call() -> None:
+            answer, fds = connection.ask(request)
+            try:
+                take(answer, fds)
+            finally:
+                connection.drop(fds)
+
+        await self._thread.run(call)
+
+    def close(self) -> None:
+        """Ends the session."""
+        if self._connection is not None:
+            self._lose()
+        self._thread.end()

@@ -1,0 +1,71 @@
+"""What all processors share: a request with its connection, and the answers to what went wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from ...client.errors import StoreClosed
+from ...store.errors import IllegalMessage, StoreError
+from ...store.status import PutMessageStatus
+from ..groups.heartbeats import BadBody
+from ..link.store import StoreGone
+from ..loop._connection import Connection
+from ..loop.tasks import Waiter
+from ..wire.codes import ResponseCode
+from ..wire.command import Command
+from ..wire.headers import BadHeader
+
+
+@dataclass(slots=True)
+class Call:
+    """A request, and the connection by which it came."""
+
+    request: Command
+    connection: Connection
+
+
+Handler: TypeAlias = Callable[[Call], Coroutine[Waiter[Any], None, Command]]
+Handlers: TypeAlias = dict[int, Handler]
+
+
+class Refused(Exception):
+    """A request that is answered with an error: its code, and the remark that says why."""
+
+    def __init__(self, code: ResponseCode, why: str, fields: dict[str, str] | None = None) -> None:
+        super().__init__(why)
+        self.code = code
+        self.fields = fields or {}
+
+
+#: RocketMQ's answers to the statuses of a put.
+_CODES: Final = {
+    PutMessageStatus.PUT_OK: ResponseCode.SUCCESS,
+    PutMessageStatus.FLUSH_DISK_TIMEOUT: ResponseCode.FLUSH_DISK_TIMEOUT,
+    PutMessageStatus.FLUSH_SLAVE_TIMEOUT: ResponseCode.FLUSH_SLAVE_TIMEOUT,
+    PutMessageStatus.SLAVE_NOT_AVAILABLE: ResponseCode.SLAVE_NOT_AVAILABLE,
+    PutMessageStatus.SERVICE_NOT_AVAILABLE: ResponseCode.SERVICE_NOT_AVAILABLE,
+    PutMessageStatus.OS_PAGE_CACHE_BUSY: ResponseCode.SYSTEM_BUSY,
+    PutMessageStatus.MESSAGE_ILLEGAL: ResponseCode.MESSAGE_ILLEGAL,
+    PutMessageStatus.PROPERTIES_SIZE_EXCEEDED: ResponseCode.MESSAGE_ILLEGAL,
+    PutMessageStatus.WHEEL_TIMER_MSG_ILLEGAL: ResponseCode.MESSAGE_ILLEGAL,
+}
+
+
+def code_of(status: int) -> ResponseCode:
+    """RocketMQ's answer to a PutMessageStatus."""
+    return _CODES.get(PutMessageStatus(status), ResponseCode.SYSTEM_ERROR)
+
+
+def refusal(request: Command, error: Exception) -> Command | None:
+    """The answer to a request that an error has ended. None for an error that is a defect."""
+    if isinstance(error, Refused):
+        return request.answer(error.code, remark=str(error), fields=error.fields)
+    if isinstance(error, IllegalMessage):
+        return request.answer(code_of(error.status), remark=error.why)
+    if isinstance(error, StoreGone | StoreClosed):
+        return request.answer(ResponseCode.SERVICE_NOT_AVAILABLE, remark=str(error))
+    if isinstance(error, BadHeader | BadBody | StoreError):
+        return request.answer(ResponseCode.SYSTEM_ERROR, remark=str(error))
+    return None

@@ -1,0 +1,169 @@
+"""Where a message from the network is stored, and the record that is made of it.
+
+A delayed message waits in a topic of the store's own, as RocketMQ's broker puts it there
+(`HookUtils.handleScheduleMessage`).
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Final, NamedTuple
+
+from ...client.producing.message_properties import Delay, Delayed, plan_delay
+from ...conf.broker_settings import BrokerSettings
+from ...store.errors import IllegalArgument, IllegalMessage, IllegalType
+from ...store.names import allows_light_queues
+from ...store.record.format import encode_record
+from ...store.record.ids import Host
+from ...store.record.properties import (
+    CRC32,
+    DELAY,
+    MULTI_DISPATCH,
+    MULTI_QUEUE_OFFSET,
+    REAL_QID,
+    REAL_TOPIC,
+    UNIQ_KEY,
+    encode_light_offsets,
+    encode_properties,
+    parse_light_queues,
+)
+from ...store.status import PutMessageStatus
+from ..link.store import StoreLink
+from ..link.topics import Topics
+from .send_headers import SendHeader
+
+_DELIVER_MS: Final = "TIMER_DELIVER_MS"
+_DELAY_MS: Final = "TIMER_DELAY_MS"
+_DELAY_S: Final = "TIMER_DELAY_SEC"
+_TIMERS: Final = (_DELIVER_MS, _DELAY_S, _DELAY_MS)
+#: Properties of a client that the broker sets itself.
+_OURS: Final = frozenset(
+    (
+        *(CRC32, MULTI_QUEUE_OFFSET, REAL_TOPIC, REAL_QID, "TIMER_OUT_MS", "POP_CK"),
+        *("CLUSTER", "MSG_REGION", "TRACE_ON"),
+    )
+)
+
+
+class Placed(NamedTuple):
+    """Where a message is stored: the topic and queue in its record, and the slot of the queue.
+    `pairs` are further properties. `due_ms` is the time (epoch ms) of one that waits for it.
+    """
+
+    topic: str
+    queue_id: int
+    slot: int
+    pairs: bytes
+    wanted_topic: str
+    wanted_queue: int
+    due_ms: int | None = None
+
+
+class Placing:
+    """Makes records of what the network brings."""
+
+    def __init__(self, settings: BrokerSettings, link: StoreLink, topics: Topics) -> None:
+        self._link = link
+        self._topics = topics
+        self._added = {
+            "CLUSTER": settings.broker_cluster_name,
+            "MSG_REGION": settings.region_id,
+            "TRACE_ON": str(settings.trace_on).lower(),
+        }
+        self._key_prefix = os.urandom(10).hex().upper()
+        self._key_counter = 0
+
+    async def place(self, header: SendHeader, properties: dict[str, str]) -> Placed:
+        """Where a message with these properties is stored. Takes its delay out of them. Raises
+        IllegalMessage, StoreGone.
+        """
+        topic, queue_id = header.topic, header.queue_id
+        delay = self._delay(topic, queue_id, properties)
+        where: str | Delayed = topic
+        pairs, due = b"", None
+        stored, place = topic, queue_id
+        if delay is not None:
+            where, place, pairs, due = delay
+            stored = delay.where.system
+        elif MULTI_DISPATCH in properties and self._link.connection.config.light:
+            pairs = await self._light(topic, properties[MULTI_DISPATCH])
+        slots = await self._topics.route(where)
+        if place >= len(slots):
+            raise IllegalMessage(
+                PutMessageStatus.MESSAGE_ILLEGAL,
+                f"queue {place} of topic {stored}: it has {len(slots)} queues to write",
+            )
+        return Placed(stored, place, slots[place], pairs, topic, queue_id, due)
+
+    def _delay(self, topic: str, queue_id: int, properties: dict[str, str]) -> Delay | None:
+        level = _number(properties.pop(DELAY, "0"), DELAY)
+        asked = {name: properties.pop(name) for name in _TIMERS if name in properties}
+        if level > 0:
+            asked = {}
+        elif not asked:
+            return None
+        levels = self._link.connection.config.delay_levels
+        deliver_at = delay_ms = None
+        if _DELIVER_MS in asked:
+            deliver_at = _number(asked[_DELIVER_MS], _DELIVER_MS)
+        elif _DELAY_S in asked:
+            delay_ms = 1000 * _number(asked[_DELAY_S], _DELAY_S)
+        elif _DELAY_MS in asked:
+            delay_ms = _number(asked[_DELAY_MS], _DELAY_MS)
+        try:
+            return plan_delay(topic, queue_id, max(0, level), deliver_at, delay_ms, levels=levels)
+        except (IllegalArgument, IllegalType) as error:
+            raise IllegalMessage(PutMessageStatus.WHEEL_TIMER_MSG_ILLEGAL, str(error)) from error
+
+    async def _light(self, topic: str, names: str) -> bytes:
+        """Room for the offsets in light queues. Raises IllegalMessage."""
+        if not allows_light_queues(topic):
+            return b""
+        found = parse_light_queues(names)
+        for name in found:
+            await self._topics.route(name)
+        return encode_light_offsets(len(found))
+
+    def encode(
+        self,
+        placed: Placed,
+        header: SendHeader,
+        body: bytes,
+        properties: dict[str, str],
+        born_host: Host,
+    ) -> bytes:
+        """The record of a message. Raises IllegalMessage."""
+        if not body:
+            raise IllegalMessage(PutMessageStatus.MESSAGE_ILLEGAL, "the message has no body")
+        for name in _OURS.intersection(properties):
+            del properties[name]
+        if UNIQ_KEY not in properties:
+            properties[UNIQ_KEY] = self._next_key()
+        config = self._link.connection.config
+        return encode_record(
+            topic=placed.topic.encode(),
+            body=body,
+            properties=encode_properties({**properties, **self._added}) + placed.pairs,
+            queue_id=placed.queue_id,
+            flag=header.flag,
+            sys_flag=header.sys_flag,
+            born_timestamp=header.born_timestamp or time.time_ns() // 1_000_000,
+            born_host=born_host,
+            store_host=Host.unpack(config.store_host),
+            reconsume_times=header.reconsume_times,
+            record_crc=config.append_crc,
+            max_message_size=config.max_message_size,
+        )
+
+    def _next_key(self) -> str:
+        self._key_counter = (self._key_counter + 1) & 0xFFFF_FFFF_FFFF
+        return f"{self._key_prefix}{self._key_counter:012X}"
+
+
+def _number(text: str, name: str) -> int:
+    try:
+        return int(text)
+    except ValueError as error:
+        why = f"property {name} is {text[:40]!a}, and no number"
+        raise IllegalMessage(PutMessageStatus.MESSAGE_ILLEGAL, why) from error

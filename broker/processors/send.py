@@ -1,0 +1,195 @@
+"""Sending: SEND_MESSAGE in both spellings, and batches (RocketMQ's SendMessageProcessor)."""
+
+from __future__ import annotations
+
+import random
+from typing import Final
+
+from ...client.producing.recall_handle import Handle
+from ...store.errors import IllegalMessage
+from ...store.names import (
+    AUTO_CREATE_TOPIC,
+    RETRY_PREFIX,
+    TIMER_TOPIC,
+    UNSENDABLE_TOPICS,
+    validate_topic,
+)
+from ...store.record.ids import Host, encode_offset_message_id
+from ...store.record.properties import UNIQ_KEY, WAIT, decode_properties
+from ...store.status import PutMessageStatus
+from ..link._sent import Sent
+from ..wire.codes import RequestCode, ResponseCode
+from ..wire.command import Command
+from .calls import Call, Handlers, Refused, code_of
+from .parts import Parts
+from .placing import Placed, Placing
+from .send_headers import SendHeader, members
+
+_PREPARED: Final = 0x4
+#: The version from which clients say how often a message may be consumed again: 3.4.9.
+_LIMIT_VERSION: Final = 121
+_STORED: Final = frozenset(
+    (
+        PutMessageStatus.PUT_OK,
+        PutMessageStatus.FLUSH_DISK_TIMEOUT,
+        PutMessageStatus.FLUSH_SLAVE_TIMEOUT,
+        PutMessageStatus.SLAVE_NOT_AVAILABLE,
+    )
+)
+_PERM_WRITE: Final = 2
+
+
+class SendProcessor:
+    """Stores what producers send."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._settings = parts.settings
+        self._link = parts.link
+        self._sending = parts.sending
+        self._topics = parts.topics
+        self._reading = parts.reading
+        self._locks = parts.locks
+        self._topic_made = parts.topic_made
+        self._placing = Placing(parts.settings, parts.link, parts.topics)
+        #: Fields of every answer. Java's producer fails on an answer without any.
+        self._always = {
+            "MSG_REGION": parts.settings.region_id,
+            "TRACE_ON": str(parts.settings.trace_on).lower(),
+        }
+
+    @property
+    def handlers(self) -> Handlers:
+        return {
+            RequestCode.SEND_MESSAGE: self.send,
+            RequestCode.SEND_MESSAGE_V2: self.send,
+            RequestCode.SEND_BATCH_MESSAGE: self.send,
+        }
+
+    async def send(self, call: Call) -> Command:
+        """Stores a message, or all messages of a batch, and answers where."""
+        try:
+            return await self._send(call)
+        except Refused as refused:
+            refused.fields = {**self._always, **refused.fields}
+            raise
+        except IllegalMessage as error:
+            if error.status == PutMessageStatus.MESSAGE_ILLEGAL:
+                self._topics.forget()
+            raise Refused(code_of(error.status), error.why, dict(self._always)) from error
+
+    async def _send(self, call: Call) -> Command:
+        request = call.request
+        header = SendHeader.of(request)
+        await self._find_topic(header)
+        if header.sys_flag & _PREPARED:
+            why = "the broker takes no transactions"
+            raise Refused(ResponseCode.NO_PERMISSION, why)
+        if header.topic.startswith(RETRY_PREFIX):
+            await self._send_again(header, request.version)
+        host = Host.unpack(call.connection.host)
+        if header.batch:
+            return await self._send_batch(request, header, host)
+        properties = decode_properties(header.properties.encode(), "replace")
+        placed = await self._placing.place(header, properties)
+        record = self._placing.encode(placed, header, request.body, properties, host)
+        wait = properties.get(WAIT, "").lower() != "false"
+        sent = await self._sending.put(record, 1, placed.slot, wait=wait)
+        ids = encode_offset_message_id(self._reading.host, max(0, sent.physical_offset))
+        return self._answer(request, sent, placed, properties.get(UNIQ_KEY, ""), ids)
+
+    async def _send_batch(self, request: Command, header: SendHeader, host: Host) -> Command:
+        if header.topic.startswith(RETRY_PREFIX) or len(header.topic.encode()) > 127:
+            why = "a batch cannot go to a retry topic, or to one with more than 127 bytes"
+            raise Refused(ResponseCode.MESSAGE_ILLEGAL, why)
+        whole = decode_properties(header.properties.encode(), "replace")
+        placed = await self._placing.place(header, {})
+        records = []
+        found = members(request.body)
+        for member in found:
+            properties = decode_properties(member.properties.encode(), "replace")
+            header.flag = member.flag
+            records.append(self._placing.encode(placed, header, member.body, properties, host))
+        wait = whole.get(WAIT, "").lower() != "false"
+        sent = await self._sending.put(b"".join(records), len(records), placed.slot, wait=wait)
+        ids, at = [], max(0, sent.physical_offset)
+        for record in records:
+            ids.append(encode_offset_message_id(self._reading.host, at))
+            at += len(record)
+        return self._answer(request, sent, placed, whole.get(UNIQ_KEY, ""), ",".join(ids))
+
+    def _answer(self, request: Command, sent: Sent, placed: Placed, key: str, ids: str) -> Command:
+        if sent.status not in _STORED:
+            error = self._sending.why(sent.status)
+            raise error
+        fields = {
+            **self._always,
+            "msgId": ids,
+            "queueId": str(placed.wanted_queue),
+            "queueOffset": str(sent.queue_offset),
+        }
+        if key:
+            fields["transactionId"] = key
+        if placed.due_ms is not None:
+            name = self._settings.broker_name
+            handle = Handle(placed.wanted_topic, placed.due_ms, key)
+            fields["recallHandle"] = handle.encoded(name)
+        return request.answer(code_of(sent.status), fields=fields)
+
+    # -- topics
+
+    async def _find_topic(self, header: SendHeader) -> None:
+        """Checks the topic, and makes it if it is missing. Raises Refused."""
+        topic = header.topic
+        found = self._link.find(topic)
+        if found is None or topic in UNSENDABLE_TOPICS or topic == TIMER_TOPIC:
+            try:
+                validate_topic(topic)
+            except IllegalMessage as error:
+                raise Refused(ResponseCode.INVALID_PARAMETER, error.why) from error
+            if topic in UNSENDABLE_TOPICS or topic == TIMER_TOPIC:
+                why = f"Sending message to topic[{topic}] is forbidden."
+                raise Refused(ResponseCode.NO_PERMISSION, why)
+            await self._make_topic(header)
+            found = self._link.find(topic)
+        if found is None:
+            raise Refused(ResponseCode.TOPIC_NOT_EXIST, f"topic[{topic}] was just deleted")
+        if not found.perm & _PERM_WRITE:
+            why = f"the sending message is forbidden: topic[{topic}] has perm {found.perm}"
+            raise Refused(ResponseCode.NO_PERMISSION, why)
+        most = max(found.write_queue_nums, found.read_queue_nums)
+        if header.queue_id >= most:
+            why = f"request queueId[{header.queue_id}] is illegal, topic[{topic}] has {most} queues"
+            raise Refused(ResponseCode.INVALID_PARAMETER, why)
+        if header.queue_id < 0:
+            header.queue_id = random.randrange(max(1, found.write_queue_nums))  # noqa: S311
+
+    async def _make_topic(self, header: SendHeader) -> None:
+        topic = header.topic
+        if topic.startswith(RETRY_PREFIX):
+            await self._topics.retry(topic.removeprefix(RETRY_PREFIX))
+        elif self._settings.auto_create_topic_enable and header.default_topic == AUTO_CREATE_TOPIC:
+            wanted, most = header.default_topic_queue_nums, self._settings.default_topic_queue_nums
+            await self._topics.create(topic, min(max(wanted, 1), most))
+        else:
+            why = f"topic[{topic}] not exist, apply first please!"
+            raise Refused(ResponseCode.TOPIC_NOT_EXIST, why)
+        self._topic_made()
+
+    async def _send_again(self, header: SendHeader, version: int) -> None:
+        """A message that a consumer sends to its group's retry topic by itself: after the last try
+        it goes to the dead letters. Raises Refused.
+        """
+        group = header.topic.removeprefix(RETRY_PREFIX)
+        settings = await self._topics.group(
+            group, make=self._settings.auto_create_subscription_group
+        )
+        if not settings.known:
+            why = f"subscription group not exist, {group}"
+            raise Refused(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, why)
+        most = settings.retry_max_times
+        if version >= _LIMIT_VERSION and header.max_reconsume_times is not None:
+            most = header.max_reconsume_times
+        if header.reconsume_times > most or self._locks.any_held(group):
+            header.topic = await self._topics.retry(group, dead=True)
+            header.queue_id = 0
+            header.properties += "\x02DELAY\x010\x02"

@@ -1,0 +1,115 @@
+"""`RouteProcessor`: the broker's answers as a name server that knows one broker, itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from ...store.names import AUTO_CREATE_TOPIC, is_system_topic
+from ...store.topics.topic_table import Topic, TopicState
+from ..processors.calls import Call, Handlers, Refused
+from ..processors.parts import Parts
+from ..wire import route_data
+from ..wire.codes import QUOTED_KEYS_VERSION, RequestCode, ResponseCode
+from ..wire.command import Command
+from ..wire.headers import parse
+from ..wire.route_data import BrokerData, Queues
+
+MASTER: Final = 0
+#: Read, write, and inherit: from the topic with this permission new ones are made.
+_INHERITED: Final = 7
+
+
+class _Topic(msgspec.Struct, rename="camel"):
+    topic: str
+    accept_standard_json_only: bool = False
+
+
+class RouteProcessor:
+    """Routes to this broker, at `address` (HOST:PORT)."""
+
+    def __init__(self, parts: Parts, address: str) -> None:
+        settings = parts.settings
+        self._link = parts.link
+        self._settings = settings
+        self._address = address
+        self._name = settings.broker_name
+        self._brokers = {
+            self._name: BrokerData(
+                settings.broker_cluster_name, self._name, {MASTER: self._address}
+            )
+        }
+
+    @property
+    def handlers(self) -> Handlers:
+        return {
+            RequestCode.GET_ROUTEINFO_BY_TOPIC: self.route,
+            RequestCode.GET_BROKER_CLUSTER_INFO: self.cluster_info,
+            RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: self.topics,
+            RequestCode.GET_TOPICS_BY_CLUSTER: self.topics,
+            RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS: self.system_topics,
+            RequestCode.GET_UNIT_TOPIC_LIST: self.none,
+            RequestCode.GET_HAS_UNIT_SUB_TOPIC_LIST: self.none,
+            RequestCode.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST: self.none,
+            RequestCode.GET_KV_CONFIG: self.no_setting,
+            RequestCode.GET_KVLIST_BY_NAMESPACE: self.no_setting,
+        }
+
+    def queues(self, name: str) -> Queues | None:
+        """The queues of a topic, None if there is none."""
+        found = self._link.find(name)
+        if found is not None:
+            return _queues_of(found)
+        if name == AUTO_CREATE_TOPIC and self._settings.auto_create_topic_enable:
+            count = self._settings.default_topic_queue_nums
+            return Queues(count, count, _INHERITED)
+        return None
+
+    def all_queues(self) -> Iterator[tuple[str, Queues]]:
+        """All topics with their queues, also the one from which topics are made."""
+        for topic in self._link.connection.table.entries():
+            if topic.state == TopicState.LIVE:
+                yield topic.name, _queues_of(topic)
+        inherited = self.queues(AUTO_CREATE_TOPIC)
+        if inherited is not None and self._link.find(AUTO_CREATE_TOPIC) is None:
+            yield AUTO_CREATE_TOPIC, inherited
+
+    async def route(self, call: Call) -> Command:
+        """A topic's route."""
+        header = parse(_Topic, call.request.fields)
+        queues = self.queues(header.topic)
+        if queues is None:
+            why = f"No topic route info in name server for the topic: {header.topic}"
+            raise Refused(ResponseCode.TOPIC_NOT_EXIST, why)
+        standard = call.request.version >= QUOTED_KEYS_VERSION or header.accept_standard_json_only
+        body = route_data.route(self._brokers, {self._name: queues}, None, standard=standard)
+        return call.request.answer(body=body)
+
+    async def cluster_info(self, call: Call) -> Command:
+        """The one broker in its cluster."""
+        clusters = {self._settings.broker_cluster_name: [self._name]}
+        return call.request.answer(body=route_data.cluster_info(self._brokers, clusters))
+
+    async def topics(self, call: Call) -> Command:
+        """The names of all topics."""
+        names = [name for name, _ in self.all_queues()]
+        return call.request.answer(body=route_data.topic_list(names))
+
+    async def system_topics(self, call: Call) -> Command:
+        """The names of the store's own topics, and the broker's address."""
+        names = [name for name, _ in self.all_queues() if is_system_topic(name)]
+        return call.request.answer(body=route_data.topic_list(names, self._address))
+
+    async def none(self, call: Call) -> Command:
+        """An empty list of topics."""
+        return call.request.answer(body=route_data.topic_list([]))
+
+    async def no_setting(self, call: Call) -> Command:
+        """There are no key-value settings here."""
+        raise Refused(ResponseCode.QUERY_NOT_FOUND, "the broker keeps no key-value settings")
+
+
+def _queues_of(topic: Topic) -> Queues:
+    return Queues(topic.read_queue_nums, topic.write_queue_nums, topic.perm)

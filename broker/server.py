@@ -1,0 +1,329 @@
+"""`Broker`: RocketMQ's remoting protocol on a port, for the store of this machine."""
+
+from __future__ import annotations
+
+import errno
+import resource
+import signal
+import socket
+import ssl
+from typing import TYPE_CHECKING, Any, Final
+
+from ..conf.broker_settings import TlsMode
+from ..conf.logging import get_logger
+from ..store.errors import StoreError
+from ..store.record.ids import Host
+from .groups.consumers import Consumers, Producers
+from .groups.holds import Holds
+from .groups.queue_locks import QueueLocks
+from .groups.relay import Relay
+from .link.progress import Progress
+from .link.reading import Reading
+from .link.sending import Sending
+from .link.store import StoreLink
+from .link.topics import Topics
+from .loop._connection import Limits
+from .loop._loop import Loop
+from .loop.reasons import Reasons
+from .loop.tasks import start
+from .loop.tls import TlsLayer, server_context
+from .processors.admin import AdminProcessor
+from .processors.calls import Call, Handler, Handlers, refusal
+from .processors.clients import ClientProcessor
+from .processors.look_ups import LookUpProcessor
+from .processors.offsets import OffsetProcessor
+from .processors.parts import Parts
+from .processors.pull import PullProcessor
+from .processors.send import SendProcessor
+from .processors.send_back import SendBackProcessor
+from .routes.own_routes import RouteProcessor
+from .routes.registering import Registrar
+from .wire.address import Address
+from .wire.codes import RequestCode, ResponseCode
+from .wire.command import ANSWER, BadFrame, Command, decode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..conf.broker_settings import BrokerSettings
+    from .loop._connection import Connection
+
+#: What is not an event of its own is looked at this often (s).
+_TICK_S: Final = 1.0
+#: Until the store can ring the broker, it looks for answers and arrivals this often (s).
+_LOOK_S: Final = 0.001
+_BACKLOG: Final = 1024
+
+
+class Broker:
+    """Serves the store in `folder` at an address. Raises StoreError for a certificate that cannot
+    be used.
+    """
+
+    def __init__(self, folder: str, settings: BrokerSettings) -> None:
+        self.logger: Any = get_logger()
+        self._settings = settings
+        secure = _secure(settings)
+        limits = Limits(
+            frame=settings.frame_max_length,
+            unsent=settings.max_unsent_size,
+            held=settings.max_unfinished_size,
+            secure=None if secure is None else lambda: TlsLayer(secure),
+            plain=settings.tls_server_mode != TlsMode.ENFORCING,
+        )
+        self.loop = loop = Loop(self, limits)
+        self.reasons = Reasons(self.logger)
+        #: Requests by code.
+        self.requests: dict[int, int] = {}
+        self._choked: set[Connection] | None = None
+        link = StoreLink(loop, folder, -1, self.logger)
+        self._relay = Relay(loop)
+        self._parts = Parts(
+            settings=settings,
+            loop=loop,
+            link=link,
+            sending=Sending(link, self._choke),
+            topics=Topics(link),
+            reading=Reading(link),
+            progress=Progress(link, self.logger),
+            consumers=Consumers(self._notify),
+            producers=Producers(),
+            locks=QueueLocks(),
+            holds=Holds(loop, link),
+            topic_made=self._topic_made,
+            logger=self.logger,
+        )
+        self._handlers: Handlers = {}
+        self._telling = False
+        self._registrar: Registrar | None = None
+        self._routes: RouteProcessor | None = None
+        self._ends = False
+
+    # -- life
+
+    def listen(
+        self, address: Address | None, patience_s: float, check: Callable[[Address], None]
+    ) -> Address:
+        """Meets the store and listens. Returns the address, with the port that was free if it was
+        0. The arguments and errors are those of `serve`.
+        """
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+        self._parts.link.open(patience_s)
+        if address is None:
+            address = Address.parse(str(self._parts.reading.host))
+        check(address)
+        listener = _listener(address)
+        bound = Address(*listener.getsockname()[:2])
+        advertised = str(self._parts.reading.host)
+        parts = self._parts
+        self._routes = RouteProcessor(parts, advertised)
+        self._registrar = Registrar(self._settings, advertised, self.logger)
+        for processor in (
+            SendProcessor(parts),
+            PullProcessor(parts),
+            SendBackProcessor(parts),
+            OffsetProcessor(parts),
+            LookUpProcessor(parts),
+            ClientProcessor(parts),
+            AdminProcessor(parts, self._relay),
+            self._routes,
+        ):
+            self._handlers |= processor.handlers
+        self.loop.listen(listener)
+        self.loop.call_later(_TICK_S, self._tick)
+        self._topic_made()
+        if advertised != str(bound):
+            self.logger.warning(
+                "clients are told another address than the broker listens at",
+                told=advertised, listens=str(bound), settings="brokerIP1, listenPort of the store",
+            )  # fmt: skip
+        return bound
+
+    def run(self) -> None:
+        """Serves until SIGTERM or SIGINT."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: self.loop.stop())
+        self.loop.run()
+
+    def close(self) -> None:
+        """Ends all connections, and the session with the store."""
+        if self._ends:
+            return
+        self._ends = True
+        self.loop.close()
+        if self._registrar is not None:
+            self._registrar.end()
+        self._parts.link.close()
+
+    def _tick(self) -> None:
+        parts = self._parts
+        parts.link.check()
+        if not parts.link.is_up:
+            start(parts.link.reconnect())
+        parts.sending.check()
+        parts.progress.tick(parts.consumers.has_members)
+        for connection in self.loop.idle(self._settings.server_channel_max_idle_time_s):
+            connection.close("nothing came or went for too long")
+        for connection in parts.consumers.expired():
+            connection.close("no heart-beat came for too long")
+        self.reasons.tell()
+        self.loop.call_later(_TICK_S, self._tick)
+
+    def turned(self) -> float:
+        """Looks for what the store has brought. For the loop, which may sleep so long (s)."""
+        parts = self._parts
+        if not parts.link.is_up:
+            return _TICK_S
+        if parts.sending.is_waiting:
+            parts.sending.settle()
+        if parts.holds.count:
+            parts.holds.look()
+        parts.progress.look()
+        return _LOOK_S if parts.sending.is_waiting or parts.holds.count else _TICK_S
+
+    # -- what others tell
+
+    def _topic_made(self) -> None:
+        """Tells name servers of the topics, once for all that are made in a turn."""
+        if not self._telling:
+            self._telling = True
+            self.loop.call_soon(self._tell_topics)
+
+    def _tell_topics(self) -> None:
+        self._telling = False
+        if self._routes is not None and self._registrar is not None and self._parts.link.is_up:
+            self._registrar.tell(dict(self._routes.all_queues()))
+
+    def _notify(self, connections: list[Connection], group: str) -> None:
+        """Tells members of a group that others came or went."""
+        for connection in connections:
+            command = Command(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, {"consumerGroup": group})
+            self._relay.tell(connection, command)
+
+    def _choke(self, choked: bool) -> None:  # noqa: FBT001 - called by name nowhere
+        """Reads no more requests while the store has no room for what has come."""
+        if choked:
+            self._choked = set(self.loop.connections.values())
+            for connection in self._choked:
+                connection.hold_back()
+        elif self._choked is not None:
+            held, self._choked = self._choked, None
+            for connection in held:
+                self.loop.call_soon(connection.release)
+
+    # -- connections
+
+    def name(self, address: Any) -> tuple[str, bytes]:
+        """A peer's address as text, and as records have it."""
+        host = Host.of(address[0].partition("%")[0], address[1])
+        return str(host), host.packed()
+
+    def began(self, connection: Connection) -> None:
+        """A peer has connected."""
+        if len(self.loop.connections) > self._settings.max_connections:
+            connection.close(f"more than {self._settings.max_connections} connections")
+        elif self._choked is not None:
+            self._choked.add(connection)
+            connection.hold_back()
+
+    def cannot_accept(self, error: OSError) -> None:
+        """A connection could not be accepted."""
+        self.logger.error("cannot accept a connection", error=str(error))
+
+    def ended(self, connection: Connection, why: str) -> None:
+        """A connection has ended, and with it what it stood for."""
+        if why and not self._ends:
+            self.reasons.add(why, connection.peer)
+        self._parts.consumers.disconnected(connection)
+        self._parts.producers.disconnected(connection)
+        self._relay.disconnected(connection)
+
+    def frame(self, connection: Connection, frame: bytes) -> None:
+        """A request or an answer has come."""
+        try:
+            command = decode(frame)
+        except BadFrame as error:
+            connection.close(f"no frame of the protocol: {error}")
+            return
+        connection.state = command.serialization
+        if command.flag & ANSWER:
+            self._relay.answered(connection, command)
+            return
+        self.requests[command.code] = self.requests.get(command.code, 0) + 1
+        handler = self._handlers.get(command.code)
+        if handler is not None:
+            start(self._serve(Call(command, connection), handler))
+        elif command.wants_answer:
+            why = f" request type {command.code} not supported"
+            answer = command.answer(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark=why)
+            connection.send(answer.encode())
+
+    async def _serve(self, call: Call, handler: Handler) -> None:
+        request = call.request
+        try:
+            answer = await handler(call)
+        except Exception as error:
+            found = refusal(request, error)
+            if found is None:
+                self.logger.critical(
+                    "a request failed because of a defect",
+                    code=request.code, error=repr(error), exc_info=True,
+                )  # fmt: skip
+                why = f"the broker failed because of a defect ({type(error).__name__}): see its log"
+                found = request.answer(ResponseCode.SYSTEM_ERROR, remark=why)
+            answer = found
+        if request.wants_answer:
+            call.connection.send(answer.encode())
+
+
+def _secure(settings: BrokerSettings) -> ssl.SSLContext | None:
+    """The context of TLS, None without it. Raises StoreError."""
+    if settings.tls_server_mode == TlsMode.DISABLED or not settings.tls_server_cert_path:
+        return None
+    try:
+        return server_context(
+            settings.tls_server_cert_path,
+            settings.tls_server_key_path,
+            settings.tls_server_trust_cert_path,
+        )
+    except OSError as error:
+        why = f"cannot use the certificate {settings.tls_server_cert_path}: {error}"
+        raise StoreError(why) from error
+
+
+def serve(
+    folder: str,
+    settings: BrokerSettings,
+    address: Address | None,
+    patience_s: float,
+    check: Callable[[Address], None],
+) -> None:
+    """Serves the store in `folder` in this process until SIGTERM or SIGINT. None is the address
+    that the store's records name. The store may take `patience_s` to start. `check` is called with
+    the address before anybody can connect. Raises StoreError, and what `check` raises.
+    """
+    broker = Broker(folder, settings)
+    try:
+        bound = broker.listen(address, patience_s, check)
+        broker.logger.info("broker running", address=str(bound), name=settings.broker_name)
+        broker.run()
+        broker.logger.info("broker stopped")
+    finally:
+        broker.close()
+
+
+def _listener(address: Address) -> socket.socket:
+    """A listening socket. Raises StoreError."""
+    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((address.host, address.port))
+        listener.listen(_BACKLOG)
+    except OSError as error:
+        listener.close()
+        busy = error.errno == errno.EADDRINUSE
+        why = "another process listens there" if busy else str(error)
+        raise StoreError(f"cannot listen on {address}: {why}") from error
+    return listener

@@ -1,0 +1,112 @@
+"""`silo broker` serves a store to RocketMQ's clients."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ..shared.common import set_option, store_option
+from ..shared.outcome import Exit, Failure
+
+if TYPE_CHECKING:
+    from ...broker.wire.address import Address
+    from ...conf.broker_settings import BrokerSettings
+
+_EPILOG = """\b
+Examples:
+  silo broker --store /var/lib/silomq
+  silo broker --listen 127.0.0.1:10911 --set namesrvAddr=10.0.0.5:9876
+  silo broker --listen 0.0.0.0:10911 --open
+"""
+#: How long a store may take to start (s).
+_PATIENCE_S = 30.0
+
+listen_option = click.option(
+    "--listen",
+    metavar="HOST:PORT",
+    help="Where clients connect. IPv6: [HOST]:PORT.  [default: the store's host and port]",
+)
+open_option = click.option(
+    "--open",
+    "is_open",
+    is_flag=True,
+    help="Allow an address that other machines reach: whoever connects may send and read.",
+)
+
+
+def parse_address(listen: str | None, *, is_open: bool) -> Address | None:
+    """The address to listen at; None is that of the store. Raises Failure for one that is none, or
+    that other machines reach without `is_open`.
+    """
+    from ...broker.wire.address import Address
+
+    if listen is None:
+        return None
+    try:
+        address = Address.parse(listen)
+    except ValueError as error:
+        raise Failure(Exit.USAGE, f"--listen: {error}") from error
+    if not (is_open or address.is_loopback):
+        why = (
+            f"--listen {address}: a broker serves whoever connects. Listen on 127.0.0.1, or say "
+            "--open if only machines that you trust reach that address"
+        )
+        raise Failure(Exit.SETTING, why)
+    return address
+
+
+def load_broker_settings(path: Path | None, overrides: tuple[str, ...]) -> BrokerSettings:
+    """The settings of these options. Raises Failure with status 3 for an illegal one."""
+    from ...conf.broker_settings import load
+    from ...conf.kinds import SettingError
+
+    try:
+        return load(path, overrides=overrides)
+    except SettingError as error:
+        raise Failure(Exit.SETTING, str(error)) from error
+    except OSError as error:
+        why = f"cannot read the settings: {error.strerror} ({error.filename or path})"
+        raise Failure(Exit.SETTING, why) from error
+
+
+@click.command(epilog=_EPILOG, short_help="Serve a store to RocketMQ's clients.")
+@store_option
+@click.option(
+    "--config",
+    "config_file",
+    type=click.Path(path_type=Path, readable=False),
+    envvar="SILOMQ_BROKER_CONFIG",
+    show_envvar=True,
+    metavar="FILE",
+    help="TOML file with settings of the broker.",
+)
+@set_option("Change one setting (`silo config --template broker` lists them)")
+@listen_option
+@open_option
+def broker(
+    store: Path,
+    config_file: Path | None,
+    overrides: tuple[str, ...],
+    listen: str | None,
+    *,
+    is_open: bool,
+) -> None:
+    """Serve the store in DIR to RocketMQ's clients until SIGTERM or Ctrl-C.
+
+    The store must run (silo serve); the broker waits for it. Clients need no other name server:
+    namesrvAddr is the broker's address. Log lines go to stderr.
+    """
+    from ...broker.server import serve
+    from ...conf.logging import configure
+
+    settings = load_broker_settings(config_file, overrides)
+    address = parse_address(listen, is_open=is_open)
+    configure(store.name, "broker")
+
+    def check(bound: Address) -> None:
+        if not (is_open or bound.is_loopback):
+            parse_address(str(bound), is_open=is_open)
+
+    serve(str(store), settings, address, _PATIENCE_S, check)
