@@ -151,7 +151,7 @@ $(INTEROP)/%/.stamp: $(INTEROP)/%/lib/.stamp $(shell find $(JAVA) -name '*.java'
 
 $(INTEROP)/go/.stamp: $(wildcard tests/interop/go/*)
 	mkdir -p $(@D)
-	cd tests/interop/go && go build -o '$(CURDIR)/$(@D)/client' .
+	cd tests/interop/go && CGO_ENABLED=0 go build -o '$(CURDIR)/$(@D)/client' .
 	touch $@
 
 # A lock file would name the registry's host: package.json pins the version.

@@ -83,7 +83,9 @@ class Server:
     def __init__(self, kind: str, names: str) -> None:
         self.kind = kind
         self.names = names
-        eventually(lambda: self.route("TBW102") is not None, "the broker registers", 90)
+        with self._peer(names) as peer:
+            registered = {"topic": "TBW102"}
+            eventually(lambda: peer.ask(105, registered).code == 0, "the broker registers", 90)
         route = self.route("TBW102")
         assert route is not None
         self.broker_name: str = route["brokerDatas"][0]["brokerName"]

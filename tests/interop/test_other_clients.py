@@ -129,6 +129,22 @@ def check_message(found: dict[str, Any], message: dict[str, Any], told: dict[str
         assert told.get("id", own_key) == own_key or len(told["id"]) == 32
 
 
+# The Node client sends to topics that are there.
+@pytest.mark.parametrize("client", ["go", "python"])
+def test_the_first_message_makes_its_topic(server: Server, clients: Clients, client: str) -> None:
+    topic = fresh("new")
+    assert server.route(topic) is None
+    clients.send(client, topic, plain("first"))
+    eventually(lambda: server.route(topic) is not None, "the topic is registered", PATIENCE_S)
+    route = server.route(topic)
+    assert route is not None
+    (queues,) = route["queueDatas"]
+    assert (queues["readQueueNums"], queues["writeQueueNums"], queues["perm"]) == (4, 4, 6)
+    with clients.consumer(client, fresh("group"), topic) as reader:
+        reader.wait_for("received", 1)
+        assert bodies(settled(reader)) == ["first"]
+
+
 @pytest.mark.parametrize("client", OTHERS)
 def test_a_consumer_gets_exactly_the_tags_that_it_asks_for(
     clients: Clients, client: str, topic: str
