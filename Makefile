@@ -23,6 +23,8 @@ FAULTS := build/faults
 INTEROP := build/interop
 RELEASES := 5.3.3 4.9.8
 JAVA := tests/interop/java
+# RocketMQ's clients in other languages, each with a folder of its own below INTEROP.
+CLIENTS := go node python
 # Further arguments for pytest: make test ARGS='tests/unit -k ring'
 ARGS ?=
 # pip makes no .pyc files here (see FASTER). Python makes a module's .pyc file at its first import, which this variable
@@ -77,11 +79,11 @@ install: $(STAMPS)/silomq  ## install the package into .venv
 
 fault-build: $(FAULTS)/.stamp  ## a second copy whose compiled code can be told to die
 
-# Without a JDK, Maven or Maven's registry the tests that need RocketMQ are skipped. In CI that is an error.
-interop:  ## fetch RocketMQ, compile the harness that opens our stores with it
-	@for release in $(RELEASES); do \
-		$(MAKE) --no-print-directory $(INTEROP)/$$release/.stamp || { test -z "$$CI" && \
-			echo "RocketMQ $$release cannot be had: the tests that need it will be skipped" >&2; } || exit 1; \
+# Without the tools of a language or its registry the tests that need it are skipped. In CI that is an error.
+interop:  ## fetch RocketMQ and its clients, compile the programs that run them
+	@for part in $(RELEASES) $(CLIENTS); do \
+		$(MAKE) --no-print-directory $(INTEROP)/$$part/.stamp || { test -z "$$CI" && \
+			echo "RocketMQ ($$part) cannot be had: the tests that need it will be skipped" >&2; } || exit 1; \
 	done
 
 clean:  ## remove everything that make made
@@ -147,6 +149,24 @@ $(INTEROP)/%/.stamp: $(INTEROP)/%/lib/.stamp $(shell find $(JAVA) -name '*.java'
 	javac -Xlint:all,-cast,-classfile,-path,-processing -Werror -encoding UTF-8 \
 		-cp '$(@D)/lib/*' -d $(@D)/classes \
 		$$(find $(JAVA)/common $(JAVA)/v$(firstword $(subst ., ,$*)) -name '*.java')
+	touch $@
+
+$(INTEROP)/go/.stamp: $(wildcard tests/interop/go/*)
+	mkdir -p $(@D)
+	cd tests/interop/go && CGO_ENABLED=0 go build -o '$(CURDIR)/$(@D)/client' .
+	touch $@
+
+# A lock file would name the registry's host: package.json pins the version.
+$(INTEROP)/node/.stamp: tests/interop/node/package.json
+	rm -rf $(@D)
+	mkdir -p $(@D)
+	cp $< $(@D)
+	cd $(@D) && npm install --silent --no-package-lock --no-audit --no-fund --ignore-scripts
+	touch $@
+
+$(INTEROP)/python/.stamp: tests/interop/python_client/requirements.txt $(STAMPS)/venv
+	rm -rf $(@D)
+	$(PIP) install --target $(@D) -r $<
 	touch $@
 
 # Object files of the two builds differ in CFLAGS, so each build has its own folder. Files that do not differ are copied:

@@ -1,0 +1,155 @@
+"""Servers that RocketMQ's clients connect to: a broker, found by the name server that it registers
+with.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+from interop.rocketmq import BUILD, JAVA, require
+from support.harness import eventually
+from support.name_servers import Peer, name_server
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
+    from pathlib import Path
+
+#: The only release of which there is a broker to be had.
+BROKER = "5.3.3"
+#: Seconds of the delay levels 1 to 18, so that no test waits for minutes.
+DELAYS_S = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 20, 30, 40, 50, 60, 70, 80, 90)
+QUEUES = 4
+
+
+def free_port() -> int:
+    """A port that is free, and the one two below it, which RocketMQ takes too."""
+    while True:
+        with socket.socket() as first, socket.socket() as second:
+            first.bind(("127.0.0.1", 0))
+            port: int = first.getsockname()[1]
+            with contextlib.suppress(OSError):
+                second.bind(("127.0.0.1", port - 2))
+                return port
+
+
+@contextlib.contextmanager
+def real_broker(folder: Path, names: str, **more: object) -> Iterator[subprocess.Popen[bytes]]:
+    """RocketMQ's broker with further settings, which is killed at the end."""
+    folder.mkdir()
+    settings = {
+        "brokerClusterName": "DefaultCluster",
+        "brokerName": "broker-a",
+        "brokerId": 0,
+        "brokerIP1": "127.0.0.1",
+        "listenPort": free_port(),
+        "haListenPort": free_port(),
+        "namesrvAddr": names,
+        "storePathRootDir": folder / "store",
+        "mappedFileSizeCommitLog": 1 << 20,
+        "maxMessageSize": 1 << 18,
+        "mappedFileSizeConsumeQueue": 20_000,
+        "timerWheelEnable": "false",
+        "diskMaxUsedSpaceRatio": 99,
+        "autoCreateTopicEnable": "true",
+        **more,
+    }
+    file = folder / "broker.conf"
+    file.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+    place = BUILD / BROKER
+    with (folder / "broker.log").open("wb") as log:
+        process = subprocess.Popen(
+            [
+                *JAVA, f"-Duser.home={folder}", f"-Djava.io.tmpdir={folder}",
+                f"-Drocketmq.home.dir={folder}", "-cp", f"{place}/classes:{place}/lib/*",
+                "org.apache.rocketmq.broker.BrokerStartup", "-c", str(file),
+            ],
+            stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, cwd=folder,
+        )  # fmt: skip
+        try:
+            yield process
+        finally:
+            process.kill()
+            process.wait()
+
+
+class Server:
+    """A broker, known by the address of its name server. It makes topics when it is asked to."""
+
+    def __init__(self, kind: str, names: str) -> None:
+        self.kind = kind
+        self.names = names
+        with self._peer(names) as peer:
+            registered = {"topic": "TBW102"}
+            eventually(lambda: peer.ask(105, registered).code == 0, "the broker registers", 90)
+        route = self.route("TBW102")
+        assert route is not None
+        self.broker_name: str = route["brokerDatas"][0]["brokerName"]
+        self.broker_address: str = route["brokerDatas"][0]["brokerAddrs"]["0"]
+
+    def route(self, topic: str) -> dict[str, Any] | None:
+        """The route of a topic, if there is one."""
+        with self._peer(self.names) as peer:
+            answer = peer.ask(105, {"topic": topic, "acceptStandardJsonOnly": "true"})
+        return json.loads(answer.body) if answer.code == 0 else None
+
+    def make_topic(self, name: str) -> str:
+        fields = {
+            "topic": name, "defaultTopic": "TBW102", "readQueueNums": str(QUEUES),
+            "writeQueueNums": str(QUEUES), "perm": "6", "topicFilterType": "SINGLE_TAG",
+            "topicSysFlag": "0", "order": "false",
+        }  # fmt: skip
+        with self._peer(self.broker_address) as peer:
+            answer = peer.ask(17, fields)
+        assert answer.code == 0, answer
+        eventually(lambda: self.route(name) is not None, f"the topic {name} is registered")
+        return name
+
+    def make_group(self, name: str, retries: int) -> str:
+        """A group whose messages come again so often, where the client does not say how often."""
+        config = {
+            "groupName": name, "retryMaxTimes": retries, "retryQueueNums": 1,
+            "consumeEnable": True, "consumeFromMinEnable": True, "consumeBroadcastEnable": True,
+        }  # fmt: skip
+        with self._peer(self.broker_address) as peer:
+            answer = peer.ask(200, body=json.dumps(config).encode())
+        assert answer.code == 0, answer
+        return name
+
+    def bounds(self, topic: str, queue: int) -> tuple[int, int]:
+        """The lowest queue offset, and the one behind the last message."""
+        fields = {"topic": topic, "queueId": str(queue)}
+        with self._peer(self.broker_address) as peer:
+            lowest, end = peer.ask(31, fields), peer.ask(30, fields)
+        return int(lowest.fields["offset"]), int(end.fields["offset"])
+
+    @staticmethod
+    @contextlib.contextmanager
+    def _peer(address: str) -> Iterator[Peer]:
+        peer = Peer(address)
+        try:
+            yield peer
+        finally:
+            peer.close()
+
+
+@contextlib.contextmanager
+def rocketmq_server(folder: Path) -> Iterator[Server]:
+    """RocketMQ's broker, registered with `silo names`."""
+    require(BROKER)
+    delays = " ".join(f"{seconds}s" for seconds in DELAYS_S)
+    with (
+        name_server(folder) as names,
+        real_broker(folder / "broker", names.address, messageDelayLevel=delays),
+    ):
+        yield Server("rocketmq", names.address)
+
+
+#: The kinds of servers that the clients are run against.
+SERVERS: dict[str, Callable[[Path], AbstractContextManager[Server]]] = {
+    "rocketmq": rocketmq_server,
+}
