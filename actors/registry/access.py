@@ -15,10 +15,19 @@ import struct
 from dataclasses import dataclass
 
 from ...conf.settings import Settings
-from ...shm.protocol.requests import Alter, AnyRequest, Clean, Create, Delete, DeleteGroup, Reset
+from ...shm.protocol.requests import (
+    Alter,
+    AnyRequest,
+    Clean,
+    Create,
+    Delete,
+    DeleteGroup,
+    Reset,
+    SetGroup,
+)
 from .refusals import illegal
 
-_ALTERING = (Create, Alter, Delete, Reset, DeleteGroup, Clean)
+_ALTERING = (Create, Alter, Delete, Reset, SetGroup, DeleteGroup, Clean)
 
 
 @dataclass(frozen=True)

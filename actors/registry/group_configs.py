@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from ...store.config import offsets
@@ -37,6 +38,20 @@ class GroupConfigs:
             except OSError:
                 del self.known[group]
                 raise
+        return found
+
+    def change(self, group: str, values: Mapping[str, bool | int]) -> GroupConfig:
+        """Sets some of a group's settings, by their fields' names, and saves. Raises OSError."""
+        before = self.known.get(group)
+        found = self.known[group] = replace(before or GroupConfig(group), **values)  # type: ignore[arg-type]
+        try:
+            self._save()
+        except OSError:
+            if before is None:
+                del self.known[group]
+            else:
+                self.known[group] = before
+            raise
         return found
 
     def forget(self, group: str) -> None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from ...shm.protocol.answers import Answer, Done, GroupSettings, KeptFile, ProgressFound
-from ...shm.protocol.requests import AskProgress, Keep, KeptRequest, OpenGroup, Release
+from ...shm.protocol.requests import AskProgress, Keep, KeptRequest, OpenGroup, Release, SetGroup
 from ...store.config.offsets import GroupConfig
 from ...store.groups import ack_file
 from ...store.groups.ack_file import KEPT, About, AckReader, Queue
@@ -27,6 +27,13 @@ from .members import Members
 from .refusals import illegal
 
 _MOST_QUEUES: Final = 1 << 16
+#: The settings that a broker reads and sets, by their fields' names.
+_SETTABLE: Final = (
+    *("consume_enable", "consume_broadcast_enable", "consume_message_orderly"),
+    *("notify_consumer_ids_changed_enable", "retry_max_times", "retry_queue_nums"),
+)
+_COUNTS: Final = ("retry_max_times", "retry_queue_nums")
+_MOST_COUNT: Final = 1 << 20
 
 
 @dataclass
@@ -73,6 +80,8 @@ class KeptGroups:
         match request:
             case OpenGroup():
                 return self._open(request), ()
+            case SetGroup():
+                return self._set(request), ()
             case Keep():
                 return self._keep(session, index, request)
             case Release():
@@ -85,15 +94,17 @@ class KeptGroups:
         validate_group(request.group)
         known = request.make or request.group in self._configs
         config = self._configs.get(request.group) if known else GroupConfig(request.group)
-        return GroupSettings(
-            known=known,
-            consume_enable=config.consume_enable,
-            consume_broadcast_enable=config.consume_broadcast_enable,
-            consume_message_orderly=config.consume_message_orderly,
-            notify_consumer_ids_changed_enable=config.notify_consumer_ids_changed_enable,
-            retry_max_times=config.retry_max_times,
-            retry_queue_nums=config.retry_queue_nums,
-        )
+        return _settings(config, known=known)
+
+    def _set(self, request: SetGroup) -> GroupSettings:
+        validate_group(request.group)
+        values = {
+            name: value for name in _SETTABLE if (value := getattr(request, name)) is not None
+        }
+        for name in _COUNTS:
+            if not -1 <= values.get(name, 0) <= _MOST_COUNT:
+                raise illegal(f"{name} {values[name]}: -1 to {_MOST_COUNT}")
+        return _settings(self._configs.change(request.group, values), known=True)
 
     def _progress_of(self, request: AskProgress) -> ProgressFound:
         topic = self._table.find(request.topic)
@@ -177,3 +188,8 @@ class KeptGroups:
             if left != kept.queues:
                 self._assign(session, kept.index, group, left)
                 self._table.notify(kept.index)
+
+
+def _settings(config: GroupConfig, *, known: bool) -> GroupSettings:
+    """The settings that a broker needs."""
+    return GroupSettings(known=known, **{name: getattr(config, name) for name in _SETTABLE})

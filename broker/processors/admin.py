@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
-from ...shm.protocol.requests import Alter, Delete, Reset
+from ...shm.protocol.requests import Alter, Delete, Reset, SetGroup
 from ...store.errors import IllegalMessage
 from ...store.names import UNSENDABLE_TOPICS, validate_topic
+from ..groups.heartbeats import decode as decode_body
 from ..groups.relay import Relay
 from ..wire import route_data
 from ..wire.codes import RequestCode, ResponseCode
@@ -25,6 +26,18 @@ class _Create(msgspec.Struct, rename="camel"):
     write_queue_nums: int
     perm: int
     order: bool = False
+
+
+class _GroupConfig(msgspec.Struct, rename="camel"):
+    """A group in the body of a request (SubscriptionGroupConfig)."""
+
+    group_name: str
+    consume_enable: bool = True
+    consume_broadcast_enable: bool = True
+    consume_message_orderly: bool = False
+    notify_consumer_ids_changed_enable: bool = True
+    retry_max_times: int = 16
+    retry_queue_nums: int = 1
 
 
 class _Topic(msgspec.Struct):
@@ -57,6 +70,7 @@ class AdminProcessor:
         return {
             RequestCode.UPDATE_AND_CREATE_TOPIC: self.create_topic,
             RequestCode.DELETE_TOPIC_IN_BROKER: self.delete_topic,
+            RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: self.create_group,
             RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: self.reset,
             RequestCode.GET_CONSUMER_RUNNING_INFO: self.relay,
             RequestCode.CONSUME_MESSAGE_DIRECTLY: self.relay,
@@ -91,6 +105,14 @@ class AdminProcessor:
         await self._parts.link.ask(Delete(header.topic))
         self._parts.topics.forget()
         self._parts.topic_made()
+        return call.request.answer()
+
+    async def create_group(self, call: Call) -> Command:
+        """Makes a group, or changes it."""
+        config: _GroupConfig = decode_body(_GroupConfig, call.request.body)
+        values = msgspec.structs.asdict(config)
+        await self._parts.link.ask(SetGroup(values.pop("group_name"), **values))
+        self._parts.topics.forget()
         return call.request.answer()
 
     async def reset(self, call: Call) -> Command:

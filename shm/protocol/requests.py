@@ -30,6 +30,7 @@ group          one page of a group's progress, and its members       group
 reset          other offsets for a group                             reset
 delete group   the end of a group without members                    done
 open group     the settings of a group, which may be made            group settings
+set group      other settings of a group, which is made if missing   group settings
 keep           to keep a group's progress in some queues             kept
 release        the end of that                                       done
 progress       a group's progress in one topic                       progress
@@ -286,6 +287,18 @@ class OpenGroup(Request[GroupSettings], frozen=True, tag="open group"):
     make: bool
 
 
+class SetGroup(Request[GroupSettings], frozen=True, tag="set group"):
+    """Makes or changes a group. None keeps a value, or is RocketMQ's default in a new group."""
+
+    group: Name
+    consume_enable: bool | None = None
+    consume_broadcast_enable: bool | None = None
+    consume_message_orderly: bool | None = None
+    notify_consumer_ids_changed_enable: bool | None = None
+    retry_max_times: AnyNumber | None = None
+    retry_queue_nums: AnyNumber | None = None
+
+
 class Keep(Request[KeptFile], frozen=True, tag="keep"):
     """Says that the session keeps the progress of a group's members that are no clients of the
     store. `queues` (topic -> queue id -> offset) are added to those that it keeps already; their
@@ -313,7 +326,7 @@ class AskProgress(Request[ProgressFound], frozen=True, tag="progress"):
 
 TopicRequest = Open | OpenDelayed | OpenRetry | Create | Alter | Delete | AskTopic | AskTopics
 GroupRequest = Join | Sync | Busy | AskGroups | AskGroup | Reset | DeleteGroup
-KeptRequest = OpenGroup | Keep | Release | AskProgress
+KeptRequest = OpenGroup | SetGroup | Keep | Release | AskProgress
 SessionRequest = Watch | Lease | Clean | AskReport | IsOpen
 AnyRequest = Hello | TopicRequest | GroupRequest | KeptRequest | SessionRequest
 

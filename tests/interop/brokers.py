@@ -11,7 +11,8 @@ import subprocess
 from typing import TYPE_CHECKING, Any
 
 from interop.rocketmq import BUILD, JAVA, require
-from support.harness import eventually
+from support.brokers import BrokerProcess
+from support.harness import StoreProcess, eventually
 from support.name_servers import Peer, name_server
 
 if TYPE_CHECKING:
@@ -149,7 +150,23 @@ def rocketmq_server(folder: Path) -> Iterator[Server]:
         yield Server("rocketmq", names.address)
 
 
+@contextlib.contextmanager
+def silomq_server(folder: Path) -> Iterator[Server]:
+    """`silo broker`, which is its own name server."""
+    delays = " ".join(f"{seconds}s" for seconds in DELAYS_S)
+    store = StoreProcess(
+        folder / "store",
+        store_port=free_port(),
+        message_delay_level=delays,
+        mapped_file_size_commit_log=1 << 22,
+        max_message_size=1 << 20,
+    )
+    with store, BrokerProcess(store.path, "enablePropertyFilter=true") as broker:
+        yield Server("silomq", broker.address)
+
+
 #: The kinds of servers that the clients are run against.
 SERVERS: dict[str, Callable[[Path], AbstractContextManager[Server]]] = {
     "rocketmq": rocketmq_server,
+    "silomq": silomq_server,
 }
