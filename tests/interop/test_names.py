@@ -2,74 +2,28 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import socket
 import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
 from interop.rocketmq import BUILD, JAVA, RELEASES, TIMEOUT_S, require
+from interop.servers import real_broker
 from support.harness import eventually
 from support.name_servers import name_server
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
-#: The only release of which there is a broker to be had.
-BROKER = "5.3.3"
 COUNT = 20
-
-
-def free_port() -> int:
-    """A port that is free, and the one two below it, which RocketMQ takes too."""
-    while True:
-        with socket.socket() as first, socket.socket() as second:
-            first.bind(("127.0.0.1", 0))
-            port: int = first.getsockname()[1]
-            with contextlib.suppress(OSError):
-                second.bind(("127.0.0.1", port - 2))
-                return port
-
-
-@contextlib.contextmanager
-def real_broker(folder: Path, names: str) -> Iterator[subprocess.Popen[bytes]]:
-    """RocketMQ's broker, which is killed at the end."""
-    folder.mkdir()
-    settings = {
-        "brokerClusterName": "DefaultCluster",
-        "brokerName": "broker-a",
-        "brokerId": 0,
-        "brokerIP1": "127.0.0.1",
-        "listenPort": free_port(),
-        "haListenPort": free_port(),
-        "namesrvAddr": names,
-        "storePathRootDir": folder / "store",
-        "mappedFileSizeCommitLog": 1 << 20,
-        "maxMessageSize": 1 << 18,
-        "mappedFileSizeConsumeQueue": 20_000,
-        "timerWheelEnable": "false",
-        "diskMaxUsedSpaceRatio": 99,
-        "autoCreateTopicEnable": "true",
-    }
-    file = folder / "broker.conf"
-    file.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
-    place = BUILD / BROKER
-    with (folder / "broker.log").open("wb") as log:
-        process = subprocess.Popen(
-            [
-                *JAVA, f"-Duser.home={folder}", f"-Djava.io.tmpdir={folder}",
-                f"-Drocketmq.home.dir={folder}", "-cp", f"{place}/classes:{place}/lib/*",
-                "org.apache.rocketmq.broker.BrokerStartup", "-c", str(file),
-            ],
-            stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, cwd=folder,
-        )  # fmt: skip
-        try:
-            yield process
-        finally:
-            process.kill()
-            process.wait()
+SETTINGS = {
+    "mappedFileSizeCommitLog": "1048576",
+    "maxMessageSize": "262144",
+    "mappedFileSizeConsumeQueue": "20000",
+    "timerWheelEnable": "false",
+    "diskMaxUsedSpaceRatio": "99",
+    "autoCreateTopicEnable": "true",
+}
 
 
 def run_clients(release: str, folder: Path, names: str, topic: str) -> list[str]:
@@ -92,7 +46,7 @@ def test_rocketmqs_broker_and_clients_meet_by_our_name_server(tmp_path: Path) ->
     for release in RELEASES:
         require(release)
     with name_server(tmp_path) as server, server.peer() as peer:
-        with real_broker(tmp_path / "broker", server.address):
+        with real_broker(tmp_path / "broker", server.address, SETTINGS):
             eventually(
                 lambda: peer.ask(105, {"topic": "TBW102"}).code == 0, "the broker registers", 90
             )
