@@ -27,16 +27,19 @@ BODY = bytes(120_000)
 CLEANED_WITHIN_S = 90.0
 
 
-def clean(server: Server) -> int:
-    """Makes sure that the topic has lost its first messages; its first offset."""
-    if server.ask_names(TOPIC) is None:
-        server.create_topic(TOPIC)
-        with server.connect() as client:
-            for _ in range(COUNT):
-                answer = send(client, TOPIC, BODY)
-                assert answer.code == Answer.SUCCESS, answer.remark
-            eventually(lambda: max_offset(client, TOPIC) == COUNT, "all are dispatched")
-        server.clean()
+def fill(server: Server) -> None:
+    """Makes a topic whose first messages will be removed, and asks for that."""
+    server.create_topic(TOPIC)
+    with server.connect() as client:
+        for _ in range(COUNT):
+            answer = send(client, TOPIC, BODY)
+            assert answer.code == Answer.SUCCESS, answer.remark
+        eventually(lambda: max_offset(client, TOPIC) == COUNT, "all are dispatched")
+    server.clean()
+
+
+def wait_until_cleaned(server: Server) -> int:
+    """The topic's first offset, as soon as it has lost messages."""
     with server.connect() as client:
         eventually(
             lambda: offset_by(client, Code.GET_MIN_OFFSET, TOPIC) > 0,
@@ -48,7 +51,7 @@ def clean(server: Server) -> int:
 
 @point(24, late=True)
 def a_pull_of_what_is_gone_is_sent_on(servers: Servers) -> None:
-    first = clean(servers.strict)
+    first = wait_until_cleaned(servers.strict)
     assert 0 < first < COUNT
     servers.strict.create_group("cleaned-readers")
     with servers.strict.connect() as client:
@@ -62,7 +65,7 @@ def a_pull_of_what_is_gone_is_sent_on(servers: Servers) -> None:
 
 @point(30, 33, late=True)
 def a_new_group_is_told_that_it_has_no_offset(servers: Servers) -> None:
-    clean(servers.strict)
+    wait_until_cleaned(servers.strict)
     servers.strict.create_group("cleaned-new")
     with servers.strict.connect() as client:
         assert committed(client, "cleaned-new", TOPIC) is None
