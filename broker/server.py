@@ -88,7 +88,7 @@ class Broker:
             progress=Progress(link, self.logger),
             consumers=Consumers(self._notify),
             producers=Producers(),
-            locks=QueueLocks(),
+            locks=QueueLocks(settings.rebalance_lock_max_live_time_ms / 1000),
             holds=Holds(loop, link),
             topic_made=self._topic_made,
             logger=self.logger,

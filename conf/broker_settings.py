@@ -91,6 +91,17 @@ class BrokerFields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
             "defaultTopicQueueNums",
         ),
     ] = 8
+    rebalance_lock_max_live_time_ms: Annotated[
+        int,
+        Duration(
+            "ms",
+            1000,
+            3_600_000,
+            "RocketMQ's default. A lock of a queue that its orderly consumer does not renew ends.",
+            "lockMaxLiveTime",
+            "rocketmq.broker.rebalance.lockMaxLiveTime",
+        ),
+    ] = 60_000
     enable_property_filter: Annotated[
         bool,
         Switch(

@@ -102,8 +102,8 @@ class RouteTable:
             del broker.addresses[broker_id]
         broker.addresses[who.broker_id] = who.address
         self._live[who.address] = _Live(who, topics.version, self._clock(), timeout_s, connection)
-        if changed and self._speaks_for_its_name(who, broker):
-            self._take_topics(who, topics)
+        if self._speaks_for_its_name(who, broker):
+            self._take_topics(who, topics, changed=changed)
         return self._master_of(who, broker)
 
     def _speaks_for_its_name(self, who: Registrant, broker: BrokerData) -> bool:
@@ -114,9 +114,16 @@ class RouteTable:
             return True
         return who.acting_master is not None and who.broker_id == min(broker.addresses)
 
-    def _take_topics(self, who: Registrant, topics: Topics) -> None:
+    def _take_topics(self, who: Registrant, topics: Topics, *, changed: bool) -> None:
+        """Takes the queues of the topics, or of those that are not known if nothing has changed.
+
+        A broker that makes two topics at the same time registers both with the version that the
+        second has made. The one that comes first brings the version, the other an unknown topic.
+        """
         writable = who.broker_id == MASTER or not who.acting_master
         for name, config in topics.table.items():
+            if not changed and who.name in self.topics.get(name, ()):
+                continue
             perm = config.perm if writable else config.perm & ~PERM_WRITE
             self.topics.setdefault(name, {})[who.name] = Queues(
                 config.read_queue_nums, config.write_queue_nums, perm, config.topic_sys_flag
@@ -213,7 +220,7 @@ class RouteTable:
 
     def delete_topic(self, topic: str, cluster: str | None = None) -> None:
         """Forgets a topic, in one cluster or everywhere. A broker that still has it brings it back
-        with its next change.
+        with its next full registration.
         """
         names = None if cluster is None else self.clusters().get(cluster, [])
         for broker in list(self.topics.get(topic, ())):

@@ -46,6 +46,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """
     # A hook of this file would only see what lies below it.
     config.pluginmanager.register(RootIsNoPackage())
+    pytest.register_assert_rewrite("interop.conformance")
     for name in list(os.environ):
         if name.startswith("SILOMQ_") and name not in OURS:
             del os.environ[name]

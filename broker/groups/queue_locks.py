@@ -5,18 +5,17 @@
 from __future__ import annotations
 
 import time
-from typing import Final
-
-#: RocketMQ's rocketmq.broker.rebalance.lockMaxLiveTime (s). Clients renew a lock every 20 s.
-LIFE_S: Final = 60.0
 
 Queue = tuple[str, int]  # topic, queue id
 
 
 class QueueLocks:
-    """Who holds which queue of which group."""
+    """Who holds which queue of which group. A lock that is not renewed ends after `life_s`;
+    RocketMQ's clients renew theirs every 20 s.
+    """
 
-    def __init__(self) -> None:
+    def __init__(self, life_s: float) -> None:
+        self._life_s = life_s
         self._groups: dict[str, dict[Queue, tuple[str, float]]] = {}
 
     def lock(self, group: str, client_id: str, queues: list[Queue]) -> list[Queue]:
@@ -26,7 +25,7 @@ class QueueLocks:
         got = []
         for queue in queues:
             owner, since = held.get(queue, ("", 0.0))
-            if owner in ("", client_id) or now - since > LIFE_S:
+            if owner in ("", client_id) or now - since > self._life_s:
                 held[queue] = client_id, now
                 got.append(queue)
         return got
@@ -42,5 +41,5 @@ class QueueLocks:
 
     def any_held(self, group: str) -> bool:
         """Whether a member of the group holds a lock: it consumes in order."""
-        limit = time.monotonic() - LIFE_S
+        limit = time.monotonic() - self._life_s
         return any(since > limit for _, since in self._groups.get(group, {}).values())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from ...shm.protocol.requests import Alter, Delete, Reset, SetGroup
+from ...shm.protocol.requests import Alter, Clean, Delete, Reset, SetGroup
 from ...store.errors import IllegalMessage
 from ...store.names import UNSENDABLE_TOPICS, validate_topic
 from ..groups.heartbeats import decode as decode_body
@@ -72,6 +72,7 @@ class AdminProcessor:
             RequestCode.DELETE_TOPIC_IN_BROKER: self.delete_topic,
             RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: self.create_group,
             RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: self.reset,
+            RequestCode.DELETE_EXPIRED_COMMITLOG: self.clean,
             RequestCode.GET_CONSUMER_RUNNING_INFO: self.relay,
             RequestCode.CONSUME_MESSAGE_DIRECTLY: self.relay,
         }
@@ -153,6 +154,11 @@ class AdminProcessor:
         if header.timestamp < 0:
             return end
         return min(end, reading.offset_at(header.topic, queue_id, header.timestamp, "lower"))
+
+    async def clean(self, call: Call) -> Command:
+        """Removes expired files now, whatever the hour."""
+        await self._parts.link.ask(Clean())
+        return call.request.answer()
 
     async def relay(self, call: Call) -> Command:
         """Asks a consumer, and passes on its answer. CONSUME_MESSAGE_DIRECTLY brings a message."""

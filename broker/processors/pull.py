@@ -204,6 +204,8 @@ class PullProcessor:
         if header.flags & _SUBSCRIPTION:
             kind, expression = header.kind, header.subscription
         else:
+            if await self._is_resumed(header):
+                return None
             await self._await_heartbeat(header)
             group = self._consumers.get(header.group)
             if group is None:
@@ -229,6 +231,15 @@ class PullProcessor:
         except FilterError as error:
             why = f"parse the consumer's subscription failed: {error}"
             raise Refused(ResponseCode.SUBSCRIPTION_PARSE_FAILED, why) from error
+
+    async def _is_resumed(self, header: PullHeader) -> bool:
+        """Whether the group has read this queue before, and none of its members has sent a
+        heart-beat to this broker yet: the broker was restarted. The client filters by tags itself,
+        so it gets everything; RocketMQ refuses its pulls until its next heart-beat, up to 30 s.
+        """
+        if header.kind != TAG or self._consumers.has_members(header.group):
+            return False
+        return await self._progress.query(header.group, header.topic, header.queue_id) is not None
 
     async def _await_heartbeat(self, header: PullHeader) -> None:
         """Waits a moment for the heart-beat that names the topic: it may be on its way."""

@@ -6,11 +6,10 @@ from __future__ import annotations
 
 import contextlib
 import json
-import socket
-import subprocess
 from typing import TYPE_CHECKING, Any
 
-from interop.rocketmq import BUILD, JAVA, require
+from interop.rocketmq import require
+from interop.servers import BROKER, free_port, real_broker
 from support.brokers import BrokerProcess
 from support.harness import StoreProcess, eventually
 from support.name_servers import Peer, name_server
@@ -20,62 +19,20 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
-#: The only release of which there is a broker to be had.
-BROKER = "5.3.3"
 #: Seconds of the delay levels 1 to 18, so that no test waits for minutes.
 DELAYS_S = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 20, 30, 40, 50, 60, 70, 80, 90)
 QUEUES = 4
 
 
-def free_port() -> int:
-    """A port that is free, and the one two below it, which RocketMQ takes too."""
-    while True:
-        with socket.socket() as first, socket.socket() as second:
-            first.bind(("127.0.0.1", 0))
-            port: int = first.getsockname()[1]
-            with contextlib.suppress(OSError):
-                second.bind(("127.0.0.1", port - 2))
-                return port
-
-
-@contextlib.contextmanager
-def real_broker(folder: Path, names: str, **more: object) -> Iterator[subprocess.Popen[bytes]]:
-    """RocketMQ's broker with further settings, which is killed at the end."""
-    folder.mkdir()
-    settings = {
-        "brokerClusterName": "DefaultCluster",
-        "brokerName": "broker-a",
-        "brokerId": 0,
-        "brokerIP1": "127.0.0.1",
-        "listenPort": free_port(),
-        "haListenPort": free_port(),
-        "namesrvAddr": names,
-        "storePathRootDir": folder / "store",
-        "mappedFileSizeCommitLog": 1 << 20,
-        "maxMessageSize": 1 << 18,
-        "mappedFileSizeConsumeQueue": 20_000,
-        "timerWheelEnable": "false",
-        "diskMaxUsedSpaceRatio": 99,
-        "autoCreateTopicEnable": "true",
-        **more,
-    }
-    file = folder / "broker.conf"
-    file.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
-    place = BUILD / BROKER
-    with (folder / "broker.log").open("wb") as log:
-        process = subprocess.Popen(
-            [
-                *JAVA, f"-Duser.home={folder}", f"-Djava.io.tmpdir={folder}",
-                f"-Drocketmq.home.dir={folder}", "-cp", f"{place}/classes:{place}/lib/*",
-                "org.apache.rocketmq.broker.BrokerStartup", "-c", str(file),
-            ],
-            stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, cwd=folder,
-        )  # fmt: skip
-        try:
-            yield process
-        finally:
-            process.kill()
-            process.wait()
+#: Files small enough that a broker of RocketMQ starts quickly.
+SMALL = {
+    "mappedFileSizeCommitLog": str(1 << 20),
+    "maxMessageSize": str(1 << 18),
+    "mappedFileSizeConsumeQueue": "20000",
+    "timerWheelEnable": "false",
+    "diskMaxUsedSpaceRatio": "99",
+    "autoCreateTopicEnable": "true",
+}
 
 
 class Server:
@@ -145,7 +102,7 @@ def rocketmq_server(folder: Path) -> Iterator[Server]:
     delays = " ".join(f"{seconds}s" for seconds in DELAYS_S)
     with (
         name_server(folder) as names,
-        real_broker(folder / "broker", names.address, messageDelayLevel=delays),
+        real_broker(folder / "broker", names.address, {**SMALL, "messageDelayLevel": delays}),
     ):
         yield Server("rocketmq", names.address)
 

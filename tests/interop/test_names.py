@@ -7,8 +7,9 @@ import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
-from interop.brokers import real_broker
+from interop.brokers import SMALL
 from interop.rocketmq import BUILD, JAVA, RELEASES, TIMEOUT_S, require
+from interop.servers import real_broker
 from support.harness import eventually
 from support.name_servers import name_server
 
@@ -38,7 +39,7 @@ def test_rocketmqs_broker_and_clients_meet_by_our_name_server(tmp_path: Path) ->
     for release in RELEASES:
         require(release)
     with name_server(tmp_path) as server, server.peer() as peer:
-        with real_broker(tmp_path / "broker", server.address):
+        with real_broker(tmp_path / "broker", server.address, SMALL):
             eventually(
                 lambda: peer.ask(105, {"topic": "TBW102"}).code == 0, "the broker registers", 90
             )

@@ -49,10 +49,19 @@ def test_a_master_brings_its_topics(table: RouteTable) -> None:
 
 def test_a_known_version_changes_nothing(table: RouteTable) -> None:
     table.register(MASTER, topics("x", "y"), "connection")
-    table.register(MASTER, topics("z", "y"), "connection")
-    assert "z" not in table.topics
+    table.register(MASTER, topics("x", "y", perm=4), "connection")
+    assert table.queues("x") == {"b": Queues(4, 2, 6, 0)}
     table.register(MASTER, topics("z", counter=2), "connection")
     assert sorted(table.topics) == ["x", "y", "z"], "one topic alone, of a broker that is known"
+
+
+def test_two_topics_that_are_made_at_the_same_time(table: RouteTable) -> None:
+    table.register(MASTER, topics("x", "y"), "connection")
+    table.register(MASTER, topics("second", counter=3), "connection")
+    table.register(MASTER, topics("first", counter=3), "connection")
+    assert sorted(table.topics) == ["first", "second", "x", "y"]
+    table.register(REPLICA, topics("first", "third", counter=3), "another")
+    assert "third" not in table.topics, "a replica says nothing while there is a master"
 
 
 def test_one_topic_is_no_first_registration(table: RouteTable) -> None:
