@@ -40,10 +40,10 @@ class GroupConfigs:
                 raise
         return found
 
-    def change(self, group: str, values: Mapping[str, bool | int]) -> GroupConfig:
+    def change(self, group: str, values: Mapping[str, Any]) -> GroupConfig:
         """Sets some of a group's settings, by their fields' names, and saves. Raises OSError."""
         before = self.known.get(group)
-        found = self.known[group] = replace(before or GroupConfig(group), **values)  # type: ignore[arg-type]
+        found = self.known[group] = replace(before or GroupConfig(group), **values)
         try:
             self._save()
         except OSError:

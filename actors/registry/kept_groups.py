@@ -29,7 +29,7 @@ from .refusals import illegal
 _MOST_QUEUES: Final = 1 << 16
 #: The settings that a broker reads and sets, by their fields' names.
 _SETTABLE: Final = (
-    *("consume_enable", "consume_broadcast_enable", "consume_message_orderly"),
+    *("consume_enable", "consume_broadcast_enable"),
     *("notify_consumer_ids_changed_enable", "retry_max_times", "retry_queue_nums"),
 )
 _COUNTS: Final = ("retry_max_times", "retry_queue_nums")

@@ -34,7 +34,6 @@ class _GroupConfig(msgspec.Struct, rename="camel"):
     group_name: str
     consume_enable: bool = True
     consume_broadcast_enable: bool = True
-    consume_message_orderly: bool = False
     notify_consumer_ids_changed_enable: bool = True
     retry_max_times: int = 16
     retry_queue_nums: int = 1

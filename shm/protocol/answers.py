@@ -205,7 +205,6 @@ class GroupSettings(Answer, frozen=True, tag="group settings"):
     known: bool
     consume_enable: bool
     consume_broadcast_enable: bool
-    consume_message_orderly: bool
     notify_consumer_ids_changed_enable: bool
     retry_max_times: int
     retry_queue_nums: int

@@ -293,7 +293,6 @@ class SetGroup(Request[GroupSettings], frozen=True, tag="set group"):
     group: Name
     consume_enable: bool | None = None
     consume_broadcast_enable: bool | None = None
-    consume_message_orderly: bool | None = None
     notify_consumer_ids_changed_enable: bool | None = None
     retry_max_times: AnyNumber | None = None
     retry_queue_nums: AnyNumber | None = None

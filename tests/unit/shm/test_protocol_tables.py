@@ -113,7 +113,7 @@ def test_a_new_version_is_a_decision() -> None:
         "reset": "group topic offsets id",
         "delete group": "group id",
         "open group": "group make id",
-        "set group": "group consume_enable consume_broadcast_enable consume_message_orderly "
+        "set group": "group consume_enable consume_broadcast_enable "
         "notify_consumer_ids_changed_enable retry_max_times retry_queue_nums id",
         "keep": "group queues have id",
         "release": "group id",
