@@ -93,6 +93,8 @@ class Broker:
             topic_made=self._topic_made,
             logger=self.logger,
         )
+        self._send = SendProcessor(self._parts)
+        limits.fast = self._send.fast
         self._handlers: Handlers = {}
         self._telling = False
         self._registrar: Registrar | None = None
@@ -120,7 +122,7 @@ class Broker:
         self._routes = RouteProcessor(parts, advertised)
         self._registrar = Registrar(self._settings, advertised, self.logger)
         for processor in (
-            SendProcessor(parts),
+            self._send,
             PullProcessor(parts),
             SendBackProcessor(parts),
             OffsetProcessor(parts),

@@ -10,10 +10,22 @@ cdef enum:
     LOST = -1
 
 
-cdef class Sent(Pending):
+cdef class Answerable(Pending):
+    """Records that were put into the ring, and what their answer is for."""
+
+    cdef int answered(self) except -1:
+        """The store has answered, or its session has ended: then `state` is below P_DONE."""
+        return 0
+
+
+cdef class Sent(Answerable):
     """Records that were put into the ring. `then(self)` is called with their answer."""
 
     cdef object _then
+
+    cdef int answered(self) except -1:
+        self._then(self)
+        return 0
 
     @property
     def status(self):
@@ -52,14 +64,14 @@ def put(Ring ring not None, bytes records not None, uint32_t count, uint32_t slo
 
 def settle(Ring ring not None):
     """Takes the answers that have come, and calls what waits for them."""
-    cdef Sent sent
+    cdef Answerable sent
     ring.reap()
     for sent in ring.take_told():
-        sent._then(sent)
+        sent.answered()
 
 
 def lose(Ring ring not None):
     """Ends the wait for all answers, because the session has ended."""
-    cdef Sent sent
+    cdef Answerable sent
     for sent in ring.take_open():
-        sent._then(sent)
+        sent.answered()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 from typing import Final
 
 from ...client.lookup.open_store import OpenStore
@@ -58,15 +58,20 @@ class Sending:
     def _lose(self) -> None:
         lose(self._ring)
         gone = StoreGone("the store has ended the session")
-        waiting, self._waiting, self._bytes = self._waiting, deque(), 0
-        for _, _, _, _, waiter in waiting:
-            waiter.fail(gone)
+        self._bytes = 0
+        while self._waiting:
+            self._waiting.popleft()[4].fail(gone)
         self._tell()
 
     @property
-    def largest(self) -> int:
-        """The most bytes of records that fit into one frame of the ring, about."""
-        return self._ring.largest
+    def ring(self) -> Ring:
+        """The ring: the fast path puts records in by itself, as long as `waiting` is empty."""
+        return self._ring
+
+    @property
+    def waiting(self) -> Sized:
+        """What waits for room in the ring."""
+        return self._waiting
 
     @property
     def is_waiting(self) -> bool:

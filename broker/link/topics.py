@@ -32,6 +32,8 @@ class Topics:
         self._routes: dict[str | Delayed, tuple[int, ...]] = {}
         self._groups: dict[str, tuple[float, GroupSettings]] = {}
         self._asked: dict[object, list[Waiter[Any]]] = {}
+        #: Called when all topics are to be asked for again.
+        self.forgotten: list[Callable[[], None]] = []
         link.began.append(self._forget)
 
     def _forget(self, _: Connection, __: OpenStore) -> None:
@@ -41,6 +43,8 @@ class Topics:
         """Asks for every topic again: the right to write to one may have been taken back."""
         self._routes.clear()
         self._groups.clear()
+        for call in self.forgotten:
+            call()
 
     async def route(self, topic: str | Delayed) -> tuple[int, ...]:
         """The slots of a topic's queues, by queue id, for writing. For a Delayed those of the topic

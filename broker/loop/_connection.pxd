@@ -3,7 +3,12 @@
 from libc.stdint cimport uint8_t, uint32_t
 
 
+cdef class FastPath:
+    cdef bint serve(self, Connection connection, const uint8_t *frame, Py_ssize_t length) except -1
+
+
 cdef class Limits:
+    cdef public FastPath fast           # what is asked first to serve a frame, or None
     cdef readonly Py_ssize_t frame, unsent, held
     cdef readonly Py_ssize_t holds      # bytes of unfinished frames of all connections
     cdef object secure                  # makes a layer of TLS, or None

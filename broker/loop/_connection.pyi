@@ -12,7 +12,10 @@ class Handler(Protocol):
     def frame(self, connection: Connection, frame: bytes, /) -> None: ...
     def ended(self, connection: Connection, why: str, /) -> None: ...
 
+class FastPath: ...
+
 class Limits:
+    fast: FastPath | None
     def __init__(
         self,
         *,

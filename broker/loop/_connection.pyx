@@ -49,6 +49,15 @@ cdef enum:
     HANDSHAKE = 0x16            # the first byte of TLS
 
 
+cdef class FastPath:
+    """Serves the most frequent frames without Python. `serve` gets a frame without its first word,
+    and returns False for one that the handler must serve.
+    """
+
+    cdef bint serve(self, Connection connection, const uint8_t *frame, Py_ssize_t length) except -1:
+        return False
+
+
 cdef class Limits:
     """What one connection may take, and all together; shared by the connections of a loop.
 
@@ -168,6 +177,7 @@ cdef class Connection:
         bytes these frames have. Closes the connection for bytes that are no frame."""
         cdef Py_ssize_t at = 0, length
         cdef uint32_t mark
+        cdef FastPath fast = self.limits.fast
         self.is_cutting = True
         try:
             while n - at >= WORD and self.wants_reading():
@@ -183,9 +193,10 @@ cdef class Connection:
                         return at
                 if n - at < WORD + length:
                     break
-                frame = PyBytes_FromStringAndSize(<const char *>p + at + WORD, length)
+                if fast is None or not fast.serve(self, p + at + WORD, length):
+                    frame = PyBytes_FromStringAndSize(<const char *>p + at + WORD, length)
+                    self.handler.frame(self, frame)
                 at += WORD + length
-                self.handler.frame(self, frame)
                 if self.closed:
                     return at
                 if self.unsent > self.limits.unsent:

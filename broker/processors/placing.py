@@ -66,11 +66,14 @@ class Placing:
     def __init__(self, settings: BrokerSettings, link: StoreLink, topics: Topics) -> None:
         self._link = link
         self._topics = topics
-        self._added = {
-            "CLUSTER": settings.broker_cluster_name,
-            "MSG_REGION": settings.region_id,
-            "TRACE_ON": str(settings.trace_on).lower(),
-        }
+        #: Property pairs that every message gets.
+        self.added = encode_properties(
+            {
+                "CLUSTER": settings.broker_cluster_name,
+                "MSG_REGION": settings.region_id,
+                "TRACE_ON": str(settings.trace_on).lower(),
+            }
+        )
         self._key_prefix = os.urandom(10).hex().upper()
         self._key_counter = 0
 
@@ -89,6 +92,9 @@ class Placing:
         elif MULTI_DISPATCH in properties and self._link.connection.config.light:
             pairs = await self._light(topic, properties[MULTI_DISPATCH])
         slots = await self._topics.route(where)
+        if place >= len(slots):  # the topic may have got more queues
+            self._topics.forget()
+            slots = await self._topics.route(where)
         if place >= len(slots):
             raise IllegalMessage(
                 PutMessageStatus.MESSAGE_ILLEGAL,
@@ -144,7 +150,7 @@ class Placing:
         return encode_record(
             topic=placed.topic.encode(),
             body=body,
-            properties=encode_properties({**properties, **self._added}) + placed.pairs,
+            properties=encode_properties(properties) + self.added + placed.pairs,
             queue_id=placed.queue_id,
             flag=header.flag,
             sys_flag=header.sys_flag,

@@ -5,10 +5,13 @@ from __future__ import annotations
 import random
 from typing import Final
 
+from ...client.lookup.open_store import OpenStore
 from ...client.producing.recall_handle import Handle
+from ...client.session import Connection
 from ...store.errors import IllegalMessage
 from ...store.names import (
     AUTO_CREATE_TOPIC,
+    DLQ_PREFIX,
     RETRY_PREFIX,
     TIMER_TOPIC,
     UNSENDABLE_TOPICS,
@@ -18,8 +21,11 @@ from ...store.record.ids import Host, encode_offset_message_id
 from ...store.record.properties import UNIQ_KEY, WAIT, decode_properties
 from ...store.status import PutMessageStatus
 from ..link._sent import Sent
+from ..loop._connection import Connection as Peer
 from ..wire.codes import RequestCode, ResponseCode
-from ..wire.command import Command
+from ..wire.command import ANSWER, Command, Serialization
+from ._fast_send import FastSend
+from ._send_answers import Answers
 from .calls import Call, Handlers, Refused, code_of
 from .parts import Parts
 from .placing import Placed, Placing
@@ -56,6 +62,33 @@ class SendProcessor:
             "MSG_REGION": parts.settings.region_id,
             "TRACE_ON": str(parts.settings.trace_on).lower(),
         }
+        #: Serves what needs no decision.
+        self.fast = FastSend(
+            parts.sending.ring,
+            parts.sending.waiting,
+            self._placing.added,
+            Answers(self._always, self._refuse),
+        )
+        parts.link.began.append(self._bind)
+        parts.topics.forgotten.append(self.fast.forget)
+
+    def _bind(self, connection: Connection, _: OpenStore) -> None:
+        config = connection.config
+        self.fast.bind(config.store_host, config.max_message_size, config.append_crc)
+
+    def _refuse(self, peer: Peer, opaque: int, form: int, status: int) -> None:
+        """Answers a message of the fast path that the store has refused, or lost."""
+        error = self._sending.why(status)
+        code = code_of(error.status)
+        if error.status == PutMessageStatus.MESSAGE_ILLEGAL:
+            # The right to write to the topic was taken back: a client that sends again learns why.
+            self._topics.forget()
+            code = ResponseCode.SYSTEM_ERROR
+        answer = Command(
+            code, dict(self._always), b"", opaque, ANSWER, error.why,
+            serialization=Serialization(form),
+        )  # fmt: skip
+        peer.send(answer.encode())
 
     @property
     def handlers(self) -> Handlers:
@@ -91,6 +124,8 @@ class SendProcessor:
             return await self._send_batch(request, header, host)
         properties = decode_properties(header.properties.encode(), "replace")
         placed = await self._placing.place(header, properties)
+        if placed.topic == header.topic and not header.topic.startswith((RETRY_PREFIX, DLQ_PREFIX)):
+            self.fast.learn(header.topic.encode(), await self._topics.route(header.topic))
         record = self._placing.encode(placed, header, request.body, properties, host)
         wait = properties.get(WAIT, "").lower() != "false"
         sent = await self._sending.put(record, 1, placed.slot, wait=wait)
@@ -103,6 +138,7 @@ class SendProcessor:
             raise Refused(ResponseCode.MESSAGE_ILLEGAL, why)
         whole = decode_properties(header.properties.encode(), "replace")
         placed = await self._placing.place(header, {})
+        self.fast.learn(header.topic.encode(), await self._topics.route(header.topic))
         records = []
         found = members(request.body)
         for member in found:

@@ -1,0 +1,11 @@
+from collections.abc import Callable
+
+from ..loop._connection import Connection
+
+class Answers:
+    def __init__(
+        self,
+        always: dict[str, str],
+        refused: Callable[[Connection, int, int, int], None],
+    ) -> None: ...
+    def bind(self, store_host: bytes) -> None: ...
