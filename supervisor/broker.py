@@ -48,7 +48,7 @@ class Broker:
         count = control.own("bell_mail")
 
         def sleeper(name: str, word: str) -> Sleeper:
-            return Sleeper(control.word(word), control.word(f"{name}_asleep"))
+            return Sleeper(control.word(word), control.word(f"{name}_asleep"), control.beat(name))
 
         self.append = Outbox(self.from_append, control.own("append_mail"))
         self.registry = Outbox(self.from_registry, None)

@@ -25,16 +25,20 @@ _APART_S: Final = 0.00005
 
 
 class Sleeper:
-    """A process that sleeps on the word `word` while its word `asleep` is set."""
+    """A process that sleeps on the word `word` while its word `asleep` is set. After each sleep it
+    beats, then looks for mail.
+    """
 
-    def __init__(self, word: Word, asleep: Word) -> None:
+    def __init__(self, word: Word, asleep: Word, beat: Word) -> None:
         self._word = word
         self._asleep = asleep
+        self._beat = beat
 
     def wake(self) -> None:
         """Wakes the process, if it sleeps."""
+        seen = self._beat.load()
         for _ in range(_TRIES):
-            if not self._asleep.load():
+            if not self._asleep.load() or self._beat.load() != seen:
                 return
             self._word.wake()
             time.sleep(_APART_S)

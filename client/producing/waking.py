@@ -65,7 +65,7 @@ class Waking:
 
     def __init__(self, session: Session) -> None:
         self._session = found = weakref.ref(session)
-        self._opening = threading.Lock()
+        self._changing = threading.Lock()
         self._epoll: select.epoll | None = None
         self._bell: Bell | None = None
         self._readers = LoopReaders(functools.partial(_take_answers, found))
@@ -80,7 +80,7 @@ class Waking:
         """The descriptor. The first call asks the store for the bell. Raises as `own_bell`,
         TooManyOpenFiles.
         """
-        with self._opening:
+        with self._changing:
             if self._epoll is None:
                 bell = session.own_bell()
                 with limited_by_open_files(), NO_FORK:
@@ -90,8 +90,9 @@ class Waking:
 
     def renew(self, session: Session) -> None:
         """Goes over to the bell of another connection, which was asked for before."""
-        if self._epoll is not None:
-            self._use(session, session.own_bell())
+        with self._changing:
+            if self._epoll is not None:
+                self._use(session, session.own_bell())
 
     def _use(self, session: Session, bell: Bell) -> None:
         assert self._epoll is not None
@@ -103,19 +104,23 @@ class Waking:
         """Takes the answers that have come, and arms the bell for the next ones. Runs callbacks. A
         bell that has hung up may mean the end of the session.
         """
+        bell = session.ring.own_bell
         rings = session.ring.rest()
         try:
             session.settle()
         finally:
             if not rings and not session.look_beside():
-                self._leave_bell()
+                self._leave(bell)
 
-    def _leave_bell(self) -> None:
-        """Ignores a bell that has hung up, until the next one comes."""
-        bell, self._bell = self._bell, None
-        if self._epoll is not None and bell is not None:
-            with contextlib.suppress(OSError, ValueError):  # closed meanwhile
-                self._epoll.unregister(bell.fd)
+    def _leave(self, bell: Bell | None) -> None:
+        """Ignores a bell that has hung up, unless the thread that reconnects has already gone over
+        to the next one.
+        """
+        with self._changing:
+            if self._epoll is not None and bell is not None and self._bell is bell:
+                self._bell = None
+                with contextlib.suppress(OSError, ValueError):  # closed meanwhile
+                    self._epoll.unregister(bell.fd)
 
     # -- in event loops
 
