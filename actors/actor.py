@@ -24,8 +24,9 @@ import posix_ipc
 import setproctitle
 
 from ..conf.logging import configure, from_word, get_logger
-from ..conf.settings import Settings
+from ..conf.settings import FlushDiskType, Settings
 from ..shm._memory import Mapping
+from ..shm.bell import BellEnds
 from ..shm.control import ActorState, Control, StoreState, failed_actors, process_number
 from ..shm.ownership import STARTUP
 from ..shm.pool import Pool
@@ -64,6 +65,7 @@ class Session:
     `connection` (a socket) are descriptors. `ring` and `bell` are -1 for a session that only reads;
     `connection` is -1 for the store's own session. `capacity` is the ring's data size in bytes.
     `uid` is the client's user. `closing` is True once the client has closed its connection.
+    `client_bell` is the session bell (`shm/bell.py`), if the client has asked for one.
     """
 
     number: int
@@ -74,6 +76,7 @@ class Session:
     connection: int
     uid: int
     closing: bool = False
+    client_bell: BellEnds | None = None
 
 
 @dataclass
@@ -95,6 +98,8 @@ class World:
     listener: socket.socket
     append_mail: tuple[socket.socket, socket.socket]  # (supervisor's end, append's end)
     registry_mail: tuple[socket.socket, socket.socket]
+    reput_mail: tuple[socket.socket, socket.socket]
+    flush_mail: tuple[socket.socket, socket.socket]
     sessions: dict[int, Session] = field(default_factory=dict)
     report: dict[str, object] = field(default_factory=dict)
     supervisor: int = field(default_factory=os.getpid)  # process number
@@ -108,6 +113,19 @@ class World:
         if settings.transient_store_pool_enable:
             size = settings.mapped_file_size_commit_log
             self.pool = Pool(self.store_id, settings.transient_store_pool_size, size)
+
+    @property
+    def filed(self) -> str:
+        """The control word below which the log's bytes are in files."""
+        return "committed" if self.pool is not None else "wrote"
+
+    @property
+    def dispatch_limit(self) -> str:
+        """The control word up to which reput dispatches. Under SYNC_FLUSH a reader must not see a
+        message that a power cut could take back.
+        """
+        sync = self.settings.flush_disk_type == FlushDiskType.SYNC_FLUSH
+        return "flushed" if sync else self.filed
 
     def take_role(self, role: str) -> None:
         """Sets the role of this process: the name of an actor, or "supervisor". From now on

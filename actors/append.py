@@ -8,27 +8,19 @@ sessions are served, and when puts are refused.
 
 from __future__ import annotations
 
-import contextlib
-import os
 import select
 import time
-from typing import Final
-
-import msgspec
 
 from ..conf.settings import FlushDiskType
-from ..shm import mail
-from ..shm._memory import Mapping
 from ..shm.control import CONTROL, NEEDED, StoreState, process_number
-from ..shm.protocol.sessions import Attach, Detach, Detached
-from ..shm.ring import DATA, RingClosed, largest_frame
+from ..shm.ring import RingClosed, largest_frame
 from ..store.commitlog import _append as kernel
 from ..store.commitlog.log import LogFile
 from ..store.disk import files as disk
 from ..store.record.ids import Host
 from ..store.status import PutMessageStatus
-from .actor import OWN_SESSIONS, TICK_S, Actor, Session
-from .descriptors import HOW_TO_RAISE
+from .actor import OWN_SESSIONS, TICK_S, Actor
+from .append_sessions import AppendSessions
 
 _SLICE_NS = 50_000_000
 _SYNC_SPIN_NS = 200_000
@@ -38,7 +30,6 @@ _PREFAULT_STEP = 8 * 1024 * 1024
 _PREFAULT_LEAD = 256 * 1024 * 1024
 _PREFAULT_BUSY = 16
 _TELL_BYTES = 16 * 1024 * 1024
-_MAIL: Final[msgspec.json.Decoder[Attach | Detach]] = msgspec.json.Decoder(Attach | Detach)
 
 
 class Append(Actor):
@@ -62,12 +53,11 @@ class Append(Actor):
             sleeper=self._sleeper(),
         )
         self.kernel.announce_awake()
-        self.attached: dict[int, Session] = {}
-        self.closing: set[int] = set()
         self.poll = select.epoll()
         self.inbox = self.world.append_mail[1]
         self.poll.register(self.inbox, select.EPOLLIN)
         self.poll.register(self.signal_fd, select.EPOLLIN)
+        self.sessions = AppendSessions(self.kernel, self.poll, self.inbox, self.logger)
         self.pool = self.world.pool
         self.committed = self.control.word("committed")
         self.ready = self.control.word("ready")
@@ -101,15 +91,17 @@ class Append(Actor):
         self._open_file()
         for session in self.world.sessions.values():
             if session.ring >= 0:
-                self._attach(session)
+                self.sessions.attach(session)
         # The killed append may have left mail about sessions that are attached already.
-        self._read_mail()
+        self.sessions.read_mail()
         # A start has cut off what lay behind the log's end: there is nothing to clear, and to look
         # would bring 100 MB of the file into memory.
         _, starts, _, _ = self.control.process(process_number(self.name))
         if starts > 1:
             self._clear_behind()
-        settled = sum(self.kernel.settle(session.index) for session in self.attached.values())
+        settled = sum(
+            self.kernel.settle(session.index) for session in self.sessions.attached.values()
+        )
         if touched or settled:
             self.logger.warning(
                 "took over from a killed append",
@@ -123,7 +115,7 @@ class Append(Actor):
         """
         if self.file is None:
             return
-        frames = [largest_frame(s.capacity) for s in self.attached.values()]
+        frames = [largest_frame(s.capacity) for s in self.sessions.attached.values()]
         length = self.settings.append_batch_bytes + max(
             frames, default=largest_frame(self.settings.ring_size_max)
         )
@@ -151,15 +143,15 @@ class Append(Actor):
             if reason == kernel.ROLL:
                 self._next_file()
             elif reason == kernel.BAD_RING:
-                self._drop_bad(self.kernel.bad_ring)
+                self.sessions.drop_bad(self.kernel.bad_ring)
             elif reason == kernel.MAIL:
-                self._read_mail()
-                self._finish_closing()
+                self.sessions.read_mail()
+                self.sessions.finish_closing()
             elif reason == kernel.SLICE:
-                self._finish_closing()
+                self.sessions.finish_closing()
                 self._prefault(_PREFAULT_BUSY)
             elif not self._prefault(1):
-                self._finish_closing()
+                self.sessions.finish_closing()
                 self._sleep()
         self._drain(spin_ns)
 
@@ -183,7 +175,7 @@ class Append(Actor):
             events = self.poll.poll(TICK_S)
             self.kernel.announce_awake()
             if any(fd == self.inbox.fileno() for fd, _ in events):
-                self._read_mail()
+                self.sessions.read_mail()
 
     # -- files
 
@@ -282,101 +274,6 @@ class Append(Actor):
             done += 1
         return done > 0
 
-    # -- sessions
-
-    def _attach(self, session: Session) -> None:
-        """Serves a session. One that cannot be served ends, so that its client does not wait."""
-        try:
-            ring = Mapping(session.ring, 0, DATA + session.capacity)
-            self.poll.register(session.bell, select.EPOLLIN | select.EPOLLET)
-        except OSError as error:
-            self.logger.error(
-                "cannot map a session's ring: it ends", session=session.number, error=str(error)
-            )
-            mail.close_all([session.ring, session.bell])
-            self._report(session.number)
-            return
-        self.kernel.attach(session.index, ring, session.capacity, session.index, session.uid)
-        self.attached[session.number] = session
-        if session.closing:
-            self.closing.add(session.number)
-
-    def _read_mail(self) -> None:
-        while True:
-            try:
-                message, fds = mail.receive(self.inbox, _MAIL)
-            except BlockingIOError:
-                return
-            except mail.DescriptorsLost as lost:
-                self._cannot_serve(lost.message)
-                continue
-            match message:
-                case None:
-                    return
-                case Attach():
-                    self._take(message, fds)
-                case Detach():
-                    mail.close_all(fds)
-                    self._let_go(message.session)
-
-    def _take(self, message: Attach, fds: list[int]) -> None:
-        """Serves a new session. Mail that a killed append did not read may speak of a session that
-        this process inherited with the fork: that one is in `attached` already.
-        """
-        if message.session in self.attached or len(fds) != 2:
-            mail.close_all(fds)
-            return
-        ring, bell = fds
-        self._attach(
-            Session(message.session, message.index, ring, message.capacity, bell, -1, message.uid)
-        )
-
-    def _cannot_serve(self, message: object) -> None:
-        """Ends a session whose descriptors did not arrive, for want of descriptors here."""
-        assert isinstance(message, Attach), "no other mail brings descriptors"
-        if message.session not in self.attached:
-            self.logger.error(
-                "no descriptors for a session: it ends",
-                session=message.session,
-                advice=HOW_TO_RAISE,
-            )
-            self._report(message.session)
-
-    def _let_go(self, number: int) -> None:
-        """Marks a session whose client is gone: it is detached once its ring is empty."""
-        if number in self.attached:
-            self.closing.add(number)
-        else:
-            self._report(number)
-
-    def _finish_closing(self) -> None:
-        """Detaches the sessions whose client is gone and whose messages are all appended."""
-        for number in [n for n in self.closing if self.kernel.drained(self.attached[n].index)]:
-            self._detach(number)
-
-    def _detach(self, number: int, why: RingClosed = RingClosed.OPEN) -> None:
-        session = self.attached.pop(number)
-        self.closing.discard(number)
-        self.kernel.detach(session.index, why)
-        with contextlib.suppress(OSError):
-            self.poll.unregister(session.bell)
-        os.close(session.ring)
-        os.close(session.bell)
-        self._report(number)
-
-    def _report(self, number: int) -> None:
-        mail.post(self.inbox, Detached(number))
-
-    def _drop_bad(self, index: int) -> None:
-        """Closes the session whose ring does not hold valid frames. Its client finds BAD_FRAME in
-        the ring; other sessions are not affected.
-        """
-        number = next(n for n, s in self.attached.items() if s.index == index)
-        self.logger.warning(
-            "a producer's ring makes no sense: its session is closed", session=number
-        )
-        self._detach(number, RingClosed.BAD_FRAME)
-
     def _drain(self, spin_ns: int) -> None:
         """Appends what producers published before the stop, for 2 s at most. Then closes all rings
         with STORE_STOPPED. After a SIGTERM to this process alone its successor serves the rings.
@@ -384,7 +281,7 @@ class Append(Actor):
         if self.control.load("state") < StoreState.DRAINING:
             return
         deadline = time.monotonic() + _DRAIN_S
-        self._read_mail()
+        self.sessions.read_mail()
         while time.monotonic() < deadline:
             self.beat()
             reason = self.kernel.run(spin_ns, _SLICE_NS)
@@ -393,8 +290,8 @@ class Append(Actor):
                 self._next_file()
                 self.stopping = True
             elif reason == kernel.BAD_RING:
-                self._drop_bad(self.kernel.bad_ring)
+                self.sessions.drop_bad(self.kernel.bad_ring)
             elif reason == kernel.IDLE:
                 break
-        for session in list(self.attached.values()):
+        for session in list(self.sessions.attached.values()):
             self.kernel.detach(session.index, RingClosed.STORE_STOPPED)

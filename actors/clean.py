@@ -17,7 +17,7 @@ import time
 from collections import deque
 
 from ..shm._words import fault, wait_any
-from ..shm.control import Progress
+from ..shm.progress import Progress
 from ..store.consumequeue.queue import QueueFiles
 from ..store.index.file import IndexFiles
 from ..store.recovery import durable_progress, log_begin

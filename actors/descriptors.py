@@ -1,8 +1,9 @@
 """How many descriptors the store's processes may have open, and how many sessions that carries.
 
 A session with a ring takes three descriptors in the supervisor and in the registry: its connection,
-its ring and its bell. Append takes all three as well when it is forked. A session without a ring
-takes one. Descriptors on their way in the mail between the processes are in no process's table.
+its ring and append's eventfd. Append takes all three as well when it is forked. A session without a
+ring takes one. A session's own bell takes three more. Descriptors on their way in the mail between
+the processes are in no process's table.
 
 So the supervisor raises its soft limit of open files to the hard one, and the registry counts: it
 refuses a session for which there is no room. Each process keeps `OWN` descriptors for all else: its
@@ -18,11 +19,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from ..shm.bell import BellEnds
+
 #: What a process of the store has open at most beside sessions and waiting connections, with a
-#: reserve. 30 were counted in the supervisor, which has the most.
+#: reserve. 34 were counted in the supervisor, which has the most.
 OWN: Final = 48
 WITH_RING: Final = 3
 WITHOUT_RING: Final = 1
+WITH_BELL: Final = 3
 #: The least and the most connections that may wait without a session.
 _WAITING = (4, 256)
 _SESSIONS_AT_LEAST = 2
@@ -36,9 +40,12 @@ HOW_TO_RAISE: Final = "raise the hard limit of open files (LimitNOFILE in the un
 
 
 class Held(Protocol):
-    """A session, as far as its descriptors are concerned: `ring` is -1 without a ring."""
+    """A session, as far as its descriptors are concerned: `ring` is -1 without a ring, and
+    `client_bell` None without a bell.
+    """
 
     ring: int
+    client_bell: BellEnds | None
 
 
 @dataclass(frozen=True)
@@ -95,4 +102,8 @@ def of_this_process() -> Descriptors:
 
 def held_by(sessions: Iterable[Held]) -> int:
     """How many descriptors these sessions take in one process."""
-    return sum(WITH_RING if session.ring >= 0 else WITHOUT_RING for session in sessions)
+    return sum(
+        (WITH_RING if session.ring >= 0 else WITHOUT_RING)
+        + (WITH_BELL if session.client_bell is not None else 0)
+        for session in sessions
+    )

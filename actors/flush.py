@@ -18,7 +18,8 @@ from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from ..conf.settings import FlushDiskType
-from ..shm.control import Progress
+from ..shm.bell import Reason
+from ..shm.progress import Progress
 from ..store.commitlog.log import LogFile, disk_full
 from ..store.commitlog.seals import Seals, seal_of
 from ..store.consumequeue.queue import ENTRY_SIZE, QueueFiles
@@ -30,6 +31,7 @@ from ..store.recovery import checkpoint
 from ..store.recovery.checkpoint import Checkpoint
 from ..store.recovery.durable_progress import DurableProgress, ProgressFile
 from .actor import TICK_S, Actor
+from .bell_mail import BellMail
 
 PAGE = 4096
 _PIECES = 64  # at most: a large range is written in larger pieces
@@ -54,7 +56,7 @@ class Flush(Actor):
         settings = self.settings
         self.sync = settings.flush_disk_type == FlushDiskType.SYNC_FLUSH
         # With a pool, bytes between `committed` and `wrote` are in no file yet.
-        self.wrote = self.control.word("committed" if self.world.pool else "wrote")
+        self.wrote = self.control.word(self.world.filed)
         self.dispatched = self.control.word("dispatched")
         self.flushed = self.control.own("flushed")
         self.flushes = self.control.own("flushes")
@@ -86,10 +88,12 @@ class Flush(Actor):
         self.beside = ThreadPoolExecutor(1, "queues")
         self.queue_job: Future[None] | None = None
         self.unsealable: set[int] = set()  # damaged files, by offset
+        self.mail = BellMail(self.world, self.world.flush_mail[1])
 
     def run(self) -> None:
         while not self.stopping:
             self.beat()
+            self.mail.read()
             wrote = self._look()
             if self.error.load():
                 time.sleep(TICK_S)
@@ -97,7 +101,7 @@ class Flush(Actor):
                 self.flush_log(wrote)
                 self._queues_if_due()
             elif wrote == self.flushed.load() and self.dispatched.load() == self.durable_dispatch:
-                self.wrote.sleep(wrote, TICK_S, self.asleep)
+                self._sleep(wrote, TICK_S)
             else:
                 self._flush_on_time()
         self._flush_all()
@@ -126,7 +130,8 @@ class Flush(Actor):
                 wrote = self.wrote.load()
                 if wrote > self.flushed.load():
                     break
-                self.wrote.sleep(wrote, min(left, TICK_S), self.asleep)
+                self._sleep(wrote, min(left, TICK_S))
+                self.mail.read()
             else:
                 time.sleep(min(left, 0.25))
         now, wrote = time.monotonic(), self._look()
@@ -138,6 +143,10 @@ class Flush(Actor):
             if wrote > self.flushed.load():
                 self.flush_log(wrote)
         self._queues_if_due()
+
+    def _sleep(self, wrote: int, timeout_s: float) -> None:
+        """Sleeps until the word `wrote` is no longer `wrote`, or mail comes, or time is up."""
+        self.wrote.sleep(wrote, timeout_s, self.asleep, self.mail.count, self.mail.seen)
 
     def flush_log(self, end: int) -> None:
         """Makes the commit log durable up to `end`, publishes `flushed` and wakes the waiting
@@ -159,7 +168,12 @@ class Flush(Actor):
             self.times.append(self.looked)
         # Producers map `flushed` read-only and cannot announce that they sleep on it: always wake.
         self.flushed.store(end)  # SYNC: flushed publish
+        self._wake()
+
+    def _wake(self) -> None:
+        """Wakes everybody who waits for a sync."""
         self.flushed.wake()
+        self.mail.bells.ring(Reason.FLUSHED)
 
     def _sync_range(self, start: int, stop: int) -> None:
         """Syncs a range of one file. A warmed file has other dirty pages, which need no sync."""
@@ -179,7 +193,7 @@ class Flush(Actor):
         removed or changed a file of the running store.
         """
         self.error.store(getattr(error, "errno", 0) or errno.EIO)
-        self.flushed.wake()
+        self._wake()
         self.logger.critical(
             "a sync failed: the store takes no more messages; "
             "check the disk and the file, then restart the store",

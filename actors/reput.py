@@ -11,12 +11,12 @@ from __future__ import annotations
 import os
 import time
 
-from ..conf.settings import FlushDiskType
 from ..store.commitlog.log import disk_full
 from ..store.consumequeue.queue import QueueFiles
 from ..store.dispatch.dispatcher import Dispatching
 from ..store.index.file import IndexFiles
 from .actor import TICK_S, Actor
+from .bell_mail import BellMail
 
 _SLICE_NS = 50_000_000
 # Above this many messages a second, reput sleeps for a fixed time instead of until append wakes it:
@@ -26,9 +26,7 @@ _NAP_S = 0.001
 
 
 class Reput(Actor):
-    """Dispatches up to a limit: `flushed` under SYNC_FLUSH, else `committed` with a pool, else
-    `wrote`. Under SYNC_FLUSH a reader must not see a message that a power cut could take back.
-    """
+    """Dispatches up to a limit (`World.dispatch_limit`)."""
 
     name = "reput"
 
@@ -38,9 +36,7 @@ class Reput(Actor):
         # with a lower priority dispatch into 40,000 queues would fall behind append.
         os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
         settings = self.settings
-        sync = settings.flush_disk_type == FlushDiskType.SYNC_FLUSH
-        limit = "flushed" if sync else "committed" if self.world.pool else "wrote"
-        self.limit = self.control.word(limit)
+        self.limit = self.control.word(self.world.dispatch_limit)
         self.asleep = self.control.own("reput_asleep")
         self.asleep.store(0)
         self.count = self.control.word("dispatch_count")
@@ -57,8 +53,10 @@ class Reput(Actor):
             QueueFiles(folders.consume_queue, settings.mapped_file_size_consume_queue),
             index if settings.message_index_enable else None,
             delay_levels_ms=settings.message_delay_level,
-            limit=limit,
+            limit=self.world.dispatch_limit,
         )
+        self.mail = BellMail(self.world, self.world.reput_mail[1])
+        self.dispatching.set_bells(self.mail.bells)
         if self.dispatching.undone:
             self.logger.warning(
                 "took over from a killed reput", index_entries_undone=self.dispatching.undone
@@ -67,6 +65,7 @@ class Reput(Actor):
     def run(self) -> None:
         while True:
             self.beat()
+            self.mail.read()
             seen = self.limit.load()
             if self._step() and self.limit.load() == seen:
                 if self.stopping and self._may_stop():
@@ -89,14 +88,14 @@ class Reput(Actor):
         if self.busy:
             time.sleep(_NAP_S)
         elif not (waited_for and self.limit.spin(seen, self.spin_s)):
-            self.limit.sleep(seen, TICK_S, self.asleep)
+            self.limit.sleep(seen, TICK_S, self.asleep, self.mail.count, self.mail.seen)
 
     def _may_stop(self) -> bool:
         """Whether all that is in the log is dispatched. Append and commit have ended. After a
         failed sync the rest never becomes durable, and on a full disk it has no place. Then reput
         does not wait for it: the next start dispatches it.
         """
-        written = self.control.load("committed" if self.world.pool else "wrote")
+        written = self.control.load(self.world.filed)
         done = self.dispatching.position >= written
         return done or self.without_space or self.control.load("flush_error") != 0
 

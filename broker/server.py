@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..conf.broker_settings import TlsMode
 from ..conf.logging import get_logger
+from ..shm.bell import Reason
 from ..store.errors import StoreError
 from ..store.record.ids import Host
 from .groups.consumers import Consumers, Producers
@@ -50,8 +51,8 @@ if TYPE_CHECKING:
 
 #: What is not an event of its own is looked at this often (s).
 _TICK_S: Final = 1.0
-#: Until the store can ring the broker, it looks for answers and arrivals this often (s).
-_LOOK_S: Final = 0.001
+#: So often it looks whether a message has waited too long for its sync (s).
+_SYNC_S: Final = 0.1
 _BACKLOG: Final = 1024
 
 
@@ -172,17 +173,37 @@ class Broker:
         self.reasons.tell()
         self.loop.call_later(_TICK_S, self._tick)
 
-    def turned(self) -> float:
-        """Looks for what the store has brought. For the loop, which may sleep so long (s)."""
+    def turned(self) -> None:
+        """Looks for what the store has brought, at the end of a turn of the loop."""
+        if self._parts.link.is_up:
+            self._parts.link.bell.disarm()
+            self._look()
+
+    def _look(self) -> None:
         parts = self._parts
-        if not parts.link.is_up:
-            return _TICK_S
-        if parts.sending.is_waiting:
+        if parts.sending.awaits_answers or parts.sending.awaits_syncs:
             parts.sending.settle()
         if parts.holds.count:
             parts.holds.look()
         parts.progress.look()
-        return _LOOK_S if parts.sending.is_waiting or parts.holds.count else _TICK_S
+
+    def rest(self) -> float:
+        """Has the store ring for what is awaited, and looks once more. The loop may sleep so long
+        (s).
+        """
+        parts = self._parts
+        if not parts.link.is_up:
+            return _TICK_S
+        reasons = Reason.NOTICES
+        if parts.sending.awaits_answers:
+            reasons |= Reason.ANSWERS
+        if parts.sending.awaits_syncs:
+            reasons |= Reason.FLUSHED
+        if parts.holds.count:
+            reasons |= Reason.ARRIVALS
+        parts.link.bell.arm(reasons)
+        self._look()
+        return _SYNC_S if parts.sending.awaits_syncs else _TICK_S
 
     # -- what others tell
 

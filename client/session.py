@@ -16,7 +16,6 @@ import threading
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -25,9 +24,10 @@ import msgspec
 from ..conf.printable import printable
 from ..shm import mail, parts
 from ..shm._memory import Mapping
+from ..shm.bell import SIZE as BELL_SIZE
 from ..shm.control import SIZE, Control
 from ..shm.protocol.answers import AnyAnswer, Error, RegistryRestarted, Welcome
-from ..shm.protocol.requests import PROTOCOL, Answered, Hello, Request, answer_of
+from ..shm.protocol.requests import PROTOCOL, Answered, AskBell, Hello, Request, answer_of
 from ..shm.ring import DATA
 from ..store.disk.forks import NO_FORK
 from ..store.disk.paths import SOCKET
@@ -37,78 +37,20 @@ from ..store.errors import (
     TooManyOpenFiles,
     limited_by_open_files,
 )
-from ..store.reading.get_message import Transfer
-from ..store.record.ids import LOCALHOST, local_address, month_bounds_ms
 from ..store.status import PutMessageStatus
 from ..store.topics.topic_table import TopicTable
 from . import arguments
+from ._bell import Bell
 from .errors import StoreClosed, not_closed
 from .forks import abandon_in_child, forked_child
+from .store_config import StoreConfig
 
 _REQUEST_S = 10.0
 _MOST_ANSWER = 1 << 30  # bytes: a topic of a million queues has 8 MB
-#: In this time (s) the supervisor has replaced a frozen process, and the successor has caught up,
-#: also on a busy machine.
-_REPLACE_S = 7.0
 _RETRY_CONNECT_S = 0.005
 #: So much of a path is in an error's message.
 _SHOWN = 300
 _ANSWERS: Final[msgspec.json.Decoder[AnyAnswer]] = msgspec.json.Decoder(AnyAnswer)
-
-
-@dataclass(frozen=True)
-class StoreConfig:
-    """The store's configuration that a client needs, in the form that the compiled modules take.
-
-    Hosts are 8 or 20 bytes; `level` is an AckLevel; sizes are in bytes. `key_epoch_ms` is the start
-    of the month, from which unique keys count their time. `patience_s` is the time in which the
-    store answers even if it must replace a frozen process first.
-    """
-
-    store: str
-    store_host: bytes
-    born_host: bytes
-    born_address: bytes
-    max_message_size: int
-    level: int
-    sync_flush_timeout_ms: int
-    append_crc: bool
-    light: bool  # whether messages may be put into light queues
-    producer_spin_us: int
-    page_cache_busy_ms: int
-    patience_s: float
-    key_epoch_ms: int
-    file_size_commit_log: int
-    file_size_consume_queue: int
-    delay_levels: int
-    index_slots: int
-    index_entries: int  # of an index file; 0: the store keeps no index
-    transfer: Transfer
-
-    @classmethod
-    def of(cls, welcome: Welcome) -> StoreConfig:
-        """The registry's answer, with this machine's address and the start of the month added."""
-        return cls(
-            store=welcome.store,
-            store_host=bytes.fromhex(welcome.store_host),
-            born_host=LOCALHOST.packed(),
-            born_address=local_address(),
-            max_message_size=welcome.max_message_size,
-            level=welcome.level,
-            sync_flush_timeout_ms=welcome.sync_flush_timeout_ms,
-            append_crc=welcome.append_crc,
-            light=welcome.light,
-            producer_spin_us=welcome.producer_spin_us,
-            page_cache_busy_ms=welcome.page_cache_busy_ms,
-            patience_s=welcome.heartbeat_timeout_ms / 1000 + _REPLACE_S,
-            key_epoch_ms=month_bounds_ms(int(time.time() * 1000))[0],
-            file_size_commit_log=welcome.file_size_commit_log,
-            file_size_consume_queue=welcome.file_size_consume_queue,
-            delay_levels=welcome.delay_levels,
-            index_slots=welcome.index_slots,
-            index_entries=welcome.index_entries,
-            transfer=Transfer(**msgspec.structs.asdict(welcome.transfer)),
-        )
 
 
 class HungUp(StoreClosed):
@@ -145,6 +87,7 @@ class Connection:
         self._next_id = 0
         self._patience_s = _REQUEST_S
         self.bell = -1
+        self._own_bell: Bell | None = None
         abandon_in_child(self)
         welcome, fds = self._begin(ring_size, time.monotonic() + timeout_s)
         with contextlib.ExitStack() as undo:
@@ -344,6 +287,22 @@ class Connection:
             raise HungUp(f"the store at {self.shown} closed the connection")
         return answer, fds
 
+    def own_bell(self) -> Bell:
+        """The session's own bell (`shm/bell.py`), which the first call asks for. Raises as
+        `request`; IllegalMessage when the store has no descriptors for it.
+        """
+        with self._lock:
+            if self._own_bell is None:
+                _, (page, end) = self.ask(AskBell())
+                try:
+                    memory = Mapping(page, 0, BELL_SIZE)
+                    with NO_FORK:
+                        self._own_bell = Bell(memory, end)
+                        self._in_use.remove(end)
+                finally:
+                    self.drop([page, end] if self._own_bell is None else [page])
+            return self._own_bell
+
     def drop(self, fds: list[int]) -> None:
         """Closes descriptors that `ask` returned."""
         with NO_FORK:
@@ -374,6 +333,8 @@ class Connection:
         if end is not None:
             with contextlib.suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)  # ends a request of another thread
+        if self._own_bell is not None:
+            self._own_bell.hang_up()  # wakes who waits for it
         with self._lock:  # no thread may use a number that another file gets next
             self._close_descriptors()
 
@@ -390,6 +351,8 @@ class Connection:
             end, self._socket = self._socket, None
             fds, self._others = self._others, []
             self.bell = -1
+            if self._own_bell is not None:
+                self._own_bell.close()
             if end is not None:
                 end.close()
             mail.close_all(fds)

@@ -23,14 +23,19 @@ writes, so no wake-up is lost.
 `FUTEX_WAIT` needs no write access. So producers can wait for results on `tail` of their ring, for
 durability on `flushed`, and consumers for messages on arrival words.
 
+**Session bells.** A client can also sleep in one epoll, for everything at once: its session has a
+bell of its own then (`bell.py`). Append, reput, flush and the registry ring it by sending a byte to
+a socket, after they have published. A session without a bell costs them one branch: append looks
+whether the ring that it has answered has a bell, the others whether there is any.
+
 **Watched arrival words.** A wake-up is a system call, and among 40,000 queues nearly every message
 would cost one. A consumer asks the registry to watch its queues before it looks at their arrival
 words. Reput changes every arrival word and wakes only the watched ones.
 
-**What a client may write.** The only memory that a client can write is its ring (`ring.py`), or the
-ack file of a group's member (`store/groups/ack_file.py`). Append trusts nothing in a ring. It takes
-the capacity from the registry, reads each frame's header once, and checks positions before it uses
-them. It checks each record in its own copy. An invalid record is answered with a status. A ring
-whose head or frames are invalid is closed, and its session with it. Other sessions are not
-affected.
+**What a client may write.** The only memory that a client can write is its ring (`ring.py`), its
+bell page (`bell.py`), and the ack file of a group's member (`store/groups/ack_file.py`). Append
+trusts nothing in a ring. It takes the capacity from the registry, reads each frame's header once,
+and checks positions before it uses them. It checks each record in its own copy. An invalid record
+is answered with a status. A ring whose head or frames are invalid is closed, and its session with
+it. Other sessions are not affected.
 """

@@ -62,11 +62,14 @@ cdef class Word:
                 same = silo_load(self.p) == seen
         return not same
 
-    def sleep(self, uint64_t seen, double timeout_s, OwnedWord asleep):
-        """`wait`, with `asleep` set: the writer makes the system call for a wake-up only then."""
+    def sleep(self, uint64_t seen, double timeout_s, OwnedWord asleep, Word mail=None,
+              uint64_t mail_seen=0):
+        """`wait`, with `asleep` set: the writer makes the system call for a wake-up only then. Does
+        not sleep if the word `mail`, when given, is no longer `mail_seen`.
+        """
         asleep.store(ASLEEP)
         silo_fence()
-        if silo_load(self.p) == seen:
+        if silo_load(self.p) == seen and (mail is None or silo_load(mail.p) == mail_seen):
             self.wait(seen, timeout_s)
         asleep.store(AWAKE)
 

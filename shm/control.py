@@ -27,6 +27,7 @@ offset  size   type  field                meaning
 168     8      u64   logging              supervisor: level and format of all log lines
 176     8      u64   run_stamp            of the file `abort`; 0 until the start is over
 184     8      u64   failed               supervisor: bit n: actor n lacks a file. readers: append
+192     8      u64   bell_mail            supervisor: messages to flush and reput so far
 256     8      u64   wrote                append: end of the last whole (or end-of-file) record; S
 264     8      u64   store_time_ms        append: newest store timestamp given out; S
 272     8      u64   records              append: records appended so far; S
@@ -61,43 +62,25 @@ offset  size   type  field                meaning
 2048    1024   line  process              supervisor: 16 × 64 bytes: pid, starts, started_ms, state
 3072    1024   line  heartbeat            each: its own 64 bytes: beat_ns (CLOCK_MONOTONIC)
 4096    8      u64   progress_generation  reput: the valid progress slot is generation % 2; S
-4224    128    line  progress_0           reput: a progress slot; S
+4224    128    line  progress_0           reput: a progress slot (`progress.py`); S
 4352    128    line  progress_1           reput: a progress slot; S
 8192    8192   u64   arrival              reput: word (queue slot % 1,024) changes as queues grow
 ======  =====  ====  ===================  =======
-
-Layout progress:
-
-======  ====  ====  ==============  =======
-offset  size  type  field           meaning
-======  ====  ====  ==============  =======
-0       8     u64   dispatched      all below is in queues and index
-8       8     u64   dispatch_count  queue entries written so far
-16      8     u64   index_name      the index file in use, its 17 digits as a number; 0 = none yet
-24      8     u64   index_count     its next entry number
-32      8     u64   index_slots     its used slots
-40      8     u64   begin_time      its first store timestamp, ms
-48      8     u64   end_time        its last store timestamp, ms
-56      8     u64   begin_offset    its first physical offset
-64      8     u64   end_offset      its last physical offset
-======  ====  ====  ==============  =======
 """
 
 from __future__ import annotations
 
 import enum
 import struct
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import crc32c
 
 from ._words import OwnedWord, Word
 from .ownership import READER, STARTUP, check_writer
+from .progress import PROGRESS, Progress
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from typing_extensions import Buffer
 
 MAGIC = int.from_bytes(b"SILOCTL1", "little")
@@ -120,6 +103,7 @@ CONTROL: dict[str, tuple[int, int]] = {
     "logging": (168, 8),
     "run_stamp": (176, 8),
     "failed": (184, 8),
+    "bell_mail": (192, 8),
     "wrote": (256, 8),
     "store_time_ms": (264, 8),
     "records": (272, 8),
@@ -163,7 +147,7 @@ _EACH = "each"
 _WRITTEN_BY = {
     "supervisor": (
         "state", "generation", "started_ms", "append_mail", "sessions", "logging", "failed",
-        "process",
+        "bell_mail", "process",
     ),
     "append": ("wrote", "store_time_ms", "records", "rejected", "file_wanted", "append_asleep"),
     "commit": ("committed", "commit_asleep"),
@@ -183,14 +167,7 @@ _WRITTEN_BY = {
 }  # fmt: skip
 #: Layout -> field -> writer; a field that is missing is written at start-up.
 WRITERS = {"control": {name: who for who, fields in _WRITTEN_BY.items() for name in fields}}
-PROGRESS: dict[str, tuple[int, int]] = {
-    name: (8 * i, 8)
-    for i, name in enumerate((
-        "dispatched", "dispatch_count", "index_name", "index_count", "index_slots", "begin_time",
-        "end_time", "begin_offset", "end_offset",
-    ))
-}  # fmt: skip
-LAYOUTS = {"control": CONTROL, "progress": PROGRESS}
+LAYOUTS = {"control": CONTROL}
 
 # The processes in the order in which they start: the index is the entry in the process table.
 ACTORS = ("allocate", "append", "commit", "flush", "reput", "clean", "registry", "schedule")
@@ -227,56 +204,6 @@ def process_number(role: str) -> int:
 def failed_actors(failed: int) -> list[str]:
     """The actors whose bits the word `failed` has."""
     return [name for number, name in enumerate(ACTORS) if failed >> number & 1]
-
-
-@dataclass(frozen=True, slots=True)
-class IndexProgress:
-    """The fields of the layout `progress` about the index file in use; zeros without one.
-
-    `name` is the file's name as a number, `count` the number of its next entry, `slots` how many
-    of its slots are used. Times are epoch ms, offsets those of the commit log.
-    """
-
-    name: int = 0
-    count: int = 0
-    slots: int = 0
-    begin_time: int = 0
-    end_time: int = 0
-    begin_offset: int = 0
-    end_offset: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """The layout `progress`: how far dispatch has come. Consume queues and index hold all records
-    below the log offset `dispatched`, and the queues hold `dispatch_count` entries.
-    """
-
-    dispatched: int = 0
-    dispatch_count: int = 0
-    index: IndexProgress = IndexProgress()
-
-    @classmethod
-    def of(cls, words: Iterable[int]) -> Progress:
-        """From the words of the layout, in its order."""
-        dispatched, dispatch_count, *index = words
-        return cls(dispatched, dispatch_count, IndexProgress(*index))
-
-    def fields(self) -> dict[str, int]:
-        """The words by the layout's names, in its order."""
-        index = self.index
-        words = (
-            self.dispatched,
-            self.dispatch_count,
-            index.name,
-            index.count,
-            index.slots,
-            index.begin_time,
-            index.end_time,
-            index.begin_offset,
-            index.end_offset,
-        )
-        return dict(zip(PROGRESS, words, strict=True))
 
 
 class Control:

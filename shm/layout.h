@@ -1,5 +1,6 @@
-/* Positions of words and fields for the compiled modules. shm/control.py and shm/ring.py own these
- * layouts and name the writer of each word. A test compares these numbers with theirs. */
+/* Positions of words and fields for the compiled modules. shm/control.py, shm/ring.py and
+ * shm/bell.py own these layouts and name the writer of each word. A test compares these numbers
+ * with theirs. */
 #ifndef SILO_LAYOUT_H
 #define SILO_LAYOUT_H
 
@@ -30,6 +31,12 @@ enum {
     RING_CLOSED = 512,
     RING_REJECTED = 520,
     RING_DATA = 4096,
+
+    BELL_ASLEEP = 0,
+    BELL_WATCHED = 64,
+    BELL_ANSWERS = 1, /* the reasons of a sleep, the low byte of `asleep` */
+    BELL_ARRIVALS = 2,
+    BELL_FLUSHED = 4,
 
     FRAME_HEADER = 64,
     FRAME_RESULT = 32,

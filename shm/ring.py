@@ -1,6 +1,6 @@
 """A producer's session memory: one ring that is submission queue and completion queue in one.
 
-The registry makes the memory, a memfd, and seals it against shrinking and growing. The tables name
+The registry makes the memory, which is sealed (`sealed.py`). The tables name
 the writer of each field; the rows of the ring without one are written when it is made. Both
 counters, `head` and `tail`, are bytes since the session began and only grow. A frame's place is its
 counter modulo the capacity. Frames are multiples of 64 bytes and never wrap: a pad frame fills the
@@ -51,9 +51,9 @@ offset  size  type  field            meaning
 from __future__ import annotations
 
 import enum
-import fcntl
 import os
 
+from . import sealed
 from ._memory import Mapping
 from ._words import OwnedWord, Word
 from .ownership import READER, STARTUP, check_writer
@@ -147,12 +147,8 @@ def create(capacity: int, session: int) -> int:
     """
     if capacity < MIN_CAPACITY or capacity % 4096:
         raise ValueError(f"ring capacity {capacity}: a multiple of 4096 from {MIN_CAPACITY} on")
-    fd = os.memfd_create(f"silomq-ring-{session}", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    fd = sealed.create(f"silomq-ring-{session}", DATA + capacity)
     try:
-        os.ftruncate(fd, DATA + capacity)
-        fcntl.fcntl(
-            fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
-        )
         fresh = Ring(Mapping(fd, 0, DATA), STARTUP)
         fresh.own("capacity").store(capacity)
         fresh.own("session").store(session)

@@ -2,16 +2,19 @@
 
 The supervisor is single-threaded and forks every process of the store, so each process inherits the
 supervisor's mappings and descriptors. These are the control block and the topic table, the
-listening socket, and for each client session its ring (a sealed memfd), its bell (an eventfd) and
-its connection.
+listening socket, and for each client session its connection, its ring (a sealed memfd), append's
+eventfd, and its own bell (`shm/bell.py`).
 
 So the registry and append can be replaced (`broker.py`). A new registry serves the same
 connections. A new append has every ring. The registry reports a new session to the supervisor, and
 the supervisor reports it to append: append never sees a ring that the supervisor does not hold. The
-socket pairs between the supervisor and its processes are made once, and the supervisor keeps both
-ends. So queued messages are not lost when their receiver dies.
+same goes for a session's bell, which reput and flush get as well. These two sleep on words of the
+control block, and the supervisor wakes them for their mail (`outbox.py`). The socket pairs between
+the supervisor and its processes are made once, and the supervisor keeps both ends. So queued
+messages are not lost when their receiver dies.
 
-**Descriptors.** Each session costs the supervisor, the registry and append up to three descriptors.
+**Descriptors.** Each session costs the supervisor, the registry and append up to three descriptors,
+and its own bell up to three more.
 The supervisor raises its soft limit of open files to the hard one, for good, and the registry
 refuses a session that the limit does not carry (`actors/descriptors.py`). Each process keeps a
 reserve for all else. Counting is better than waiting for the error: when descriptors are short,

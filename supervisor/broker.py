@@ -1,16 +1,12 @@
 """The broker: keeps a duplicate of every session's descriptors, and forwards messages about
-sessions between registry and append (`shm/protocol/sessions.py`).
+sessions between the store's processes (`shm/protocol/sessions.py`).
 
-A new registry or append inherits every ring, bell and connection from the supervisor.
+A new process inherits from the supervisor every connection, ring and bell that it serves.
 """
 
 from __future__ import annotations
 
-import contextlib
-import errno
 import socket
-from collections import deque
-from collections.abc import Iterator
 from typing import Final
 
 import msgspec
@@ -19,24 +15,47 @@ from ..actors.actor import SCHEDULE_SESSION, Session, World
 from ..actors.descriptors import HOW_TO_RAISE
 from ..conf.logging import get_logger
 from ..shm import mail
-from ..shm.protocol.sessions import Attach, Began, Closing, Detach, Detached, Gone
+from ..shm.bell import BellEnds
+from ..shm.protocol.sessions import (
+    Attach,
+    AttachBell,
+    Began,
+    Belled,
+    Closing,
+    Detach,
+    DetachBell,
+    Detached,
+    Gone,
+)
+from .outbox import Outbox, Sleeper
 
-_MAIL: Final[msgspec.json.Decoder[Began | Closing | Detached]] = msgspec.json.Decoder(
-    Began | Closing | Detached
+#: Beside append and the registry, these ring the bells of sessions.
+RINGERS: Final = ("reput", "flush")
+_MAIL: Final[msgspec.json.Decoder[Began | Belled | Closing | Detached]] = msgspec.json.Decoder(
+    Began | Belled | Closing | Detached
 )
 
 
 class Broker:
-    """Reads and writes the supervisor's ends of the two mail sockets."""
+    """Reads and writes the supervisor's ends of the mail sockets."""
 
     def __init__(self, world: World) -> None:
         self.world = world
+        control = world.control
         self.from_append = world.append_mail[0]
         self.from_registry = world.registry_mail[0]
-        self.to_append: deque[tuple[Attach | Detach, list[int]]] = deque()
-        self.to_registry: deque[Gone] = deque()
-        self.mail_count = world.control.own("append_mail")
-        self.session_count = world.control.own("sessions")
+        self.session_count = control.own("sessions")
+        count = control.own("bell_mail")
+
+        def sleeper(name: str, word: str) -> Sleeper:
+            return Sleeper(control.word(word), control.word(f"{name}_asleep"), control.beat(name))
+
+        self.append = Outbox(self.from_append, control.own("append_mail"))
+        self.registry = Outbox(self.from_registry, None)
+        self.ringers = (
+            Outbox(world.reput_mail[0], count, sleeper("reput", world.dispatch_limit)),
+            Outbox(world.flush_mail[0], count, sleeper("flush", world.filed)),
+        )
 
     def read(self, end: socket.socket) -> None:
         """Handles all messages that have arrived at one end."""
@@ -53,6 +72,8 @@ class Broker:
                     return
                 case Began():
                     self._add(message, fds)
+                case Belled():
+                    self._add_bell(message.session, BellEnds(*fds))
                 case Closing():
                     self._close(message.session)
                 case Detached():
@@ -67,18 +88,44 @@ class Broker:
         self._count()
         if ring >= 0:
             attach = Attach(session.number, session.index, session.capacity, session.uid)
-            self._tell_append(attach, [ring, bell])
+            self.append.put(attach, (ring, bell))
+            self.append.send()
 
-    def _cannot_hold(self, began: object) -> None:
-        """Ends a session whose descriptors did not arrive, for want of descriptors in this process:
-        the registry hangs up on its client.
+    def _add_bell(self, number: int, bell: BellEnds) -> None:
+        """Holds a session's bell, in the place of an older one, and has it rung."""
+        session = self.world.sessions.get(number)
+        if session is None:
+            bell.close()
+            return
+        self._drop_bell(session)
+        session.client_bell = bell
+        boxes = (self.append, *self.ringers) if session.ring >= 0 else self.ringers
+        for box in boxes:
+            box.put(AttachBell(number), (bell.page, bell.store))
+            box.send()
+
+    def _drop_bell(self, session: Session) -> None:
+        """Closes a session's bell. Mail that was to bring it is not sent any more."""
+        bell, session.client_bell = session.client_bell, None
+        if bell is not None:
+            for box in (self.append, *self.ringers):
+                box.drop((bell.page, bell.store))
+            bell.close()
+
+    def _cannot_hold(self, message: object) -> None:
+        """Ends a session whose descriptors, or those of its bell, did not arrive, for want of
+        descriptors in this process: the registry hangs up on its client.
         """
-        assert isinstance(began, Began), "no other mail brings descriptors"
+        assert isinstance(message, Began | Belled), "no other mail brings descriptors"
+        number = message.session
         get_logger().error(
-            "no descriptors for a session: it ends", session=began.session, advice=HOW_TO_RAISE
+            "no descriptors for a session: it ends", session=number, advice=HOW_TO_RAISE
         )
-        self.to_registry.append(Gone(began.session))
-        self.send_waiting()
+        if number in self.world.sessions:
+            self._close(number)
+        else:
+            self.registry.put(Gone(number))
+            self.registry.send()
 
     def _close(self, number: int) -> None:
         """Begins the end of a session whose client has closed its connection. Append first appends
@@ -91,15 +138,23 @@ class Broker:
         if session.ring < 0:
             self._detached(number)
         else:
-            self._tell_append(Detach(number), [])
+            self.append.put(Detach(number))
+            self.append.send()
 
     def _detached(self, number: int) -> None:
         session = self.world.sessions.pop(number, None)
         if session is None:
             return
-        mail.close_all(_descriptors(session))
+        had_bell = session.client_bell is not None
+        self._drop_bell(session)
+        fds = _descriptors(session)
+        self.append.drop(fds)
+        mail.close_all(fds)
         self._count()
-        self.to_registry.append(Gone(number))
+        if had_bell:
+            for box in self.ringers:
+                box.put(DetachBell(number))
+        self.registry.put(Gone(number))
         self.send_waiting()
 
     def _count(self) -> None:
@@ -107,43 +162,17 @@ class Broker:
         clients = [s for s in self.world.sessions.values() if s.number != SCHEDULE_SESSION]
         self.session_count.store(len(clients))
 
-    def _tell_append(self, message: Attach | Detach, fds: list[int]) -> None:
-        self.to_append.append((message, fds))
-        self.send_waiting()
-
     def send_waiting(self) -> None:
-        """Sends waiting messages, as far as the sockets have room. An actor that does not read must
-        not block the supervisor. Messages to append about sessions that have ended are dropped.
-        """
-        with _until_full():
-            while self.to_append:
-                message, fds = self.to_append[0]
-                if message.session in self.world.sessions:
-                    mail.send(self.from_append, message, fds)
-                    self.mail_count.add(1)
-                self.to_append.popleft()
-        with _until_full():
-            while self.to_registry:
-                mail.send(self.from_registry, self.to_registry[0])
-                self.to_registry.popleft()
+        """Sends waiting messages, as far as the sockets have room."""
+        for box in (self.append, self.registry, *self.ringers):
+            box.send()
 
     def close_all(self) -> None:
         """Closes the descriptors of all sessions."""
         for session in self.world.sessions.values():
+            self._drop_bell(session)
             mail.close_all(_descriptors(session))
         self.world.sessions.clear()
-
-
-@contextlib.contextmanager
-def _until_full() -> Iterator[None]:
-    """Ends the block when a socket is full, or too many descriptors of this user are on their way
-    (ETOOMANYREFS). What is left is sent in a later turn.
-    """
-    try:
-        yield
-    except OSError as error:
-        if error.errno not in (errno.EAGAIN, errno.ETOOMANYREFS, errno.ENOBUFS, errno.ENOMEM):
-            raise
 
 
 def _descriptors(session: Session) -> list[int]:

@@ -32,7 +32,7 @@ from ..shm import mail, segments
 from ..shm.control import ACTORS, ActorState, StoreState
 from ..store.disk.paths import ABORT, SOCKET
 from .bad_files import BadFiles
-from .broker import Broker
+from .broker import RINGERS, Broker
 from .child import Child, fork, patience_with
 from .first_words import say_first_words
 from .logging_settings import LoggingSettings
@@ -195,7 +195,11 @@ class Supervisor:
             mine = name == "schedule" and session.number == SCHEDULE_SESSION
             if name not in ("registry", "append") and not mine:
                 mail.close_all([fd for fd in (session.ring, session.bell) if fd >= 0])
-        if name not in ("registry", "append", "schedule"):
+            rings_bell = name == "append" and session.ring >= 0
+            if session.client_bell and name not in ("registry", *RINGERS) and not rings_bell:
+                session.client_bell.close()
+                session.client_bell = None
+        if name not in ("registry", "append", "schedule", *RINGERS):
             self.world.sessions.clear()
 
     def _note(self, name: str, pid: int, state: ActorState) -> None:

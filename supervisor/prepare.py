@@ -75,6 +75,8 @@ def prepare(settings: Settings) -> tuple[World, int]:
             listener=undo.enter_context(listen(folders, settings.socket_group)),
             append_mail=mail.pair(),
             registry_mail=mail.pair(),
+            reput_mail=mail.pair(),
+            flush_mail=mail.pair(),
             descriptors=descriptors,
             report=report.as_dict(),
         )

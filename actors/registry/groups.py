@@ -51,6 +51,7 @@ _REVOKE_AT_ONCE = 500  # queues named in one packet
 
 class Groups:
     """All groups of the store. `expel` closes the connection of the session with that number.
+    `notify` wakes a member, because there is news for it.
 
     Methods that take a request return its answer. They raise Refused, and IllegalMessage for a name
     that is not a group's.
@@ -61,7 +62,9 @@ class Groups:
         world: World,
         logger: Any,
         topics: SystemTopics,
+        *,
         expel: Callable[[int], None],
+        notify: Callable[[Member], None],
         beat: Callable[[], None],
     ) -> None:
         """Takes over the groups of the registry before this one. `beat` is called in long loops."""
@@ -71,6 +74,7 @@ class Groups:
         self.logger = logger
         self.topics = topics
         self.expel = expel
+        self.notify = notify
         self.progress = GroupProgress(world, logger)
         self.configs = GroupConfigs(world.folders.config, logger)
         self.members = Members()
@@ -213,7 +217,7 @@ class Groups:
             if member.owned & queues:
                 member.target = member.target - queues
                 member.revoke(time.monotonic())
-                self.table.notify(member.index)
+                self.notify(member)
                 busy = True
         if busy:
             self.due[group] = time.monotonic() + 1.0  # in case the client does not ask again
@@ -276,7 +280,7 @@ class Groups:
         member.about, member.owned = about, owned
         for other in self.members.of(about.group):
             if freed & other.target:
-                self.table.notify(other.index)
+                self.notify(other)
 
     def leave(self, session: int) -> None:
         """Removes a session that has ended from its group, and divides its queues soon."""
@@ -335,7 +339,7 @@ class Groups:
             if member.owned - member.target:
                 member.revoke(time.monotonic())
             if member.owned != member.target:
-                self.table.notify(member.index)
+                self.notify(member)
 
     def _notice_topics(self) -> None:
         """Divides again in groups that read a topic which was made since the last look."""
@@ -357,7 +361,7 @@ class Groups:
         self._expel_overdue(now)
         if now >= self.save_at:
             self.save()
-            ask_the_quiet(self.members, self.progress, self.table)
+            ask_the_quiet(self.members, self.progress, self.table, self.notify)
 
     def _expel_overdue(self, now: float) -> None:
         release_s = self.settings.consumer_release_timeout_ms / 1000
@@ -395,4 +399,4 @@ class Groups:
         """
         self.save()
         for member in self.members.values():
-            self.table.notify(member.index)
+            self.notify(member)

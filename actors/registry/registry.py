@@ -20,6 +20,7 @@ from ...shm import mail, parts
 from ...shm.protocol.answers import (
     Answer,
     Assigned,
+    BellMade,
     Done,
     KeptFile,
     Report,
@@ -31,6 +32,7 @@ from ...shm.protocol.requests import (
     PROTOCOL,
     Alter,
     AnyRequest,
+    AskBell,
     AskReport,
     Clean,
     Delete,
@@ -81,7 +83,15 @@ class Registry(Actor):
             self._stop_watching_for_nobody,
         )
         self.turns = Turns(self.sessions.uid_of)
-        self.groups = Groups(self.world, self.logger, self.topics, self.sessions.expel, self.beat)
+        self.groups = Groups(
+            self.world,
+            self.logger,
+            self.topics,
+            expel=self.sessions.expel,
+            notify=lambda member: self.sessions.bells.notify(member.session, member.index),
+            beat=self.beat,
+        )
+        self.topics_told = self.table.topic_count
         for fd in (self.world.listener, self.sessions.inbox, self.signal_fd):
             self.selector.register(fd, selectors.EVENT_READ)
         self.sessions.adopt_all()
@@ -225,6 +235,8 @@ class Registry(Actor):
                 return self._hello(connection, request)
             case Watch():
                 return self._watch(request), ()
+            case AskBell():
+                return BellMade(), self.sessions.bells.ask(self.sessions.of(connection))
             case Lease():
                 self.table.lease(self.sessions.of(connection).index, request.offset)
                 return Done(), ()
@@ -245,9 +257,14 @@ class Registry(Actor):
 
     def _serve_topics(self, session: Session | None, request: TopicRequest) -> Answer:
         """Answers a request about topics. A change or deletion divides the queues of the groups
-        that read the topic anew.
+        that read the topic anew. Bells ring for it, and for a new topic.
         """
-        answer = self.topics.serve(None if session is None else session.index, request)
+        try:
+            answer = self.topics.serve(None if session is None else session.index, request)
+        finally:  # a deletion that fails may have retired the queues
+            if isinstance(request, Alter | Delete) or self.topics_told != self.table.topic_count:
+                self.topics_told = self.table.topic_count
+                self.sessions.bells.ring_all()
         if isinstance(request, Alter | Delete):
             self.groups.topic_changed(request.topic, deleted=isinstance(request, Delete))
         return answer

@@ -29,6 +29,7 @@ from ..actor import TICK_S, Session, World
 from ..descriptors import HOW_TO_RAISE, SHORTAGES
 from . import passed_descriptors
 from .access import Access, Peer
+from .bells import SessionBells
 from .quotas import Quotas
 from .refusals import illegal, unavailable
 from .shares import Shares
@@ -87,6 +88,7 @@ class Sessions:
         self._accepts_at = 0.0  # when to accept again after a failure, 0: now
         self.inbox = world.registry_mail[1]
         self._sessions = dict(world.sessions)
+        self.bells = SessionBells(world, self._quotas, self._sessions)
         self._by_connection: dict[int, int] = {}
         self._connections: dict[int, socket.socket] = {}
         self._peers: dict[int, Peer] = {}
@@ -392,4 +394,5 @@ class Sessions:
             return
         self._table.revoke_all(session.index)
         self._ended()
+        self.bells.end(session)
         mail.close_all([fd for fd in (session.ring, session.bell) if fd >= 0])

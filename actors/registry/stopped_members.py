@@ -9,16 +9,22 @@ revokes a queue, and when a member does not acknowledge anything although messag
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 from ...store.groups.ack_file import Queue
 from ...store.topics.topic_table import TopicTable
 from .group_offsets import GroupProgress, ends_of
-from .members import Members
+from .members import Member, Members
 
 
-def ask_the_quiet(members: Members, progress: GroupProgress, table: TopicTable) -> None:
+def ask_the_quiet(
+    members: Members,
+    progress: GroupProgress,
+    table: TopicTable,
+    notify: Callable[[Member], None],
+) -> None:
     """Asks the members for a sign of life that have messages to read, and have acknowledged nothing
-    since the last call. `progress` was saved just before.
+    since the last call. `progress` was saved just before. `notify` wakes a member.
 
     Nobody asks a member that is alone in its group. No other member could have its queues, and
     whoever looks at its process with a debugger would lose the session.
@@ -37,7 +43,7 @@ def ask_the_quiet(members: Members, progress: GroupProgress, table: TopicTable) 
             member.hear(now)
         elif not member.silent_since and _lags(offsets, table, ends):
             member.ask(now)
-            table.notify(member.index)
+            notify(member)
 
 
 def _lags(offsets: dict[Queue, int], table: TopicTable, ends: list[int]) -> bool:

@@ -58,6 +58,7 @@ class Holds:
         queue = self._queues.get(slot)
         if queue is None:
             queue = self._queues[slot] = _Queue(word, end, [])
+            self._link.bell.watch(slot)
         held = _Held(deadline, connection, Waiter())
         queue.held.append(held)
         self.count += 1
@@ -74,6 +75,8 @@ class Holds:
 
     def _release(self, slot: int) -> None:
         queue = self._queues.pop(slot)
+        if self._link.is_up:
+            self._link.bell.unwatch(slot)
         self.count -= len(queue.held)
         for held in queue.held:
             held.waiter.set(None)
@@ -91,7 +94,7 @@ class Holds:
             queue.held = [one for one in queue.held if one not in over]
             self.count -= len(over)
             if not queue.held:
-                del self._queues[slot]
+                self._release(slot)
             for one in over:
                 one.waiter.set(None)
         self._ticking = bool(self._queues)

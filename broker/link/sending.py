@@ -74,9 +74,14 @@ class Sending:
         return self._waiting
 
     @property
-    def is_waiting(self) -> bool:
-        """Whether answers of the store are awaited."""
-        return self._ring.tail < self._ring.head or not self._ring.synced or bool(self._waiting)
+    def awaits_answers(self) -> bool:
+        """Whether answers of append are awaited."""
+        return self._ring.tail < self._ring.head
+
+    @property
+    def awaits_syncs(self) -> bool:
+        """Whether something that is appended waits for its sync."""
+        return not self._ring.synced
 
     async def put(self, records: bytes, count: int, slot: int, *, wait: bool) -> Sent:
         """The store's answer to `count` records for the queue in `slot`. With `wait` it comes when

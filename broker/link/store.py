@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
+from ...client._bell import Bell
 from ...client.lookup.open_store import OpenStore
 from ...client.session import Connection
 from ...shm.protocol.answers import Answer
@@ -39,6 +40,7 @@ class StoreLink:
         self._thread = Thread(loop, "silomq-broker-requests")
         self._connection: Connection | None = None
         self._store: OpenStore | None = None
+        self._bell: Bell | None = None
         self.began: list[Callable[[Connection, OpenStore], None]] = []
         self.ended: list[Callable[[], None]] = []
 
@@ -60,6 +62,7 @@ class StoreLink:
     def _connect(self) -> tuple[Connection, OpenStore]:
         connection = Connection(self._folder, self._ring_size, client="broker")
         try:
+            connection.own_bell()
             return connection, OpenStore(self._folder, connection)
         except BaseException:
             connection.close()
@@ -67,8 +70,22 @@ class StoreLink:
 
     def _adopt(self, connection: Connection, store: OpenStore) -> None:
         self._connection, self._store = connection, store
+        self._bell = bell = connection.own_bell()
+        self._loop.watch(bell.fileno(), self._rung)
         for call in self.began:
             call(connection, store)
+
+    def _rung(self) -> None:
+        """The store has rung: what it has brought is looked at in each turn of the loop."""
+        if self._bell is not None and not self._bell.drain():
+            self._lose()
+
+    @property
+    def bell(self) -> Bell:
+        """The session's bell. Raises StoreGone."""
+        if self._bell is None:
+            raise StoreGone(f"the store at {self._folder} does not run")
+        return self._bell
 
     @property
     def is_up(self) -> bool:
@@ -103,7 +120,9 @@ class StoreLink:
         connection, store = self._connection, self._store
         if connection is None or store is None:
             return
-        self._connection = self._store = None
+        if self._bell is not None:
+            self._loop.unwatch(self._bell.fileno())
+        self._connection = self._store = self._bell = None
         self._logger.warning("the store is gone: its clients are told to try again")
         for call in self.ended:
             call()

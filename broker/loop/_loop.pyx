@@ -55,8 +55,9 @@ cdef class Loop:
 
     - `began(connection)` for each new one,
     - `cannot_accept(error)` for an OSError of `accept`, after which the loop pauses,
-    - `turned()` at the end of each turn, before the answers are sent. It returns how long the loop
-      may sleep at most, in seconds.
+    - `turned()` at the end of each turn, before the answers are sent,
+    - `rest()` before it sleeps, when nothing is to be done. It returns how long the loop may sleep at
+      most, in seconds.
 
     Except for `call_from_thread` and `stop`, its methods are for the thread that runs it.
     """
@@ -204,11 +205,12 @@ cdef class Loop:
         cdef epoll_event events[MOST_EVENTS]
         cdef int n, i, fd, timeout, epoll = self.epoll_fd
         cdef Connection connection
-        cdef double sleep = self.handler.turned()
         while not self.stopping:
-            timeout = self._timeout_ms(sleep)
-            with nogil:
-                n = epoll_wait(epoll, events, MOST_EVENTS, timeout)
+            n = epoll_wait(epoll, events, MOST_EVENTS, 0)
+            if n == 0:
+                timeout = self._timeout_ms(self.handler.rest())
+                with nogil:
+                    n = epoll_wait(epoll, events, MOST_EVENTS, timeout)
             if n < 0:
                 if errno != EINTR:
                     raise OSError(errno, os.strerror(errno))
@@ -231,7 +233,7 @@ cdef class Loop:
                 if callback is not None:
                     callback()
             self._run_due()
-            sleep = self.handler.turned()
+            self.handler.turned()
             self._look_after()
 
     cdef int _timeout_ms(self, double sleep) except -2:

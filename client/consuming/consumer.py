@@ -5,18 +5,21 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self, TypeVar
 
 from ...shm._words import MOST_WORDS, wait_any
+from ...shm.bell import Reason
 from ...shm.control import StoreState
 from ...shm.protocol.requests import Open, Watch
 from ...store.errors import Corrupt, CorruptRange, IllegalArgument, IllegalUse
 from ...store.reading._columns import Columns
 from ...store.reading.columns import COLUMNS, ColumnName, arrow, mask_of, to_batch
 from .. import arguments
+from .._bell import Bell
 from ..errors import StoreClosed
+from ..loop_reader import LoopReaders, wake_all
 from ..session import Connection
 from ..times import Start, parse_start
 from .column_names import column_names
@@ -53,8 +56,8 @@ class Consumer:
     stored at that time or later. A time is a `datetime`, milliseconds since 1970, or text like
     "15min ago" or "2026-11-21 09:15" (the forms of `client/times.py`).
 
-    A consumer belongs to the thread that made it; another thread gets IllegalUse. It is a
-    context manager, and an iterable over all messages.
+    A consumer belongs to the thread that made it; another thread gets IllegalUse. It is a context
+    manager, and an iterable and an asynchronous iterable over all messages.
 
     While it reads an old commit-log file it holds a lease: the store keeps that file for a while
     after its retention time. Messages that were removed before they were read are skipped, as in
@@ -100,6 +103,8 @@ class Consumer:
             else:
                 first = begin
         self._closed = False
+        self._bell: Bell | None = None
+        self._readers = LoopReaders(wake_all)
         self._thread = threading.get_ident()
         self._link = Connection(store, client="Consumer")
         try:
@@ -227,6 +232,7 @@ class Consumer:
         deadline = time.monotonic() + arguments.seconds("timeout", timeout)
         if self._closed:
             raise StoreClosed("this consumer is closed")
+        rests = self._bell is not None
         while True:
             seen = [word.load() for word in self._words]  # SYNC: arrival observe
             try:
@@ -235,14 +241,30 @@ class Consumer:
                 next(q for q in self._queues if q.queue_id == hole.queue_id).pass_hole(hole)
                 raise
             left = deadline - time.monotonic()
-            if found or left <= 0:
+            if found or (left <= 0 and not rests):
                 return found
-            if not self._link.is_alive() or self._link.control.load("state") == StoreState.STOPPED:
-                raise StoreClosed(
-                    f"the store at {self._link.shown} stopped; everything in it was read"
-                )
+            if left <= 0:
+                rests = False
+                self._rest()
+                continue
+            self._check_alive()
             self._view.release_lease()
             wait_any(self._words, seen, min(left, _TICK_S))
+
+    def _rest(self) -> None:
+        """Arms the bell, because nothing was found; the caller looks once more. Raises StoreClosed
+        when the store has stopped.
+        """
+        assert self._bell is not None
+        if not self._bell.drain():
+            self._check_alive()
+        self._view.release_lease()
+        self._bell.arm(Reason.ARRIVALS | Reason.NOTICES)
+
+    def _check_alive(self) -> None:
+        """Raises StoreClosed when the store has stopped."""
+        if not self._link.is_alive() or self._link.control.load("state") == StoreState.STOPPED:
+            raise StoreClosed(f"the store at {self._link.shown} stopped; everything in it was read")
 
     def _check_thread(self) -> None:
         if threading.get_ident() != self._thread:
@@ -276,6 +298,41 @@ class Consumer:
                 return
             yield from found
 
+    async def __aiter__(self) -> AsyncIterator[MessageView]:
+        """Asynchronous iteration, otherwise as iteration. It waits in the event loop, without a
+        thread. The loop must run in the thread that made this consumer. A task may be cancelled
+        while it waits: no message is lost by that.
+        """
+        import asyncio  # loaded here, because it would slow down the start of every client
+
+        while True:
+            await asyncio.sleep(0)  # other tasks have their turn, also while messages come and come
+            try:
+                fd = self.fileno()
+                while not (found := self.poll(_BATCH)):
+                    await self._readers.readable(fd)
+            except StoreClosed:
+                return
+            for message in found:
+                yield message
+
+    def fileno(self) -> int:
+        """A descriptor for select, poll, epoll or an event loop: readable when there may be
+        messages, or the store has stopped, or the topic was deleted.
+
+        After a `poll` that returned nothing it is readable again when there may be something new.
+        It may be readable without that, and is at first. It stays the same until `close`. Raises
+        StoreClosed; IllegalMessage and TooManyOpenFiles when descriptors are short.
+        """
+        self._link.check_process()
+        self._check_thread()
+        if self._bell is None:
+            bell = self._link.own_bell()
+            for queue in self._queues:
+                bell.watch(queue.slot)
+            self._bell = bell
+        return self._bell.fd
+
     def seek(self, queue_id: int, offset: Offset) -> None:
         """Continues in queue `queue_id` at another offset: a queue offset, "earliest" or "latest".
         Raises IllegalArgument for a queue that this consumer does not read, or a bad offset.
@@ -305,6 +362,7 @@ class Consumer:
     def close(self) -> None:
         """Ends the session. Messages that were read stay readable."""
         self._closed = True
+        self._readers.close()
         self._link.close()
         self._view.close()
 

@@ -14,7 +14,8 @@ sent back. With `auto_ack` the next call for messages acknowledges it, and so do
 a `with` block. An exception does not, and neither does `close`: nobody has said there that the
 messages were processed. An iteration reads ahead. Those messages are not acknowledged with the
 others, and if it ends early they are read again. (Otherwise a `break` and a `poll` would lose up to
-255 messages.) A cancelled task leaves the messages that its thread still reads in the same place.
+255 messages.) Asynchronous iteration waits in the event loop, so a cancelled task leaves nothing
+behind that still reads.
 
 A message that a consumer could not process is sent back (`retry.py`, RocketMQ's
 consumerSendMsgBack). It is stored again with a delay, to come back through `%RETRY%group`, and then

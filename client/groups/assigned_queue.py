@@ -9,6 +9,8 @@ from ...store.errors import CorruptRange
 from ...store.groups.ack_file import AckWriter, Queue
 from ..consuming.cursors import Cursor
 from ..consuming.message_view import MessageView
+from ..errors import TopicDeleted
+from .subscription import Selection
 
 
 class Out(enum.Enum):
@@ -78,6 +80,22 @@ class AssignedQueue:
                 return fresh
             return found
         return []
+
+    def take(self, selection: Selection, limit: int, max_bytes: int) -> list[MessageView]:
+        """The next messages that pass a filter, handed out; none when the topic was deleted. Raises
+        otherwise as `Cursor.read`.
+        """
+        while True:
+            before = self.cursor.next
+            try:
+                messages = selection.select(self.read(limit, selection.codes, max_bytes))
+            except TopicDeleted:
+                return []  # the store is about to revoke the queue
+            if messages:
+                self.hand_out(messages)
+            if messages or self.cursor.next == before:
+                return messages
+            self.advance()
 
     def pass_hole(self, error: CorruptRange) -> None:
         """Goes on behind a declared hole, which counts as acknowledged: its messages exist no more,

@@ -15,6 +15,7 @@ from .. import arguments
 from ..consuming.column_names import column_names
 from ..consuming.message_view import MessageView
 from ..errors import SessionLost, StoreClosed
+from ..loop_reader import LoopReaders, wake_all
 from ..producing.send_result import SendResult
 from ..times import Start
 from .group_reader import TICK_S, GroupReader
@@ -24,8 +25,6 @@ from .subscription import Subscription
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: Asynchronous iteration waits up to this long (s) in a thread, which outlives a cancelled task.
-_ASYNC_WAIT_S = 1.0
 _MOST_THREADS = 1024
 
 
@@ -82,6 +81,7 @@ class GroupConsumer:
         if max_reconsume_times is not None:
             max_reconsume_times = arguments.whole("max_reconsume_times", max_reconsume_times)
         self._listener: Listener | None = None
+        self._readers = LoopReaders(wake_all)
         # With `auto_ack`: the message that an iteration gave out last, until it is acknowledged.
         self._in_hand: MessageView | None = None
         self._reader = GroupReader(
@@ -222,22 +222,35 @@ class GroupConsumer:
             yield message
 
     async def __aiter__(self) -> AsyncIterator[MessageView]:
-        """Asynchronous iteration, otherwise as iteration. It waits in a thread, so the event loop
-        is not blocked. A task may be cancelled while it waits: no message is lost by that.
+        """Asynchronous iteration, otherwise as iteration. It waits in the event loop, without a
+        thread. A task may be cancelled while it waits: no message is lost by that.
         """
         import asyncio  # loaded here, because it would slow down the start of every client
 
         self._begin_poll()
         while True:
-            while (message := self._next()) is None:
-                try:
-                    if not self._reader.read_ahead(0.0):
-                        await asyncio.to_thread(self._reader.read_ahead, _ASYNC_WAIT_S)
-                except SessionLost:
-                    raise
-                except StoreClosed:
-                    return
-            yield message
+            await asyncio.sleep(0)  # other tasks have their turn, also while messages come and come
+            while (message := self._next()) is not None:
+                yield message
+            try:
+                fd = self._reader.fileno()
+                while not self._reader.read_ahead(0.0):
+                    await self._readers.readable(fd)
+            except SessionLost:
+                raise
+            except StoreClosed:
+                return
+
+    def fileno(self) -> int:
+        """A descriptor for select, poll, epoll or an event loop: readable when there may be
+        messages or another assignment, or the store has stopped.
+
+        After a `poll` that returned nothing it is readable again when there may be something new.
+        It may be readable without that, and is at first. It stays the same until `close`. A member
+        that does not poll when it is readable may lose its queues. Raises StoreClosed;
+        IllegalMessage and TooManyOpenFiles when descriptors are short.
+        """
+        return self._reader.fileno()
 
     def _next(self) -> MessageView | None:
         """A message for an iteration, if one was read ahead. The one before it is acknowledged."""
@@ -336,6 +349,7 @@ class GroupConsumer:
         the last call, not even with `auto_ack`: they come again. The normal end of a `with` block
         does acknowledge them.
         """
+        self._readers.close()
         if self._listener is not None:
             self._listener.close()
         else:

@@ -14,16 +14,17 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from ...shm._words import wait_any
+from ...shm.bell import Reason
 from ...shm.control import StoreState
 from ...shm.protocol.answers import Joined
 from ...shm.protocol.requests import Join
 from ...store.errors import Corrupt, CorruptRange
 from ...store.groups.ack_file import Queue
 from ...store.names import retry_topic
+from .._bell import Bell
 from ..consuming.cursors import StoreView
 from ..consuming.message_view import MessageView
-from ..errors import SessionLost, StoreClosed, TopicDeleted
-from ..producing.producer import Producer
+from ..errors import SessionLost, StoreClosed
 from ..producing.send_result import SendResult
 from ..session import Connection, HungUp
 from ..times import Start
@@ -31,7 +32,7 @@ from .arrow_batches import next_batch
 from .assigned_queue import AssignedQueue
 from .membership import Membership, Watch
 from .messages_ahead import MessagesAhead
-from .retry import not_handed_out, send_back
+from .retry import Returns, not_handed_out
 from .subscription import Selection, Subscription, filter_expressions, start_request
 
 if TYPE_CHECKING:
@@ -77,8 +78,9 @@ class GroupReader:
         # Between `read_ahead` and `next_message`; whoever reads otherwise takes them back first.
         self._ahead = MessagesAhead()
         self._ask_release: Callable[[list[Queue]], bool] | None = None
-        self._producer: Producer | None = None
+        self._returns = Returns(store, group)
         self._closed = False
+        self._bell: Bell | None = None
         self._link = Connection(store, client="GroupConsumer")
         try:
             self._view = StoreView(self._link, check_crc=check_crc)
@@ -168,6 +170,7 @@ class GroupReader:
         Returns what `take` found last. Sleeps between two calls. Raises StoreClosed, SessionLost.
         """
         deadline = time.monotonic() + timeout
+        rests = self._bell is not None
         while True:
             with self.lock:
                 self._check_open()
@@ -178,9 +181,34 @@ class GroupReader:
                     self.pass_hole(hole)
                     raise
             left = deadline - time.monotonic()
-            if is_enough(found) or left <= 0:
+            if is_enough(found) or (left <= 0 and not rests):
                 return found
-            self.sleep(watch, left)
+            if left <= 0:
+                rests = False
+                self._rest()
+            else:
+                self.sleep(watch, left)
+
+    def fileno(self) -> int:
+        """As `GroupConsumer.fileno`."""
+        with self.lock:
+            self._check_open()
+            if self._bell is None:
+                bell = self._link.own_bell()
+                self._membership.watch_with(bell)
+                self._bell = bell
+            return self._bell.fd
+
+    def _rest(self) -> None:
+        """Arms the bell, because nothing was found; the caller looks once more. Raises StoreClosed,
+        SessionLost.
+        """
+        with self.lock:
+            assert self._bell is not None
+            if not self._bell.drain():
+                self._check_alive()
+            self._view.release_lease()
+            self._bell.arm(Reason.ARRIVALS | Reason.NOTICES)
 
     def pass_hole(self, hole: CorruptRange) -> None:
         """Goes on behind a declared hole of a queue. With the lock held."""
@@ -297,21 +325,8 @@ class GroupReader:
         return queues[turn:] + queues[:turn]
 
     def read(self, assigned: AssignedQueue, limit: int, max_bytes: int) -> list[MessageView]:
-        """The next messages of one queue that pass its filter. They are handed out. With the lock
-        held.
-        """
-        selection = self._selections[assigned.queue[0]]
-        while True:
-            before = assigned.cursor.next
-            try:
-                messages = selection.select(assigned.read(limit, selection.codes, max_bytes))
-            except TopicDeleted:
-                return []  # the store is about to revoke the queue
-            if messages:
-                assigned.hand_out(messages)
-            if messages or assigned.cursor.next == before:
-                return messages
-            assigned.advance()
+        """As `AssignedQueue.take`, with the filter of its topic. With the lock held."""
+        return assigned.take(self._selections[assigned.queue[0]], limit, max_bytes)
 
     # -- acknowledging
 
@@ -360,27 +375,14 @@ class GroupReader:
                 raise not_handed_out(message, has_queue=assigned is not None)
         sent = False
         try:
-            result = send_back(
-                self._open_producer(),
-                message,
-                self.group,
-                delay_level=delay_level,
-                max_reconsume_times=self.max_reconsume_times,
-            )
+            times = self.max_reconsume_times
+            result = self._returns.send_back(message, delay_level, max_reconsume_times=times)
             sent = True
         finally:
             with self.lock:
                 if self._is_mine(assigned):
                     assigned.end_return(at, sent=sent)
         return result
-
-    def _open_producer(self) -> Producer:
-        """The producer through which messages are sent back; opened when it is first needed."""
-        with self.lock:
-            self._check_open()
-            if self._producer is None:
-                self._producer = Producer(self.store)
-            return self._producer
 
     def close(self) -> None:
         """Leaves the group, and wakes the thread that sleeps here. Messages that were read stay
@@ -395,5 +397,4 @@ class GroupReader:
         self._link.close()
         with self._lock:
             self._view.close()
-        if self._producer is not None:
-            self._producer.close()
+        self._returns.close()

@@ -11,6 +11,7 @@ from ...shm._words import MOST_WORDS, OwnedWord, Word
 from ...shm.protocol.answers import Revoke
 from ...shm.protocol.requests import Busy, Sync
 from ...store.groups.ack_file import AckWriter, Queue
+from .._bell import Bell
 from ..consuming.cursors import StoreView
 from ..session import Connection
 from . import sign_of_life
@@ -48,6 +49,7 @@ class Membership:
         self._bell = OwnedWord(page, 0)
         self._over = OwnedWord(page, 8)
         self._waking = threading.Lock()
+        self._own_bell: Bell | None = None
         self.words: list[Word] = [link.notice, self._bell]
 
     @property
@@ -60,6 +62,11 @@ class Membership:
         with self._waking:
             self._bell.add(1)
         self._bell.wake()
+
+    def watch_with(self, bell: Bell) -> None:
+        """Has the session's own bell rung for the queues of this member, whatever they are."""
+        self._own_bell = bell
+        self._arrange()
 
     def answer_when_busy(self) -> None:
         """Starts the thread that answers the store while the reader cannot."""
@@ -165,3 +172,7 @@ class Membership:
         if len(words) > MOST_WORDS - 2:
             words = [self._dispatched]
         self.words = [self._link.notice, self._bell, *words]
+        if self._own_bell is not None:
+            self._own_bell.watch_none()
+            for assigned in self.queues:
+                self._own_bell.watch(assigned.cursor.slot)

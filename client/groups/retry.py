@@ -4,6 +4,8 @@ topic with a delay that grows from try to try, and after the last try to its dea
 
 from __future__ import annotations
 
+import threading
+
 from ...store.names import SCHEDULE_TOPIC, validate_group
 from ...store.record.format import encode_record
 from ...store.record.ids import Host
@@ -20,7 +22,7 @@ from ...store.record.properties import (
 )
 from ..arguments import OWN, Own
 from ..consuming.message_view import MessageView
-from ..errors import NotHandedOut
+from ..errors import NotHandedOut, StoreClosed
 from ..producing._sender import send_encoded, session_of
 from ..producing.message_properties import Delayed
 from ..producing.producer import Producer
@@ -88,6 +90,43 @@ def send_back(
     return send_encoded(
         producer, where, queue_id, record, unique_key=message.message_id, timeout=timeout
     )
+
+
+class Returns:
+    """The messages that a member sends back to `group`, through a producer of its own, which is
+    opened when it is first needed.
+    """
+
+    def __init__(self, store: str, group: str) -> None:
+        self._store = store
+        self._group = group
+        self._opening = threading.Lock()
+        self._closed = False
+        self._producer: Producer | None = None
+
+    def send_back(
+        self, message: MessageView, delay_level: int, *, max_reconsume_times: int
+    ) -> SendResult:
+        """As the function `send_back`; StoreClosed after `close`."""
+        with self._opening:
+            if self._closed:
+                raise StoreClosed("this consumer is closed")
+            if self._producer is None:
+                self._producer = Producer(self._store)
+        return send_back(
+            self._producer,
+            message,
+            self._group,
+            delay_level=delay_level,
+            max_reconsume_times=max_reconsume_times,
+        )
+
+    def close(self) -> None:
+        """Closes the producer. May be called again."""
+        with self._opening:
+            self._closed = True
+        if self._producer is not None:
+            self._producer.close()
 
 
 def not_handed_out(message: MessageView, *, has_queue: bool) -> NotHandedOut:

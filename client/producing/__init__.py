@@ -29,6 +29,10 @@ The refusals of a put. Append repeats each check that the client makes:
 
 Statuses cross the ring as numbers; `refusals.py` makes a sentence of them and the control block.
 
+**Asynchronous calls.** `await future` waits in the event loop, and `Producer.fileno` is for loops
+of other kinds (`waking.py`). Both sleep on the session's own bell. Only callbacks need a thread,
+and a producer that reconnects (`on_restart="retry"`), because that may wait for seconds.
+
 **Page cache busy** cannot be append's own answer, because append answers nothing while it is stuck.
 RocketMQ notes when the put lock was taken. Here that would cost a clock reading and two stores for
 each batch. Instead, a producer reads append's heartbeat, which append writes before each slice of

@@ -1,4 +1,4 @@
-from ..session import StoreConfig
+from ..store_config import StoreConfig
 
 class Encoder:
     def __init__(self, config: StoreConfig) -> None: ...

@@ -33,7 +33,7 @@ cdef inline uint8_t *put_pair(uint8_t *p, const char *name, size_t name_length,
 
 
 cdef class Encoder:
-    """Encodes for one producer. `config` is the store's StoreConfig (`client/session.py`)."""
+    """Encodes for one producer. `config` is the store's StoreConfig (`client/store_config.py`)."""
 
     def __init__(self, config):
         self.key_prefix = (config.born_address[:4] + (os.getpid() & 0xFFFF).to_bytes(2, "big")

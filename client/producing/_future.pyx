@@ -27,9 +27,9 @@ cdef class SendFuture(Pending):
     """The answer to one `send_async` or `send_batch_async`, which may not be there yet.
 
     `topic`, `queue_id` and `count` (of messages) say what was sent. The futures of a producer are
-    resolved in the order of sending. A future may be awaited with `await`. Any thread may use it.
-    `result` takes answers out of the ring itself and needs no other thread. Callbacks and `await`
-    use the producer's own thread.
+    resolved in the order of sending. A future may be awaited with `await`, in any event loop. Any
+    thread may use it. `result` and `await` take answers out of the ring themselves and need no
+    other thread. Callbacks use the producer's own thread.
     """
 
     def done(self):
@@ -38,6 +38,8 @@ cdef class SendFuture(Pending):
             self.ring.reap()
             if self.ring.told is not None:
                 self.session.settle()
+            if self.state < P_DONE and self.ring.own_bell is not None:
+                self.session.waking.look(self.session)
         return self.state >= P_DONE
 
     def result(self, timeout=OWN):
@@ -83,24 +85,12 @@ cdef class SendFuture(Pending):
             raise error
 
     def __await__(self):
-        import asyncio
-        loop = asyncio.get_running_loop()
-        done = loop.create_future()
-
-        def finish():
-            if not done.done():
-                done.set_result(None)
-
-        def resolve(_):
-            try:
-                loop.call_soon_threadsafe(finish)
-            except RuntimeError:
-                if not loop.is_closed():
-                    raise
-                # The loop was closed, and with it everything that could wait.
-
-        self.add_done_callback(resolve)
-        yield from done.__await__()
+        if self.state < P_DONE:
+            self.ring.reap()
+            if self.ring.told is not None:
+                self.session.settle()
+        if self.state < P_DONE:
+            yield from self.session.waking.wait(self.session, self).__await__()
         return self.result(0)
 
     def __reduce_ex__(self, protocol):
@@ -147,6 +137,26 @@ cdef class SendFuture(Pending):
         if self.timer is not None:
             result._timer = self.timer
         return result
+
+
+def watch(SendFuture future not None, callback):
+    """As `add_done_callback`, but starts no thread: the caller sees to the answer. `unwatch` takes
+    the callback back.
+    """
+    cdef list added = [callback]
+    if future.state >= P_DONE:
+        callback(future)
+    elif future.callbacks is None:
+        future.callbacks = added
+        future.ring.watch(future)
+    else:
+        future.callbacks.append(callback)
+
+
+def unwatch(SendFuture future not None, callback):
+    """Takes back a callback of `watch`, if it was not called."""
+    if future.callbacks is not None and callback in future.callbacks:
+        future.callbacks.remove(callback)
 
 
 def settle(Ring ring):

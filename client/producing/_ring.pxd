@@ -2,8 +2,9 @@
 
 from libc.stdint cimport INT64_MAX, int64_t, uint8_t, uint32_t, uint64_t
 
-cdef extern from "store/record/checksum.h" nogil:
-    uint32_t silo_crc32c(uint32_t seed, const uint8_t *p, size_t n)
+cdef extern from "client/producing/seal.h" nogil:
+    void silo_seal(uint8_t *frame, uint64_t length, uint32_t record_bytes, uint32_t count,
+                   uint32_t slot, bint wait)
 
 cdef extern from "shm/words.h" nogil:
     uint64_t silo_load(const void *p)
@@ -13,19 +14,17 @@ cdef extern from "shm/words.h" nogil:
     int64_t silo_monotonic_ns()
     int silo_futex_wait(const void *p, uint64_t seen, int64_t timeout_ns)
 
-cdef extern from "store/record/record.h" nogil:
-    ctypedef struct silo_record:
-        uint32_t total, body_at, body_length
-    int silo_parse_record(const uint8_t *r, uint64_t left, silo_record *out)
-
 cdef extern from "shm/layout.h" nogil:
     int CONTROL_APPEND_ASLEEP, CONTROL_FLUSHED
+    int BELL_ANSWERS, BELL_FLUSHED
     int RING_HEAD, RING_PRODUCER_ASLEEP, RING_TAIL, RING_CLOSED, RING_REJECTED, RING_DATA
-    int FRAME_HEADER, FRAME_RESULT, FRAME_CHECKED, KIND_RECORDS, KIND_PAD
+    int FRAME_HEADER, FRAME_RESULT, KIND_RECORDS, KIND_PAD
     ctypedef struct silo_frame:
         uint32_t length, kind, crc, record_bytes, count, queue_slot, flags, reserved
     ctypedef struct silo_result:
         int64_t status, physical_offset, queue_offset, store_timestamp
+
+from silomq.client._bell cimport Bell
 
 cdef extern from "unistd.h":
     ssize_t write(int fd, const void *p, size_t n) nogil
@@ -90,6 +89,8 @@ cdef class Ring:
     cdef list told
     cdef Pending first, last, first_unsynced, last_unsynced
     cdef int64_t spin_ns, sync_timeout_ns
+    cdef readonly Bell own_bell     # None until it is asked for
+    cdef int armed                  # the reasons for which it was armed since it was drained
 
     cdef uint8_t *reserve(self, uint64_t length) noexcept
     cdef void expect(self, Pending pending, uint64_t length, uint32_t record_bytes) noexcept

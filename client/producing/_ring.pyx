@@ -53,6 +53,8 @@ cdef class Ring:
         self.head = self.tail = self.at = 0
         self.bell = bell
         self.level = level
+        self.own_bell = None
+        self.armed = 0
         self.spin_ns = spin_ns
         self.sync_timeout_ns = sync_timeout_ns
         self.generation += 1
@@ -108,28 +110,8 @@ cdef class Ring:
 
     cdef void seal(self, uint8_t *frame, uint64_t length, uint32_t record_bytes, uint32_t count,
                    uint32_t slot, bint wait) noexcept:
-        """Writes the header of a frame whose records are written. Its CRC-32C omits the bodies,
-        which have a CRC of their own."""
-        cdef silo_frame *f = <silo_frame *>frame
-        cdef uint8_t *r = frame + FRAME_HEADER
-        cdef uint32_t crc, i, left = record_bytes
-        cdef silo_record m
-        f.length = <uint32_t>length
-        f.kind = KIND_RECORDS
-        f.record_bytes = record_bytes
-        f.count = count
-        f.queue_slot = slot
-        f.flags = wait
-        f.reserved = 0
-        crc = silo_crc32c(0, frame + FRAME_CHECKED, FRAME_RESULT - FRAME_CHECKED)
-        for i in range(count):
-            silo_parse_record(r, left, &m)
-            crc = silo_crc32c(crc, r, m.body_at)
-            crc = silo_crc32c(
-                crc, r + m.body_at + m.body_length, m.total - m.body_at - m.body_length)
-            r += m.total
-            left -= m.total
-        f.crc = crc
+        """Writes the header of a frame whose records are written."""
+        silo_seal(frame, length, record_bytes, count, slot, wait)
 
     cdef void publish(self, uint8_t *frame, uint64_t length) noexcept:
         """Publishes the sealed frame to append, and rings the bell if append sleeps."""
@@ -350,6 +332,39 @@ cdef class Ring:
                 changed = silo_load(word) != seen
                 __atomic_fetch_add(asleep, <uint64_t>-1, __ATOMIC_SEQ_CST)
         return changed
+
+    # -- sleeping on the session's own bell
+
+    def use_bell(self, Bell bell not None):
+        """Sets the session's own bell. `bind` takes it away."""
+        self.own_bell = bell
+        self.armed = 0
+
+    def listen(self):
+        """Arms the bell for what is awaited, and looks once more. Without a bell it only looks."""
+        cdef int wanted
+        self.reap()
+        while self.own_bell is not None:
+            wanted = BELL_ANSWERS | (0 if self.first_unsynced is None else BELL_FLUSHED)
+            if wanted & ~self.armed == 0:
+                return
+            self.armed = wanted
+            self.own_bell.arm(wanted)
+            self.reap()
+
+    def rest(self):
+        """As `listen`, after the rings that have come were taken. False if the bell has hung up."""
+        cdef bint rings = self.own_bell is None or self.own_bell.drain()
+        self.armed = 0
+        self.listen()
+        return rings
+
+    @property
+    def patience_s(self):
+        """Seconds until the next wait for a sync times out; infinite if nothing waits for one."""
+        if self.first_unsynced is None:
+            return float("inf")
+        return max(0.0, (self.first_unsynced.deadline - silo_monotonic_ns()) / 1e9)
 
     # -- state
 

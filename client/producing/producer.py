@@ -126,6 +126,27 @@ class Producer(Sender):
             session.timeout_s if timeout is OWN else arguments.seconds("timeout", timeout)
         )
 
+    def fileno(self) -> int:
+        """A descriptor for select, poll, epoll or an event loop: readable when there may be answers
+        to take, or the store has stopped. After a `poll`, or a `done` of a future that returned
+        False, it is readable again when there may be something new. It may be readable without
+        that, and is at first. It stays the same until `close`.
+
+        A sync that takes too long (FLUSH_DISK_TIMEOUT) does not make it readable: look again after
+        `sync_flush_timeout_ms`. When the store stops with `on_restart="retry"`, the producer's own
+        thread reconnects. Raises StoreClosed; IllegalMessage and TooManyOpenFiles when descriptors
+        are short.
+        """
+        return session_of(self).fileno()
+
+    def poll(self) -> bool:
+        """Takes the answers that have come: futures are resolved, and their callbacks run. Does not
+        wait. Returns whether there are messages without an answer, or a sync that is awaited.
+
+        Raises StoreClosed when the producer is closed, or the store has stopped.
+        """
+        return session_of(self).poll()
+
     def close(self) -> None:
         """Ends the session. Messages that were published are still appended; futures that are open
         fail with StoreClosed. May be called again.

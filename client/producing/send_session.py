@@ -22,23 +22,22 @@ import time
 from collections import deque
 from collections.abc import Callable
 
-from ...shm.protocol.requests import Open, OpenDelayed, OpenRetry
 from ...store.errors import IllegalMessage, StoreError
-from ...store.names import TIMER_TOPIC, allows_light_queues, dead_letter_topic, retry_topic
-from ...store.record.properties import MULTI_DISPATCH
-from ...store.status import PutMessageStatus
-from .. import arguments
+from .._bell import Bell
 from ..errors import SendTimeout, StoreClosed
 from ..forks import abandon_in_child, forked_child
-from ..session import Connection, StoreConfig
+from ..session import Connection
+from ..store_config import StoreConfig
 from . import refusals
 from ._encode import Encoder
 from ._future import fail, settle
 from ._message import Route
 from ._ring import Ring
 from .callbacks import CallbackThread
-from .message_properties import Delayed, LightQueues
+from .message_properties import Delayed
 from .resend import Frame, connect_again, may_resend, resend, session_lost
+from .topic_routes import TopicRoutes
+from .waking import Waking
 
 
 class Hold(enum.IntFlag):
@@ -51,7 +50,7 @@ class Hold(enum.IntFlag):
     RESENDING = 4
 
 
-class SendSession:
+class SendSession(TopicRoutes):
     """The session of one Producer, also across restarts of the store.
 
     `connect` opens a connection that has a ring; it is called again after a restart. `timeout_s`
@@ -69,17 +68,17 @@ class SendSession:
     ) -> None:
         self.on_restart = on_restart
         self.reconnect_timeout_s = reconnect_timeout_s
-        #: The error that every further call raises; None while the session is open.
-        self.closed: StoreError | None = None
-        #: Topic, or Delayed, -> Route. Valid for one connection, and until a refusal.
-        self.routes: dict[str | Delayed, Route] = {}
+        self.closed = None
+        self.routes = {}
         self.ring = Ring()
         self._connect = connect
         self._recovering = threading.Lock()
         self._unsent: deque[Frame] = deque()
         self._callbacks = CallbackThread(self)
-        self._light: set[str] = set()  # light queues that unanswered messages may name
+        self._light = set()
         self._forked = False
+        self._lost = False  # the thread of callbacks is to reconnect
+        self.waking = Waking(self)
         self._link = connect()
         #: How long a call waits that has no time-out of its own.
         self.timeout_s = self._link.config.patience_s if timeout_s is None else timeout_s
@@ -117,56 +116,7 @@ class SendSession:
             spin_ns=config.producer_spin_us * 1000,
             sync_timeout_ns=config.sync_flush_timeout_ms * 1_000_000,
         )
-
-    # -- topics
-
-    def open_topic(self, topic: str | Delayed) -> Route:
-        """Asks the store for the right to write to a topic, or to delay messages for it. The store
-        makes the topic if it may. Raises IllegalMessage, StoreClosed.
-        """
-        if self.closed is not None:
-            raise self.closed
-        if isinstance(topic, Delayed):
-            timer = topic.system == TIMER_TOPIC
-            answer = self._link.request(OpenDelayed(topic.topic, timer=timer))
-            route = Route(topic.system, answer.delayed)
-        else:
-            name = arguments.text("topic", topic)
-            route = Route(name, self._link.request(Open(name, write=True)).slots)
-        self.routes[topic] = route
-        return route
-
-    def open_light_queues(self, topic: str | Delayed, light: LightQueues) -> bytes:
-        """Opens the light queues of a message for a topic. Returns the property pair that gives
-        append room for its offsets there. A delayed message has none: schedule puts it into the
-        light queues when it delivers it. Raises IllegalMessage, StoreClosed.
-        """
-        goal = topic.topic if isinstance(topic, Delayed) else topic
-        if not self.config.light:
-            raise IllegalMessage(
-                PutMessageStatus.MESSAGE_ILLEGAL,
-                f"property {MULTI_DISPATCH}: the store puts no message into light queues, because "
-                "enable_lmq and enable_multi_dispatch are not both on",
-            )
-        if not allows_light_queues(goal):
-            raise IllegalMessage(
-                PutMessageStatus.MESSAGE_ILLEGAL,
-                f"property {MULTI_DISPATCH}: messages of topic {goal} lie in no light queues",
-            )
-        for name in light.names:
-            if name not in self.routes:
-                self.open_topic(name)
-        self._light.update(light.names)
-        return b"" if isinstance(topic, Delayed) else light.pair
-
-    def open_retry(self, group: str, *, dead: bool) -> str:
-        """Opens the retry topic of a consumer group, or its dead-letter topic, and makes it if it
-        is not there. Returns its name.
-        """
-        name = dead_letter_topic(group) if dead else retry_topic(group)
-        if name not in self.routes:
-            self.routes[name] = Route(name, self._link.request(OpenRetry(group, dead=dead)).slots)
-        return name
+        self.waking.renew(self)
 
     def number_keys(self, prefix: str, first: int) -> None:
         """Makes the next UNIQ_KEYs of `prefix` (20 hexadecimal digits, capitals) and 12 digits that
@@ -260,7 +210,7 @@ class SendSession:
         """Binds the ring to a new connection. Closes the session and raises `lost` if none can be
         made.
         """
-        link = connect_again(self._connect, deadline, lambda: self.closed is None)
+        link = connect_again(self._connect_anew, deadline, lambda: self.closed is None)
         if link is None:
             if self.closed is None:
                 self._fail_open(lost)
@@ -277,6 +227,17 @@ class SendSession:
             # Without the right to write there the store refuses the message, which says so.
             with contextlib.suppress(IllegalMessage):
                 self.open_topic(name)
+
+    def _connect_anew(self) -> Connection:
+        """A new connection, with a bell if the one before had one."""
+        link = self._connect()
+        if self.waking.in_use:
+            try:
+                link.own_bell()
+            except BaseException:
+                link.close()
+                raise
+        return link
 
     def _resend(self, deadline: float) -> bool:
         """Sends the unanswered messages again. Returns False when the session is lost again. After
@@ -309,16 +270,49 @@ class SendSession:
         self._callbacks.wake()
 
     def callbacks_due(self) -> bool:
-        """Whether a future without an answer has a callback."""
-        return self.ring.watched > 0
+        """Whether a future without an answer has a callback, or the session is lost."""
+        return self._lost or self.ring.watched > 0
 
     def progress(self) -> None:
         """Waits once for the next answers, and settles the futures that they resolve."""
         self._await_resent()
-        if not self.ring.wait_progress():
+        lost, self._lost = self._lost, False
+        if lost or not self.ring.wait_progress():
             self.look_after()
         self.ring.look()
         self.settle()
+
+    # -- sleeping without a thread
+
+    def own_bell(self) -> Bell:
+        """The bell of the present connection. Raises IllegalMessage, StoreClosed."""
+        return self._link.own_bell()
+
+    def fileno(self) -> int:
+        """The descriptor that is readable when there may be answers (`waking.py`)."""
+        if self.closed is not None:
+            raise self.closed
+        return self.waking.fileno(self)
+
+    def look_beside(self) -> bool:
+        """As `look_after`, but neither waits nor raises. False if the session is lost, and the
+        thread of callbacks reconnects.
+        """
+        if self.closed is None:
+            if not self._is_open() and may_resend(self.on_restart, self.ring.closed_by_store):
+                self._lost = True
+                self.serve_callbacks()
+                return False
+            with contextlib.suppress(StoreError):
+                self.look_after()
+        return True
+
+    def poll(self) -> bool:
+        """As `Producer.poll`."""
+        self.waking.look(self)
+        if self.closed is not None:
+            raise self.closed
+        return self.ring.tail < self.ring.head or not self.ring.synced
 
     # -- flushing and closing
 
@@ -375,6 +369,7 @@ class SendSession:
         self._forked = True
         self._fail_open(forked_child("Producer", self._link.shown))
         self.ring.take_told()
+        self.waking.abandon()
 
     def close(self) -> None:
         """Ends the session. Messages that were published are still appended; open futures fail with
@@ -387,4 +382,5 @@ class SendSession:
                 self.shut(StoreClosed("the producer is closed"))
         finally:
             self._callbacks.end()
+            self.waking.close()
             self._link.close()

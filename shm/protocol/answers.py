@@ -33,6 +33,10 @@ class Done(Answer, frozen=True, tag="done"):
     """The request is done. The answer has no values."""
 
 
+class BellMade(Answer, frozen=True, tag="bell made"):
+    """The session's bell, whose descriptors come along."""
+
+
 class TransferLimits(Struct, frozen=True):
     """The limits of one read, as `store/reading/get_message.py` takes them."""
 
@@ -232,6 +236,7 @@ AnyAnswer = (
     Error
     | RegistryRestarted
     | Done
+    | BellMade
     | Welcome
     | Opened
     | OpenedDelayed

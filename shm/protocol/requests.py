@@ -18,6 +18,7 @@ delete         the end of a topic                                    deleted
 topic          everything about one topic                            topic
 topics         one page of all topics                                topics
 watch          to be woken when one of these queues grows            done
+bell           the session's bell, made at the first request         bell made
 lease          that clean spares a commit-log file for a while       done
 clean          that expired files are removed now                    done
 report         what the start of the store found                     report
@@ -39,9 +40,10 @@ progress       a group's progress in one topic                       progress
 Instead of these answers there may be an `error`. One message answers no request:
 `registry restarted` tells each client to repeat its pending request.
 
-Descriptors come with three answers. `welcome` brings those of the control block and of the topic
-table, and for a session with a ring those of the ring and of its bell. `assigned` and `kept` bring
-the two of an ack file (`store/groups/ack_file.py`), or none when the client has that file already.
+Descriptors come with four answers. `welcome` brings those of the control block and of the topic
+table, and for a session with a ring those of the ring and of append's eventfd. `bell made` brings
+the bell page and the client's socket (`shm/bell.py`). `assigned` and `kept` bring the two of an ack
+file (`store/groups/ack_file.py`), or none when the client has that file already.
 
 Requests come from outside, so their fields have bounds, and the registry acts only on a packet that
 could be decoded into one of these structs. For some numbers and names the registry has narrower
@@ -62,6 +64,7 @@ from msgspec import Meta, Struct
 from .answers import (
     Answer,
     Assigned,
+    BellMade,
     Deleted,
     Done,
     GroupPage,
@@ -195,6 +198,12 @@ class Watch(Request[Done], frozen=True, tag="watch"):
     slots: list[Index]
 
 
+class AskBell(Request[BellMade], frozen=True, tag="bell"):
+    """Asks for the session's bell. A second request gets the same one. After a restart of the
+    registry it gets a new one, and the old one hangs up.
+    """
+
+
 class Lease(Request[Done], frozen=True, tag="lease"):
     """Sets the session's lease: clean keeps the commit-log file that holds `offset`, and later
     files, for a while. None ends the lease.
@@ -326,7 +335,7 @@ class AskProgress(Request[ProgressFound], frozen=True, tag="progress"):
 TopicRequest = Open | OpenDelayed | OpenRetry | Create | Alter | Delete | AskTopic | AskTopics
 GroupRequest = Join | Sync | Busy | AskGroups | AskGroup | Reset | DeleteGroup
 KeptRequest = OpenGroup | SetGroup | Keep | Release | AskProgress
-SessionRequest = Watch | Lease | Clean | AskReport | IsOpen
+SessionRequest = Watch | AskBell | Lease | Clean | AskReport | IsOpen
 AnyRequest = Hello | TopicRequest | GroupRequest | KeptRequest | SessionRequest
 
 

@@ -1,23 +1,29 @@
-"""Messages about sessions between the supervisor, the registry and append.
+"""Messages about sessions between the supervisor, the registry, append, reput and flush.
 
-The supervisor holds a duplicate of every descriptor of every session, so that registry and append
-can be replaced. All these messages go through the supervisor (`supervisor/broker.py`).
+The supervisor holds a duplicate of every descriptor of every session, so that these processes can
+be replaced. All these messages go through the supervisor (`supervisor/broker.py`).
 
 A session begins at the registry, and ends when append has appended what the client had published:
 
-========  ==========  ==========  ============================================================
-message   sent by     sent to     meaning
-========  ==========  ==========  ============================================================
-session   registry    supervisor  a client has a session; the session's descriptors come along
-attach    supervisor  append      serve its ring; the ring's descriptors come along
-closing   registry    supervisor  the client is gone
-detach    supervisor  append      append what is left in its ring, then close the ring
-detached  append      supervisor  nothing of the session is used any more
-gone      supervisor  registry    its index and its grants are free again
-========  ==========  ==========  ============================================================
+===========  ==========  ====================  ==================================================
+message      sent by     sent to               meaning
+===========  ==========  ====================  ==================================================
+session      registry    supervisor            a client has a session; its descriptors come along
+attach       supervisor  append                serve its ring; the ring's descriptors come along
+bell         registry    supervisor            it has a bell; the bell's descriptors come along
+attach bell  supervisor  append, reput, flush  ring this bell; its descriptors come along
+closing      registry    supervisor            the client is gone
+detach       supervisor  append                append what is left in its ring, then close it
+detached     append      supervisor            nothing of the session is used any more
+detach bell  supervisor  reput, flush          its bell is no longer rung
+gone         supervisor  registry              its index and its grants are free again
+===========  ==========  ====================  ==================================================
 
-`session` brings the connection and, when there is a ring, the ring and its bell. `attach` brings
-the ring and the bell. For a session without a ring there is neither `attach` nor `detach`.
+`session` brings the connection and, when there is a ring, the ring and append's eventfd. `attach`
+brings the ring and the eventfd. For a session without a ring there is neither `attach` nor
+`detach`, and append does not get its bell. `bell` and `attach bell` bring the bell page and the
+store's socket (`shm/bell.py`). A second bell of a session replaces the first one: a new registry
+makes one if the registry before it was killed before the client had its answer.
 """
 
 from __future__ import annotations
@@ -49,6 +55,14 @@ class Attach(SessionMail, frozen=True, tag="attach"):
     uid: int
 
 
+class Belled(SessionMail, frozen=True, tag="bell"):
+    """A client has a bell."""
+
+
+class AttachBell(SessionMail, frozen=True, tag="attach bell"):
+    """The process is to ring the session's bell from now on."""
+
+
 class Closing(SessionMail, frozen=True, tag="closing"):
     """The session's client is gone."""
 
@@ -59,6 +73,10 @@ class Detach(SessionMail, frozen=True, tag="detach"):
 
 class Detached(SessionMail, frozen=True, tag="detached"):
     """Append has detached the session, and uses nothing of it any more."""
+
+
+class DetachBell(SessionMail, frozen=True, tag="detach bell"):
+    """The process is to ring the session's bell no more."""
 
 
 class Gone(SessionMail, frozen=True, tag="gone"):

@@ -66,6 +66,16 @@ cdef extern from "shm/layout.h" nogil:
     bint silo_read_frame(const uint8_t *ring, uint64_t capacity, uint64_t place, uint64_t left,
                          silo_frame *out)
 
+    int BELL_ANSWERS
+
+cdef extern from "shm/bells.h" nogil:
+    ctypedef struct silo_bell:
+        const uint8_t *page
+        uint64_t rung
+        int end
+    void silo_ring_now(const silo_bell *bell)
+    bint silo_ring_bell(silo_bell *bell, uint64_t reason)
+
 cdef extern from "store/commitlog/light.h" nogil:
     void silo_mark_next(uint8_t *q, uint64_t next, uint64_t wrote)
     bint silo_lights_are_good(const silo_table *t, uint32_t session, const silo_record *m,
@@ -87,10 +97,14 @@ cdef extern from "store/commitlog/turns.h" nogil:
         uint32_t session
         int attached
         silo_flow flow
+        silo_bell bell
     bint silo_any_work(const silo_ring *rings, int highest)
     int silo_find_turns(silo_ring *rings, int highest, int first, uint64_t clock, uint64_t share,
                         silo_turn *turns)
     int silo_end_turn(silo_turn *turns, int count, int at, uint64_t bytes, int more)
+
+cdef extern from "store/commitlog/settle.h" nogil:
+    uint64_t silo_settle(silo_ring *ring, uint64_t wrote)
 
 cdef extern from "limits.h":
     int INT_MAX
@@ -111,7 +125,7 @@ cdef enum:
 
 cdef class Appender:
     cdef object control_view, table_view, file_view
-    cdef list ring_views
+    cdef list ring_views, page_views
     cdef uint8_t *control
     cdef silo_table table
     cdef silo_ring *rings

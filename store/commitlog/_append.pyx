@@ -37,7 +37,7 @@ cdef class Appender:
         self.turns = <silo_turn *>calloc(max_sessions, sizeof(silo_turn))
         if self.rings == NULL or self.turns == NULL:
             raise MemoryError
-        self.ring_views = [None] * max_sessions
+        self.ring_views, self.page_views = [None] * max_sessions, [None] * max_sessions
         self.store_host_length = len(store_host)
         memcpy(self.store_host, <const char *>store_host, self.store_host_length)
         self.batch_bytes, self.share = batch_bytes, 1 + batch_bytes / TURNS
@@ -83,9 +83,18 @@ cdef class Appender:
         ring.tail = ring.published = silo_load(ring.base + RING_TAIL)
         ring.at = ring.tail % capacity
         ring.rejected = silo_load(ring.base + RING_REJECTED)
+        ring.bell.page = NULL
         ring.attached = 1
         if index >= self.highest:
             self.highest = index + 1
+
+    def attach_bell(self, int index, const unsigned char[::1] page not None, int end):
+        """Adds the bell of a ring's session, or replaces it, and rings it. `page` is the client's
+        bell page. The caller keeps `end`, the store's end of the sockets."""
+        cdef silo_bell *bell = &self.rings[index].bell
+        self.page_views[index] = page
+        bell.page, bell.end, bell.rung = &page[0], end, 0
+        silo_ring_now(bell)
 
     def detach(self, int index, uint64_t why=0):
         """Stops reading a ring. With `why` (a RingClosed), first tells its producer."""
@@ -95,8 +104,11 @@ cdef class Appender:
         if why:
             silo_store(ring.base + RING_CLOSED, why)
             silo_futex_wake(ring.base + RING_TAIL, INT_MAX)
+            if ring.bell.page != NULL:
+                silo_ring_now(&ring.bell)
         ring.attached = 0
-        self.ring_views[index] = None
+        ring.bell.page = NULL
+        self.ring_views[index] = self.page_views[index] = None
         while self.highest and not self.rings[self.highest - 1].attached:
             self.highest -= 1
 
@@ -123,31 +135,7 @@ cdef class Appender:
 
         Frames are answered in order: all up to the last one whose result lies below `wrote` were.
         All rings must be settled before the first append. Returns the acknowledged bytes."""
-        cdef silo_ring *ring = &self.rings[index]
-        cdef uint64_t head = silo_load(ring.base + RING_HEAD)
-        cdef uint64_t p = ring.tail, at = ring.at, settled = ring.tail
-        cdef silo_frame found
-        cdef silo_result result
-        while p < head and silo_read_frame(ring.base, ring.capacity, at, head - p, &found):
-            if found.kind == KIND_RECORDS:
-                memcpy(&result, ring.base + RING_DATA + at + FRAME_RESULT, sizeof(silo_result))
-                if 0 <= result.physical_offset < <int64_t>self.wrote:
-                    settled = p + found.length
-            p += found.length
-            at = (at + found.length) % ring.capacity
-        acknowledged = settled - ring.tail
-        p, at = settled, settled % ring.capacity
-        result.status = result.physical_offset = result.queue_offset = result.store_timestamp = -1
-        while p < head and silo_read_frame(ring.base, ring.capacity, at, head - p, &found):
-            if found.kind == KIND_RECORDS:
-                memcpy(ring.base + RING_DATA + at + FRAME_RESULT, &result, sizeof(silo_result))
-            p += found.length
-            at = (at + found.length) % ring.capacity
-        ring.tail = ring.published = settled
-        ring.at = settled % ring.capacity
-        silo_store(ring.base + RING_TAIL, settled)
-        silo_futex_wake(ring.base + RING_TAIL, INT_MAX)
-        return acknowledged
+        return silo_settle(&self.rings[index], self.wrote)
 
     def announce_sleep(self):
         """Announces sleep. False, and awake again, if a ring or the mail has work after all."""
@@ -384,6 +372,8 @@ cdef class Appender:
                 ring.published = ring.tail
                 if silo_load(ring.base + RING_PRODUCER_ASLEEP):
                     silo_futex_wake(ring.base + RING_TAIL, INT_MAX)
+                if ring.bell.page != NULL:
+                    silo_ring_bell(&ring.bell, BELL_ANSWERS)
         if silo_load(self.control + CONTROL_FLUSH_ASLEEP) or (
                 self.sleeper and silo_load(self.control + self.sleeper)):
             silo_futex_wake(self.control + CONTROL_WROTE, INT_MAX)

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "shm/bells.h"
 #include "shm/layout.h"
 #include "shm/words.h"
 
@@ -39,6 +40,7 @@ typedef struct {
     uint32_t session;
     int attached;
     silo_flow flow;
+    silo_bell bell; /* its session's, if there is one */
 } silo_ring;
 
 /* One ring that has work now. `due` orders the turns: it is `begin`, or the clock for a ring that

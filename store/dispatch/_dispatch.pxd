@@ -2,6 +2,8 @@
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
+from silomq.shm._bells cimport Bells, silo_bells
+
 cdef extern from "store/topics/table.h" nogil:
     ctypedef struct silo_table:
         pass
@@ -53,7 +55,6 @@ cdef extern from "store/record/properties.h" nogil:
 cdef extern from "shm/layout.h" nogil:
     int CONTROL_DISPATCHED, CONTROL_DISPATCH_COUNT, CONTROL_PROGRESS_GENERATION
     int CONTROL_PROGRESS_0, CONTROL_PROGRESS_1, CONTROL_ARRIVAL, ARRIVAL_WORDS
-    int CONTROL_WATCHED
     ctypedef struct silo_progress:
         uint64_t dispatched, dispatch_count, index_name, index_count, index_slots
         uint64_t begin_time, end_time, begin_offset, end_offset
@@ -86,6 +87,9 @@ cdef extern from "store/index/index.h" nogil:
     uint64_t silo_index_relink(uint8_t *index, uint64_t slots, uint64_t count, uint32_t *heads)
     void silo_index_put(uint8_t *index, uint64_t slots, silo_progress *s, uint32_t key_hash,
                         uint64_t offset, uint64_t store_time)
+
+cdef extern from "store/dispatch/readers.h" nogil:
+    uint64_t silo_wake_readers(const uint8_t *control, uint64_t *arrivals, silo_bells *bells)
 
 cdef extern from "limits.h":
     int INT_MAX
@@ -138,6 +142,8 @@ cdef class Dispatcher:
     cdef uint64_t hash_slots, index_entries, index_room
     cdef silo_progress state
     cdef uint64_t arrivals[16]
+    cdef Bells bells_view
+    cdef silo_bells *bells          # NULL: none
     cdef Pending group[GROUP]
     cdef uint32_t *hashes           # of the group's keys, record by record
     cdef int grouped

@@ -129,6 +129,11 @@ cdef class Dispatcher:
         free(heads)
         return changed
 
+    def set_bells(self, Bells bells not None):
+        """Sets the session bells that are rung for arrivals. None are at first."""
+        self.bells_view = bells
+        self.bells = &bells.all
+
     def pass_queue(self):
         """Makes the record at the present position get no queue entry; its keys are indexed."""
         self.unqueued = self.state.dispatched
@@ -387,14 +392,5 @@ cdef class Dispatcher:
                 word = self.control + CONTROL_ARRIVAL + 8 * (64 * i + __builtin_ctzll(moved))
                 moved &= moved - 1
                 silo_store(word, silo_load(word) + 1)  # SYNC: arrival publish
-        # A wake-up is a system call, so only watched words get one. A reader marks its word as
-        # watched before it loads it and sleeps.
         silo_fence()
-        for i in range(16):
-            # SYNC: watched observe
-            moved = self.arrivals[i] & silo_load(self.control + CONTROL_WATCHED + 8 * i)
-            self.arrivals[i] = 0
-            while moved:
-                word = self.control + CONTROL_ARRIVAL + 8 * (64 * i + __builtin_ctzll(moved))
-                moved &= moved - 1
-                self.woken += silo_futex_wake(word, INT_MAX) > 0
+        self.woken += silo_wake_readers(self.control, self.arrivals, self.bells)

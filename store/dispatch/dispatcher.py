@@ -10,8 +10,10 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 
+from ...shm._bells import Bells
 from ...shm._memory import Mapping
-from ...shm.control import CONTROL, Control, IndexProgress
+from ...shm.control import CONTROL, Control
+from ...shm.progress import IndexProgress
 from ..commitlog.log import CommitLog, LogFile
 from ..consumequeue.queue import ENTRY_SIZE, WINDOW_GROWTH, WINDOW_UNIT, QueueFiles, window_limit
 from ..disk.paths import file_name
@@ -75,9 +77,13 @@ class Dispatching:
         if index is not None:
             self.undone = self._resume_index(progress.index, power_lost=power_lost)
 
+    def set_bells(self, bells: Bells) -> None:
+        """Has dispatch ring these session bells for arrivals."""
+        self.kernel.set_bells(bells)
+
     @property
     def woken(self) -> int:
-        """How often dispatch woke readers that slept on an arrival word."""
+        """How often dispatch woke readers that slept on an arrival word, or rang for them."""
         return self.kernel.woken
 
     def _resume_index(self, published: IndexProgress, *, power_lost: bool) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ...shm.control import IndexProgress
+from ...shm.progress import IndexProgress
 from ..commitlog.log import CommitLog
 from ..disk import files as disk
 from ..errors import Corrupt

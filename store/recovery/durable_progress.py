@@ -38,8 +38,8 @@ from dataclasses import dataclass, field
 
 import crc32c
 
-from ...shm.control import PROGRESS as DISPATCH_FIELDS
-from ...shm.control import Progress
+from ...shm.progress import PROGRESS as DISPATCH_FIELDS
+from ...shm.progress import Progress
 from ..disk import files as disk
 from ..disk.files import Folder
 from ..disk.paths import PROGRESS

@@ -16,7 +16,7 @@ import time
 from dataclasses import dataclass, replace
 
 from ...conf.settings import Settings
-from ...shm.control import IndexProgress, Progress
+from ...shm.progress import IndexProgress, Progress
 from ..commitlog import _scan as kernel
 from ..commitlog.holes import Holes
 from ..commitlog.log_end import LogEnd, find_end, refuse_damage, refuse_older_copy, torn_behind

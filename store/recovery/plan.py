@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
-from ...shm.control import Progress
+from ...shm.progress import Progress
 from ..commitlog.holes import Hole, Holes
 from ..commitlog.log_end import ENDS, LogEnd, TornBytes
 from ..names import is_light_queue

@@ -7,7 +7,7 @@ files that were not full and durable are made anew.
 
 from __future__ import annotations
 
-from ...shm.control import IndexProgress, Progress
+from ...shm.progress import IndexProgress, Progress
 from ..commitlog.log import CommitLog
 from ..consumequeue.queue import QueueFiles, last_entry
 from ..disk import files as disk

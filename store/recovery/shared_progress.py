@@ -24,8 +24,9 @@ import time
 from dataclasses import dataclass
 from typing import Final
 
-from ...shm.control import ACTORS, Control, Progress
+from ...shm.control import ACTORS, Control
 from ...shm.pool import count
+from ...shm.progress import Progress
 from ..commitlog.log import CommitLog
 from ..disk import files as disk
 from ..disk.paths import ABORT, StoreFolders, file_name

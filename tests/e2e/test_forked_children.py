@@ -56,6 +56,8 @@ class Clients:
         self.reader.get_message(topic, 0, 1)
         assert len(self.messages) == 4
         assert len(self.polled) == 8
+        for client in (self.producer, self.consumer, self.member):
+            client.fileno()  # opens the session's own bell
         self.all = (self.producer, self.consumer, self.member, self.other, self.reader, self.admin)
         self.opened = open_files() - self.before
 
@@ -79,6 +81,10 @@ class Clients:
             "flush": lambda: producer.flush(0.0),
             "cancel": lambda: producer.cancel(self.waiting),
             "in_flight": lambda: producer.in_flight,
+            "producer.fileno": producer.fileno,
+            "producer.poll": producer.poll,
+            "consumer.fileno": consumer.fileno,
+            "member.fileno": member.fileno,
             "consumer.poll": lambda: consumer.poll(1),
             "consumer.poll_arrow": lambda: consumer.poll_arrow(1),
             "consumer iteration": lambda: next(iter(consumer)),

@@ -16,10 +16,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from support.append_rig import RingProducer as RingMemory
 
+from silomq.client._bell import Bell
 from silomq.client.producing._sender import Sender
 from silomq.client.producing.send_session import SendSession
-from silomq.client.session import StoreConfig
-from silomq.shm import ring
+from silomq.client.store_config import StoreConfig
+from silomq.shm import bell, ring
+from silomq.shm._bells import Bells
+from silomq.shm._memory import Mapping
 from silomq.shm.control import SIZE, Control
 from silomq.shm.ownership import STARTUP
 from silomq.shm.protocol.answers import Opened, OpenedDelayed
@@ -93,6 +96,10 @@ class MemoryStore:
         #: Topics that the registry refuses.
         self.refused: set[str] = set()
         self.alive = True
+        #: Whether the registry has descriptors for a bell.
+        self.makes_bells = True
+        self.bells = Bells()
+        self._own_bell: Bell | None = None
         self._offsets = itertools.count()
 
     # -- what a connection does
@@ -110,8 +117,23 @@ class MemoryStore:
     def is_alive(self) -> bool:
         return self.alive
 
+    def own_bell(self) -> Bell:
+        if not self.makes_bells:
+            why = "no descriptors for another bell"
+            raise IllegalMessage(PutMessageStatus.SERVICE_NOT_AVAILABLE, why)
+        if self._own_bell is None:
+            ends = bell.create(self.session)
+            page = Mapping(ends.page, 0, bell.SIZE)
+            os.close(ends.page)
+            self.bells.attach(self.session, page, ends.store)
+            self._own_bell = Bell(page, ends.client)
+        return self._own_bell
+
     def close(self) -> None:
         self.alive = False
+        self.bells.detach(self.session)
+        if self._own_bell is not None:
+            self._own_bell.close()
         with contextlib.suppress(OSError):
             os.close(self.bell)
         self.bell = -1
@@ -120,6 +142,7 @@ class MemoryStore:
         """The store goes: it reads the ring no more, and hangs up."""
         self.memory.set_word("closed", why)
         self.alive = False
+        self.bells.detach(self.session)
 
     # -- what append does
 
@@ -169,6 +192,12 @@ class MemoryStore:
         frames = self.write_results(*statuses)
         if frames:
             self.memory.set_word("tail", frames[-1].end)
+            self.bells.ring(bell.Reason.ANSWERS)
+
+    def sync(self, flushed: int) -> None:
+        """The log is durable below this offset, as flush says it."""
+        self.control.own("flushed").store(flushed)
+        self.bells.ring(bell.Reason.FLUSHED)
 
     def answer_all(self) -> int:
         """Answers all published frames with PUT_OK; how many."""

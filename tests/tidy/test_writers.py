@@ -11,7 +11,7 @@ import pytest
 from tidy.layout_tables import tables
 from tidy.sources import ROOT, module_name, sources
 
-from silomq.shm import control, ring
+from silomq.shm import bell, control, ring
 from silomq.shm.ownership import STARTUP
 from silomq.store.topics import table_layout
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 #: The modules that own layouts of shared memory.
 OWNERS = [path for path in sources(".py") if "\nWRITERS" in (ROOT / path).read_text("utf-8")]
-ROLES = {*control.ACTORS, "supervisor", "producer", "member", "each"}
+ROLES = {*control.ACTORS, "supervisor", "producer", "client", "member", "each"}
 #: The role that runs the code of a folder or a file. The longest matching prefix counts.
 RUN_BY = {
     **{f"actors/{name}": name for name in control.ACTORS},
@@ -32,6 +32,7 @@ RUN_BY = {
     "store/dispatch/": "reput",  # start-up runs it as well
     "store/topics/table_changes": "registry",
     "store/commitlog/_append": "append",
+    "client/_bell": "client",
     "client/producing/_ring": "producer",
     "shm/ringwriter": "producer",
 }
@@ -58,6 +59,7 @@ def _writer_in_table(meaning: str) -> str:
 
 def test_the_shared_layouts() -> None:
     assert [str(path) for path in OWNERS] == [
+        "shm/bell.py",
         "shm/control.py",
         "shm/ring.py",
         "store/groups/ack_file.py",
@@ -78,7 +80,7 @@ def test_tables_and_code_name_the_same_writers(path: Path) -> None:
         for name, writers in module.WRITERS.items()
     }
     assert written == coded
-    assert set(module.LAYOUTS) - set(module.WRITERS) <= {"progress"}  # two fields of `control`
+    assert set(module.LAYOUTS) == set(module.WRITERS)
     assert all(set(writers) <= set(module.LAYOUTS[n]) for n, writers in module.WRITERS.items())
 
 
@@ -137,7 +139,7 @@ KERNELS = [
     and str(path) != "shm/_words.pyx"
 ]
 _STORE = re.compile(r"\bsilo_store\((\w+(?:\.\w+)*)([^,]*),")
-_NAME = re.compile(r"\b(CONTROL|QUEUE|RING)_(\w+)")
+_NAME = re.compile(r"\b(CONTROL|QUEUE|RING|BELL)_(\w+)")
 
 
 def _stored(path: Path) -> dict[str, set[str]]:
@@ -164,6 +166,7 @@ def test_kernels_store_to_their_own_words(path: Path) -> None:
     writers = {
         "CONTROL": control.WRITERS["control"],
         "RING": ring.WRITERS["ring"],
+        "BELL": bell.WRITERS["bell"],
         "QUEUE": table_layout.WRITERS["queue"],
     }
     stored = _stored(path)
@@ -176,6 +179,7 @@ def test_kernels_store_to_their_own_words(path: Path) -> None:
 
 def test_the_kernels_are_known() -> None:
     assert {str(path): _role(path) for path in KERNELS} == {
+        "client/_bell.pyx": "client",
         "client/producing/_ring.pyx": "producer",
         "store/commitlog/_append.pyx": "append",
         "store/dispatch/_dispatch.pyx": "reput",

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 #: Class -> everything public of it, by hand: a name that appears here is a promise.
 PUBLIC: dict[type, str] = {
-    silomq.Consumer: "close lag missed poll poll_arrow positions seek topic",
+    silomq.Consumer: "close fileno lag missed poll poll_arrow positions seek topic",
     silomq.GetMessageResult: "max_offset messages min_offset next_begin_offset status",
     silomq.GroupConsumer: (
-        "ack ack_polled assignment auto_ack close group listen max_reconsume_times missed nack "
-        "poll poll_arrow store"
+        "ack ack_polled assignment auto_ack close fileno group listen max_reconsume_times missed "
+        "nack poll poll_arrow store"
     ),
     silomq.Listener: "close error stop wait",
     silomq.MessageView: (

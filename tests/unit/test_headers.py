@@ -7,7 +7,7 @@ import re
 import pytest
 from tidy.sources import ROOT
 
-from silomq.shm import control, ring
+from silomq.shm import bell, control, progress, ring
 from silomq.store.consumequeue import queue
 from silomq.store.index import file
 from silomq.store.names import SCHEDULE_TOPIC, TIMER_TOPIC
@@ -62,7 +62,7 @@ def snake(name: str) -> str:
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
 
 
-def test_layout_h_is_the_control_block_and_the_ring() -> None:
+def test_layout_h_is_the_control_block_the_ring_and_the_bell() -> None:
     found = enums("shm/layout.h")
     others = {
         "ARRIVAL_WORDS": control.ARRIVAL_WORDS,
@@ -72,13 +72,14 @@ def test_layout_h_is_the_control_block_and_the_ring() -> None:
         "FRAME_CHECKED": ring.FRAME["crc"][0] + ring.FRAME["crc"][1],
         "KIND_RECORDS": ring.KIND_RECORDS,
         "KIND_PAD": ring.KIND_PAD,
+        **{f"BELL_{reason.name}": reason for reason in bell.Reason if reason.name != "NOTICES"},
     }
     for name, value in found.items():
         if name in others:
             assert value == others[name], name
         else:
             prefix, _, field = name.partition("_")
-            layout = {"CONTROL": control.CONTROL, "RING": ring.RING}[prefix]
+            layout = {"CONTROL": control.CONTROL, "RING": ring.RING, "BELL": bell.BELL}[prefix]
             assert value == layout[field.lower()][0], name
     assert set(others) <= set(found)
     assert sum(name.startswith("CONTROL_") for name in found) > 10
@@ -92,10 +93,10 @@ def test_structs_of_layout_h() -> None:
         for name, (at, size) in struct_fields(path, "silo_result").items()
     }
     assert head | result == ring.FRAME
-    assert struct_fields(path, "silo_progress") == control.PROGRESS
+    assert struct_fields(path, "silo_progress") == progress.PROGRESS
     slot = control.CONTROL["progress_0"]
-    assert max(at + size for at, size in control.PROGRESS.values()) <= slot[1]
-    assert set(control.PROGRESS) < set(FIELDS)
+    assert max(at + size for at, size in progress.PROGRESS.values()) <= slot[1]
+    assert set(progress.PROGRESS) < set(FIELDS)
 
 
 #: Names of store/topics/table.h that are spelled otherwise in the layouts.

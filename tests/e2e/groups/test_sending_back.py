@@ -21,7 +21,7 @@ from silomq import (
     NotHandedOut,
     PutMessageStatus,
 )
-from silomq.client.groups import group_reader, retry
+from silomq.client.groups import retry
 from silomq.store.names import SCHEDULE_TOPIC
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ def test_sent_back_comes_before_acknowledged(
         assert member.ack(message) == 0
         return real(*args, **kwargs)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(group_reader, "send_back", spy)
+    monkeypatch.setattr(retry, "send_back", spy)
     with member_of(store, group, topic) as member:
         (message,) = take(member, 1)
         member.nack(message, delay_level=-1)
@@ -172,7 +172,7 @@ def test_a_message_that_the_store_does_not_take_back_is_not_lost(
     with contextlib.closing(member_of(store, group, topic)) as member:
         found = take(member, 8)
         with monkeypatch.context() as patch:
-            patch.setattr(group_reader, "send_back", refused)
+            patch.setattr(retry, "send_back", refused)
             for message in found:
                 with pytest.raises(IllegalMessage):
                     member.nack(message)

@@ -16,7 +16,7 @@ from support.harness import StoreProcess
 from support.offline_stores import state
 
 from silomq import Corrupt, IllegalQuery, MessageNotFound, Producer, StoreClosed, StoreReader
-from silomq.shm.control import Progress
+from silomq.shm.progress import Progress
 from silomq.store.disk.files import Folder
 from silomq.store.recovery import durable_progress
 from silomq.store.recovery.durable_progress import ProgressFile

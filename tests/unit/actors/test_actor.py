@@ -69,6 +69,8 @@ def world(tmp_path: Path) -> Iterator[World]:
             gates={},
             listener=nothing,
             append_mail=nothing,
+            reput_mail=nothing,
+            flush_mail=nothing,
             registry_mail=nothing,
         )
 

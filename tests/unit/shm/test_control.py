@@ -12,16 +12,15 @@ from silomq.shm.control import (
     ARRIVAL_WORDS,
     CONTROL,
     HEARTBEAT_SIZE,
-    PROGRESS,
     SIZE,
     SUPERVISOR,
     WRITERS,
     ActorState,
     Control,
     LayoutError,
-    Progress,
 )
 from silomq.shm.ownership import READER, STARTUP, NotTheWriter
+from silomq.shm.progress import PROGRESS, Progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -187,6 +187,17 @@ def test_sleep_looks_again_before_it_sleeps(shared: tuple[Mapping, Mapping]) -> 
     assert asleep.load() == 0
 
 
+def test_sleep_looks_for_mail_before_it_sleeps(shared: tuple[Mapping, Mapping]) -> None:
+    asleep, mail = OwnedWord(shared[0], 128), OwnedWord(shared[0], 192)
+    mail.store(4)
+    start = time.monotonic()
+    Word(shared[1], 0).sleep(0, LONG_S, asleep, mail, 3)
+    assert time.monotonic() - start < SOON_S
+    assert asleep.load() == 0
+    Word(shared[1], 0).sleep(0, 0.05, asleep, mail, 4)
+    assert time.monotonic() - start >= 0.05
+
+
 @pytest.mark.parametrize("changed", [0, 1, 2])
 def test_wait_any_ends_when_any_word_changes(changed: int, shared: tuple[Mapping, Mapping]) -> None:
     words = [Word(shared[1], 64 * i) for i in range(3)]

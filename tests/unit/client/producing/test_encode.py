@@ -15,7 +15,7 @@ from silomq import IllegalMessage, Message, PutMessageStatus
 from silomq.client.producing._encode import Encoder
 from silomq.client.producing._sender import Sender, session_of
 from silomq.client.producing.message_properties import RESERVED, TIMERS
-from silomq.client.session import StoreConfig
+from silomq.client.store_config import StoreConfig
 from silomq.shm import ring
 from silomq.shm.protocol.requests import OpenDelayed
 from silomq.store.record.format import decode_record, encode_record

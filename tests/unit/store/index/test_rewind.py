@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from silomq.shm.control import Progress
+    from silomq.shm.progress import Progress
     from silomq.store.recovery.plan import Report
 
 

@@ -9,7 +9,7 @@ import pytest
 from support.starts import FILE_SIZE, made, start
 from support.store_files import QUEUE_FILE, Store
 
-from silomq.shm.control import Progress
+from silomq.shm.progress import Progress
 from silomq.store.consumequeue.queue import ENTRY
 from silomq.store.disk.paths import PROGRESS
 from silomq.store.recovery import durable_progress

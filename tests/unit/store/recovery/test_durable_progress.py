@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import crc32c
 import pytest
 
-from silomq.shm.control import IndexProgress, Progress
+from silomq.shm.progress import IndexProgress, Progress
 from silomq.store.disk.files import Folder
 from silomq.store.disk.paths import PROGRESS
 from silomq.store.recovery import durable_progress

@@ -1,0 +1,60 @@
+/* What a new append does with the frames that a dead append had taken from a ring. */
+#ifndef SILO_SETTLE_H
+#define SILO_SETTLE_H
+
+#include <limits.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "shm/bells.h"
+#include "shm/layout.h"
+#include "shm/words.h"
+#include "store/commitlog/turns.h"
+
+/* The next frame of a ring at `p`, which lies at `at`. */
+typedef struct {
+    uint64_t p, at, head;
+    silo_frame frame;
+} silo_frames;
+
+static inline int silo_next_frame(const silo_ring *ring, silo_frames *walk) {
+    return walk->p < walk->head && silo_read_frame(ring->base, ring->capacity, walk->at,
+                                                   walk->head - walk->p, &walk->frame);
+}
+
+static inline void silo_pass_frame(const silo_ring *ring, silo_frames *walk) {
+    walk->p += walk->frame.length;
+    walk->at = (walk->at + walk->frame.length) % ring->capacity;
+}
+
+/* Acknowledges the frames that were answered, and erases the results of the rest. Frames are
+ * answered in order: all up to the last one whose result lies below `wrote` were. Returns the
+ * acknowledged bytes. */
+static inline uint64_t silo_settle(silo_ring *ring, uint64_t wrote) {
+    silo_frames walk = {ring->tail, ring->at, silo_load(ring->base + RING_HEAD), {0}};
+    silo_result result;
+    uint64_t settled = ring->tail, acknowledged;
+    for (; silo_next_frame(ring, &walk); silo_pass_frame(ring, &walk)) {
+        if (walk.frame.kind != KIND_RECORDS)
+            continue;
+        memcpy(&result, ring->base + RING_DATA + walk.at + FRAME_RESULT, sizeof result);
+        if (result.physical_offset >= 0 && result.physical_offset < (int64_t)wrote)
+            settled = walk.p + walk.frame.length;
+    }
+    acknowledged = settled - ring->tail;
+    walk.p = settled;
+    walk.at = settled % ring->capacity;
+    result.status = result.physical_offset = result.queue_offset = result.store_timestamp = -1;
+    for (; silo_next_frame(ring, &walk); silo_pass_frame(ring, &walk))
+        if (walk.frame.kind == KIND_RECORDS)
+            memcpy(ring->base + RING_DATA + walk.at + FRAME_RESULT, &result, sizeof result);
+    ring->tail = ring->published = settled;
+    ring->at = settled % ring->capacity;
+    silo_store(ring->base + RING_TAIL, settled);
+    silo_futex_wake(ring->base + RING_TAIL, INT_MAX);
+    if (ring->bell.page)
+        silo_ring_now(&ring->bell);
+    return acknowledged;
+}
+
+#endif
