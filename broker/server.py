@@ -7,6 +7,7 @@ import resource
 import signal
 import socket
 import ssl
+import time
 from typing import TYPE_CHECKING, Any, Final
 
 from ..conf.broker_settings import TlsMode
@@ -53,6 +54,9 @@ if TYPE_CHECKING:
 _TICK_S: Final = 1.0
 #: So often it looks whether a message has waited too long for its sync (s).
 _SYNC_S: Final = 0.1
+#: A broker that ends waits so long for the store's last answers, and looks for them this often (s).
+_LAST_ANSWERS_S: Final = 2.0
+_POLL_S: Final = 0.001
 _BACKLOG: Final = 1024
 
 
@@ -150,14 +154,20 @@ class Broker:
         self.loop.run()
 
     def close(self) -> None:
-        """Ends all connections, and the session with the store."""
+        """Leaves the name servers, answers what the store still answers soon, and ends all
+        connections and the session with the store.
+        """
         if self._ends:
             return
         self._ends = True
-        self.loop.close()
         if self._registrar is not None:
             self._registrar.end()
+        deadline = time.monotonic() + _LAST_ANSWERS_S
+        while self._parts.sending.awaits_answers and time.monotonic() < deadline:
+            self._parts.sending.settle()
+            time.sleep(_POLL_S)
         self._parts.link.close()
+        self.loop.close()
 
     def _tick(self) -> None:
         parts = self._parts

@@ -7,11 +7,12 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable, Coroutine, Generator
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from ._loop import Loop
 
 T = TypeVar("T")
+_PATIENCE_S: Final = 2.0
 
 
 class Waiter(Generic[T]):
@@ -98,6 +99,6 @@ class Thread:
             work()
 
     def end(self) -> None:
-        """Ends the thread after the calls that wait."""
+        """Ends the thread after the calls that wait. One that blocks ends with the process."""
         self._calls.put(None)
-        self._thread.join()
+        self._thread.join(_PATIENCE_S)
