@@ -9,6 +9,7 @@ from typing import Final
 
 from ...store.errors import StoreError
 from ...store.filters.tags import FilterError, MessageFilter
+from ...store.names import retry_topic
 from ...store.reading.get_message import MOST_BYTES
 from ...store.status import GetMessageStatus
 from ..groups.heartbeats import TAG, compile_filter
@@ -204,7 +205,7 @@ class PullProcessor:
         if header.flags & _SUBSCRIPTION:
             kind, expression = header.kind, header.subscription
         else:
-            if await self._is_resumed(header):
+            if self._is_resumed(header):
                 return None
             await self._await_heartbeat(header)
             group = self._consumers.get(header.group)
@@ -232,14 +233,14 @@ class PullProcessor:
             why = f"parse the consumer's subscription failed: {error}"
             raise Refused(ResponseCode.SUBSCRIPTION_PARSE_FAILED, why) from error
 
-    async def _is_resumed(self, header: PullHeader) -> bool:
-        """Whether the group has read this queue before, and none of its members has sent a
-        heart-beat to this broker yet: the broker was restarted. The client filters by tags itself,
-        so it gets everything; RocketMQ refuses its pulls until its next heart-beat, up to 30 s.
+    def _is_resumed(self, header: PullHeader) -> bool:
+        """Whether the group has had members before, and none of them has sent a heart-beat to this
+        broker yet: the broker was restarted. The client filters by tags itself, so it gets
+        everything; RocketMQ refuses its pulls until its next heart-beat, up to 30 s.
         """
         if header.kind != TAG or self._consumers.has_members(header.group):
             return False
-        return await self._progress.query(header.group, header.topic, header.queue_id) is not None
+        return self._link.find(retry_topic(header.group)) is not None
 
     async def _await_heartbeat(self, header: PullHeader) -> None:
         """Waits a moment for the heart-beat that names the topic: it may be on its way."""
