@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 from ...conf.broker_settings import BrokerSettings
+from ...store.names import SELF_TEST_TOPIC
 from ..wire import route_data
 from ..wire.codes import RequestCode, ResponseCode
 from ..wire.command import BadFrame, Command, decode
@@ -26,6 +27,9 @@ _END_S: Final = 2.0
 _CONNECT_S: Final = 3.0
 _ANSWER_S: Final = 6.0
 _RECEIVE: Final = 1 << 16
+#: RocketMQ's brokers always register this topic. A name server does not take a new broker that has
+#: one topic only.
+_SELF_TEST: Final = Queues(1, 1, 6)
 
 
 class _News(NamedTuple):
@@ -154,7 +158,7 @@ class Registrar:
 
     def tell(self, topics: Mapping[str, Queues]) -> None:
         """Registers these topics soon, and again every 30 s."""
-        found = dict(topics)
+        found = {SELF_TEST_TOPIC: _SELF_TEST, **topics}
         if found != self._news.topics:
             self._news = _News(found, self._news.counter + 1, time.time_ns() // 1_000_000)
         for thread in self._threads:
