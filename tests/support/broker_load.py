@@ -10,7 +10,7 @@ import time
 from typing import TYPE_CHECKING, Self
 
 from support.broker_requests import pull_fields, send_fields
-from support.harness import WAIT_S
+from support.harness import WAIT_S, eventually
 from support.remoting_client import Disconnected, RemotingClient
 
 from silomq.store.record.properties import UNIQ_KEY
@@ -161,6 +161,11 @@ class Load:
     ) -> None:
         self.end()
         print(f"{len(self.acknowledged)} acknowledged, {self.committed} committed, {self.codes}")
+
+    def await_more(self) -> None:
+        """Waits until some more messages were acknowledged."""
+        wanted = len(self.acknowledged) + 5
+        eventually(lambda: len(self.acknowledged) > wanted, "the load goes on")
 
     def check(self, found: list[MessageView]) -> None:
         """Nothing that was acknowledged is lost, and it is where the broker said."""

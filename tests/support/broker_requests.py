@@ -168,21 +168,7 @@ def _spoiled_json(found: Any) -> Iterator[bytes]:
     walk(found)
     for holder, key in places:
         kept = holder[key]
-        for bad in (
-            None,
-            [],
-            {},
-            -1,
-            2**31,
-            2**63,
-            2**70,
-            True,
-            "",
-            "\n",
-            "../x",
-            "x" * 2000,
-            "9" * 5000,
-        ):
+        for bad in _BAD_JSON:
             holder[key] = bad
             yield _json(found)
         holder[key] = kept

@@ -79,8 +79,7 @@ def test_the_whole_store_is_restarted(
                 store.crash()
             time.sleep(turn % 3)  # a start at once, before the broker looks, is the harder one
             store.start()
-            known = len(load.acknowledged)
-            eventually(lambda known=known: len(load.acknowledged) > known + 5, "it goes on")
+            load.await_more()
     assert broker.log().count("met the store again") >= 2
     check(load, store)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import socket
 import threading
@@ -75,13 +76,13 @@ def test_two_name_servers(store: StoreProcess, folders: tuple[Path, Path]) -> No
         servers = first.address, second.address
         with registered(store, *servers) as broker:
             for server in servers:
-                eventually(lambda server=server: knows(server, "TBW102"), "it registers", 5)
+                eventually(functools.partial(knows, server, "TBW102"), "it registers", 5)
                 assert not knows(server, "made")
             with RemotingClient(broker.address) as client:
                 assert client.ask(10, send_fields("made"), b"x").code == 0
             began = time.monotonic()
             for server in servers:
-                eventually(lambda server=server: knows(server, "made"), "a topic is told", 5)
+                eventually(functools.partial(knows, server, "made"), "a topic is told", 5)
             print(f"known within {time.monotonic() - began:.3f} s")
             assert time.monotonic() - began < 1
             with RemotingClient(second.address) as client:
@@ -109,7 +110,7 @@ def test_bad_name_servers(store: StoreProcess, folders: tuple[Path, Path]) -> No
             topic = f"beside{number}"
             with RemotingClient(broker.address) as client:
                 assert client.ask(10, send_fields(topic), b"x").code == 0
-            eventually(lambda topic=topic: knows(good.address, topic), "a topic is told", 1)
+            eventually(functools.partial(knows, good.address, topic), "a topic is told", 1)
         began = time.monotonic()
         broker.stop()
         assert time.monotonic() - began < 8

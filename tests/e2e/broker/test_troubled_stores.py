@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from support import small_disks as disks
-from support.broker_requests import GROUP, pull_fields, send_fields
+from support.broker_requests import pull_fields, send_fields
 from support.brokers import BrokerProcess
 from support.harness import StoreProcess, eventually
 from support.remoting_client import RemotingClient
@@ -61,7 +61,10 @@ def test_a_late_sync_is_told(store: StoreProcess, client: RemotingClient) -> Non
     finally:
         os.kill(pid, signal.SIGCONT)
     assert client.ask(10, send_fields("late"), b"after").code == 0
-    eventually(lambda: client.ask(30, {"topic": "late", "queueId": 0}).fields["offset"] == "4", "")
+    eventually(
+        lambda: client.ask(30, {"topic": "late", "queueId": 0}).fields["offset"] == "4",
+        "all is shown",
+    )
 
 
 def test_permissions(client: RemotingClient) -> None:
@@ -77,10 +80,9 @@ def test_permissions(client: RemotingClient) -> None:
 
 
 def test_a_full_disk(tmp_path: Path) -> None:
-    settings = {"clean_resource_interval_ms": 3_600_000}
     with (
         disks.small_disk(tmp_path / "disk", 12 * disks.MIB) as folder,
-        StoreProcess(folder / "store", **settings) as store,
+        StoreProcess(folder / "store", clean_resource_interval_ms=3_600_000) as store,
         BrokerProcess(store.path, listen="127.0.0.1:0") as broker,
         RemotingClient(broker.address) as client,
     ):
@@ -94,8 +96,6 @@ def test_a_full_disk(tmp_path: Path) -> None:
         assert answer.remark, "it says why"
         assert sent > 10, "something fitted"
         assert client.ask(11, pull_fields("t")).code == 0, "reading goes on"
-        fields = {"consumerGroup": GROUP, "topic": "t", "queueId": 0, "commitOffset": 3}
-        print(client.ask(15, fields))
         ballast.unlink()
         eventually(lambda: client.ask(10, send_fields("t"), b"x").code == 0, "it goes on")
         assert "defect" not in broker.log()
