@@ -7,6 +7,7 @@ import resource
 import signal
 import socket
 import ssl
+import struct
 import time
 from typing import TYPE_CHECKING, Any, Final
 
@@ -307,7 +308,12 @@ class Broker:
                 found = request.answer(ResponseCode.SYSTEM_ERROR, remark=why)
             answer = found
         if request.wants_answer:
-            call.connection.send(answer.encode())
+            try:
+                frame = answer.encode()
+            except (ValueError, struct.error) as error:  # what a client has answered may not fit
+                why = f"the answer does not fit into a frame: {error}"
+                frame = request.answer(ResponseCode.SYSTEM_ERROR, remark=why).encode()
+            call.connection.send(frame)
 
 
 def _secure(settings: BrokerSettings) -> ssl.SSLContext | None:

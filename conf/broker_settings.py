@@ -218,6 +218,10 @@ class BrokerSettings(BrokerFields, frozen=True, kw_only=True, forbid_unknown_fie
                 kind.parse(value)
             except ValueError:
                 raise SettingError(name, value, kind.range) from None
+        for address in self.name_servers:
+            if not 0 < int(address.rpartition(":")[2]) < 65_536:
+                why = f"a port is 1 to 65535: {address}"
+                raise SettingError("namesrv_addr", self.namesrv_addr, why)
         if bool(self.tls_server_cert_path) != bool(self.tls_server_key_path):
             why = "a certificate needs its key: set tls_server_cert_path and tls_server_key_path"
             raise SettingError("tls_server_cert_path", self.tls_server_cert_path, why)

@@ -134,6 +134,7 @@ class Producers:
 
     def __init__(self) -> None:
         self._groups: dict[str, dict[Connection, Client]] = {}
+        self._by_connection: dict[Connection, set[str]] = {}
         self._by_id: dict[str, Connection] = {}
 
     def __iter__(self) -> Iterator[str]:
@@ -146,6 +147,7 @@ class Producers:
     def register(self, client: Client, name: str) -> None:
         """Notes a heart-beat of a producer."""
         self._groups.setdefault(name, {})[client.connection] = client
+        self._by_connection.setdefault(client.connection, set()).add(name)
         self._by_id[client.client_id] = client.connection
 
     def find(self, client_id: str) -> Connection | None:
@@ -157,6 +159,10 @@ class Producers:
         """Removes a producer from a group."""
         members = self._groups.get(name, {})
         client = members.pop(connection, None)
+        names = self._by_connection.get(connection, set())
+        names.discard(name)
+        if not names:
+            self._by_connection.pop(connection, None)
         if client is not None and self._by_id.get(client.client_id) is connection:
             del self._by_id[client.client_id]
         if not members:
@@ -164,5 +170,5 @@ class Producers:
 
     def disconnected(self, connection: Connection) -> None:
         """Removes a connection from all groups."""
-        for name in [name for name, members in self._groups.items() if connection in members]:
+        for name in list(self._by_connection.get(connection, ())):
             self.unregister(connection, name)

@@ -16,6 +16,8 @@ _CONSUME_TYPES: Final = ("CONSUME_ACTIVELY", "CONSUME_PASSIVELY", "CONSUME_POP")
 _MODELS: Final = ("BROADCASTING", "CLUSTERING")
 TAG: Final = "TAG"
 BROADCASTING: Final = _MODELS[0]
+#: The longest body of JSON, bytes: a heart-beat with some ten thousand topics.
+_MOST_BODY: Final = 2 << 20
 
 
 class BadBody(ValueError):
@@ -78,6 +80,8 @@ class ClientConfig(msgspec.Struct, rename="camel"):
 
 def decode(kind: type[Any], body: bytes) -> Any:
     """The struct in a body. Raises BadBody."""
+    if len(body) > _MOST_BODY:
+        raise BadBody(f"the body has {len(body)} bytes: at most {_MOST_BODY} are read as JSON")
     try:
         return msgspec.convert(msgspec.json.decode(body), kind, strict=False)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
@@ -104,9 +108,10 @@ def compile_filter(kind: str, expression: str | None) -> MessageFilter:
 
 
 def _named(value: str | int, names: tuple[str, ...]) -> str:
-    number = value if isinstance(value, int) else int(value) if value.isdecimal() else -1
-    if isinstance(value, str) and number < 0:
+    if isinstance(value, str) and not value.isdecimal():
         return value
-    if not 0 <= number < len(names):
-        raise BadBody(f"{value} is no number of {', '.join(names)}")
-    return names[number]
+    known = {str(number): name for number, name in enumerate(names)}
+    name = known.get(str(value))
+    if name is None:
+        raise BadBody(f"{str(value)[:40]} is no number of {', '.join(names)}")
+    return name

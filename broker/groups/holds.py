@@ -35,6 +35,9 @@ class _Queue:
 class Holds:
     """All held pulls, by the slot of their queue."""
 
+    #: So many pulls are held at a time; further ones are answered at once.
+    MOST: Final = 100_000
+
     def __init__(self, loop: Loop, link: StoreLink) -> None:
         self._loop = loop
         self._link = link
@@ -88,10 +91,13 @@ class Holds:
     def _tick(self) -> None:
         now = time.monotonic()
         for slot, queue in list(self._queues.items()):
-            over = [one for one in queue.held if one.deadline <= now or one.connection.closed]
+            over: list[_Held] = []
+            others: list[_Held] = []
+            for one in queue.held:
+                (over if one.deadline <= now or one.connection.closed else others).append(one)
             if not over:
                 continue
-            queue.held = [one for one in queue.held if one not in over]
+            queue.held = others
             self.count -= len(over)
             if not queue.held:
                 self._release(slot)

@@ -5,8 +5,12 @@
 from __future__ import annotations
 
 import time
+from typing import Final
 
 Queue = tuple[str, int]  # topic, queue id
+
+#: So many locks of all groups together are kept. Those that have ended are then forgotten first.
+_MOST: Final = 100_000
 
 
 class QueueLocks:
@@ -17,25 +21,44 @@ class QueueLocks:
     def __init__(self, life_s: float) -> None:
         self._life_s = life_s
         self._groups: dict[str, dict[Queue, tuple[str, float]]] = {}
+        self._count = 0
 
     def lock(self, group: str, client_id: str, queues: list[Queue]) -> list[Queue]:
         """Locks queues for a client, or renews its locks. Returns those that it holds now."""
         now = time.monotonic()
-        held = self._groups.setdefault(group, {})
+        if self._count + len(queues) > _MOST:
+            self._forget_ended()
+        held = self._groups.get(group, {})
         got = []
         for queue in queues:
-            owner, since = held.get(queue, ("", 0.0))
-            if owner in ("", client_id) or now - since > self._life_s:
+            lock = held.get(queue)
+            if lock is None and self._count >= _MOST:
+                continue
+            if lock is None or lock[0] == client_id or now - lock[1] > self._life_s:
+                self._count += lock is None
                 held[queue] = client_id, now
                 got.append(queue)
+        if held:
+            self._groups[group] = held
         return got
+
+    def _forget_ended(self) -> None:
+        limit = time.monotonic() - self._life_s
+        for group, held in list(self._groups.items()):
+            live = {queue: lock for queue, lock in held.items() if lock[1] >= limit}
+            self._count -= len(held) - len(live)
+            if live:
+                self._groups[group] = live
+            else:
+                del self._groups[group]
 
     def unlock(self, group: str, client_id: str, queues: list[Queue]) -> None:
         """Releases those of the queues that the client holds."""
         held = self._groups.get(group, {})
         for queue in queues:
-            if held.get(queue, ("", 0.0))[0] == client_id:
+            if queue in held and held[queue][0] == client_id:
                 del held[queue]
+                self._count -= 1
         if not held:
             self._groups.pop(group, None)
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from ..loop._connection import Connection
 from ..loop._loop import Loop
 from ..loop.tasks import Waiter
 from ..wire.command import ONE_WAY, Command, Serialization
+
+#: A peer that has left so many bytes unread gets no further request of the broker.
+_MOST_UNREAD: Final = 1 << 20
 
 
 class Relay:
@@ -19,7 +24,9 @@ class Relay:
         self._waiting: dict[tuple[Connection, int], Waiter[Command | None]] = {}
 
     def tell(self, connection: Connection, command: Command) -> None:
-        """Sends a one-way request."""
+        """Sends a one-way request, unless the peer leaves much unread: it is told nothing more."""
+        if connection.unsent > _MOST_UNREAD:
+            return
         self._opaque = self._opaque + 1 & 0x7FFF_FFFF
         command.opaque = self._opaque
         command.flag = ONE_WAY

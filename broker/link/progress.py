@@ -18,7 +18,7 @@ from ...shm.protocol.requests import AskProgress, Keep, Release
 from ...store.errors import StoreError
 from ...store.groups.ack_file import MOST_OFFSET, AckWriter, Queue
 from ..loop.tasks import Waiter, start
-from .store import StoreLink
+from .store import StoreGone, StoreLink
 
 Key = tuple[str, str, int]  # group, topic, queue id
 
@@ -81,9 +81,10 @@ class Progress:
 
     def _lose(self) -> None:
         groups, self._groups = self._groups, {}
+        gone = StoreGone("the store has ended the session")
         for kept in groups.values():
             for waiter in kept.waiters:
-                waiter.set(None)
+                waiter.fail(gone)
 
     async def commit(self, group: str, topic: str, queue_id: int, offset: int) -> None:
         """Notes that a group has consumed a queue up to an offset. A negative one says nothing: Go

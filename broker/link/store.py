@@ -41,6 +41,7 @@ class StoreLink:
         self._connection: Connection | None = None
         self._store: OpenStore | None = None
         self._bell: Bell | None = None
+        self._connecting = False
         self.began: list[Callable[[Connection, OpenStore], None]] = []
         self.ended: list[Callable[[], None]] = []
 
@@ -130,13 +131,18 @@ class StoreLink:
         connection.close()
 
     async def reconnect(self) -> None:
-        """Opens a new session if there is none. Returns after one try."""
-        if self.is_up:
+        """Opens a new session if there is none. Returns after one try, and at once while another
+        is under way.
+        """
+        if self.is_up or self._connecting:
             return
+        self._connecting = True
         try:
             found = await self._thread.run(self._connect)
         except StoreError:
             return
+        finally:
+            self._connecting = False
         self._adopt(*found)
         self._logger.info("met the store again", session=found[0].session)
 

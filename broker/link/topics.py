@@ -19,6 +19,8 @@ T = TypeVar("T")
 
 #: How long the settings of a group are taken as known (s): tools of RocketMQ may change them.
 _GROUP_S: Final = 5.0
+#: The settings of so many groups are remembered, known groups and names that are none.
+_MOST_GROUPS: Final = 10_000
 _READ_AND_WRITE: Final = 6
 
 
@@ -91,6 +93,8 @@ class Topics:
 
     async def _open_group(self, name: str, *, make: bool) -> GroupSettings:
         settings = await self._link.ask(OpenGroup(name, make=make))
+        if len(self._groups) >= _MOST_GROUPS:
+            self._groups.clear()
         self._groups[name] = time.monotonic() + _GROUP_S, settings
         return settings
 

@@ -46,6 +46,8 @@ cdef enum:
     LEAST_ROOM = 512            # for an unfinished frame
     WORD = 4
     HEADER_BYTES = 0xFFFFFF
+    # The longest header: it has a message's properties, at most 32 KiB, which JSON makes longer.
+    MOST_HEADER = 262144
     HANDSHAKE = 0x16            # the first byte of TLS
 
 
@@ -190,6 +192,9 @@ cdef class Connection:
                     if mark >> 24 > 1 or <Py_ssize_t>(mark & HEADER_BYTES) > length - WORD:
                         self.close(f"a header of type {mark >> 24} and {mark & HEADER_BYTES} bytes "
                                    f"in a frame of {length}")
+                        return at
+                    if mark & HEADER_BYTES > MOST_HEADER:
+                        self.close(f"a header of more than {MOST_HEADER >> 10} KiB")
                         return at
                 if n - at < WORD + length:
                     break

@@ -12,7 +12,7 @@ from ..groups.relay import Relay
 from ..wire import route_data
 from ..wire.codes import RequestCode, ResponseCode
 from ..wire.command import Command
-from ..wire.headers import parse
+from ..wire.headers import BadHeader, parse
 from .calls import Call, Handlers, Refused
 from .parts import Parts
 
@@ -169,7 +169,7 @@ class AdminProcessor:
             raise Refused(ResponseCode.SYSTEM_ERROR, why)
         body = b""
         if request.code == RequestCode.CONSUME_MESSAGE_DIRECTLY and header.msg_id is not None:
-            body = self._parts.reading.record_at(int(header.msg_id[-16:], 16))
+            body = self._parts.reading.record_at(_offset_in(header.msg_id))
         asked = Command(request.code, dict(request.fields), body)
         answer = await self._relay.ask(client.connection, asked, _RELAY_S)
         if answer is None:
@@ -178,3 +178,11 @@ class AdminProcessor:
         return request.answer(
             answer.code, remark=answer.remark, fields=answer.fields, body=answer.body
         )
+
+
+def _offset_in(message_id: str) -> int:
+    """The log offset in an offset message id. Raises BadHeader."""
+    try:
+        return int(message_id[-16:], 16)
+    except ValueError as error:
+        raise BadHeader(f"the request's fields: msgId {message_id[:60]!a} is no id") from error

@@ -26,6 +26,9 @@ class Call:
     connection: Connection
 
 
+#: So many characters of what went wrong are told: a name from the network may be long.
+_MOST_REMARK: Final = 1000
+
 Handler: TypeAlias = Callable[[Call], Coroutine[Waiter[Any], None, Command]]
 Handlers: TypeAlias = dict[int, Handler]
 
@@ -60,12 +63,13 @@ def code_of(status: int) -> ResponseCode:
 
 def refusal(request: Command, error: Exception) -> Command | None:
     """The answer to a request that an error has ended. None for an error that is a defect."""
+    why = str(error)[:_MOST_REMARK]
     if isinstance(error, Refused):
-        return request.answer(error.code, remark=str(error), fields=error.fields)
+        return request.answer(error.code, remark=why, fields=error.fields)
     if isinstance(error, IllegalMessage):
-        return request.answer(code_of(error.status), remark=error.why)
+        return request.answer(code_of(error.status), remark=error.why[:_MOST_REMARK])
     if isinstance(error, StoreGone | StoreClosed):
-        return request.answer(ResponseCode.SERVICE_NOT_AVAILABLE, remark=str(error))
+        return request.answer(ResponseCode.SERVICE_NOT_AVAILABLE, remark=why)
     if isinstance(error, BadHeader | BadBody | StoreError):
-        return request.answer(ResponseCode.SYSTEM_ERROR, remark=str(error))
+        return request.answer(ResponseCode.SYSTEM_ERROR, remark=why)
     return None

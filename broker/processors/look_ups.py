@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from ...store.errors import MessageNotFound
+from ...store.record.properties import MAX_PROPERTIES_BYTES
 from ..link.reading import MOST_OF_A_UNIQUE_KEY
 from ..wire.codes import RequestCode, ResponseCode
 from ..wire.command import Command
@@ -44,6 +45,8 @@ class LookUpProcessor:
         unique = call.request.fields.get("_UNIQUE_KEY_QUERY", "").lower() == "true"
         most = MOST_OF_A_UNIQUE_KEY if unique else max(1, header.max_num)
         begin, end = max(0, header.begin_timestamp), header.end_timestamp
+        if len(header.topic) + len(header.key) > MAX_PROPERTIES_BYTES:
+            raise Refused(ResponseCode.QUERY_NOT_FOUND, "no message has such a long key")
         records, updated, offset = self._reading.by_key(header.topic, header.key, most, begin, end)
         if not records:
             raise Refused(ResponseCode.QUERY_NOT_FOUND, "can not find message, maybe time range")

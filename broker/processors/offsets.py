@@ -75,6 +75,8 @@ class OffsetProcessor:
         """Notes where a group is in a queue."""
         header = parse(_Update, call.request.fields)
         group, topic, queue_id = header.consumer_group, header.topic, header.queue_id
+        # The file of a store that has died takes offsets too, and a new one would not know them.
+        self._link.check()
         found = self._link.find(topic)
         if found is None:
             raise Refused(ResponseCode.TOPIC_NOT_EXIST, f"Topic {topic} not exist!")

@@ -121,8 +121,14 @@ class PullProcessor:
             return self._answer(call.request, header, moved)
         if header.flags & _COMMIT:
             start(self._commit(header))
+        if call.connection.unsent > self._settings.max_unsent_size:
+            # Answers to what it has asked before wait for it: it pulls again when it has read them.
+            least, end = self._reading.bounds(header.topic, header.queue_id)
+            none = Read(GetMessageStatus.NO_MATCHED_MESSAGE, [], header.offset, least, end)
+            return self._answer(call.request, header, none)
         read = self._read(header, chosen)
-        if header.flags & _SUSPEND and _code(read, header.offset) == ResponseCode.PULL_NOT_FOUND:
+        not_found = _code(read, header.offset) == ResponseCode.PULL_NOT_FOUND
+        if header.flags & _SUSPEND and not_found and self._holds.count < self._holds.MOST:
             read = await self._hold(call, header, chosen, read)
         return self._answer(call.request, header, read)
 
@@ -150,7 +156,11 @@ class PullProcessor:
             await self._holds.wait(
                 header.topic, header.queue_id, read.end, deadline, call.connection
             )
+            if call.connection.unsent > self._settings.max_unsent_size:
+                return read
             again = self._read(header, chosen)
+            if again.status == GetMessageStatus.NO_MATCHED_LOGIC_QUEUE:
+                return again  # the topic was deleted
             if again.status == GetMessageStatus.NO_MATCHED_MESSAGE:
                 header.offset = again.next
                 if again.next < again.end:

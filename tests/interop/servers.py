@@ -204,6 +204,36 @@ def real_broker(folder: Path, names: str, settings: Mapping[str, str]) -> Iterat
         shutil.rmtree(folder / "store", ignore_errors=True)
 
 
+@contextlib.contextmanager
+def real_name_server(folder: Path) -> Iterator[str]:
+    """RocketMQ's name server, which is killed at the end: its address."""
+    folder.mkdir()
+    port, place, file = free_port(), BUILD / BROKER, folder / "namesrv.conf"
+    file.write_text(f"listenPort={port}\nkvConfigPath={folder}/kv.json\n")
+    with (folder / "namesrv.log").open("ab") as log:
+        process = subprocess.Popen(
+            [
+                *JAVA, f"-Duser.home={folder}", f"-Djava.io.tmpdir={folder}",
+                f"-Drocketmq.home.dir={folder}", "-cp", f"{place}/classes:{place}/lib/*",
+                "org.apache.rocketmq.namesrv.NamesrvStartup", "-c", str(file),
+            ],
+            stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, cwd=folder,
+        )  # fmt: skip
+    address = f"127.0.0.1:{port}"
+
+    def answers() -> bool:
+        with contextlib.suppress(OSError), RemotingClient(address) as client:
+            return client.ask(106).code == 0
+        return False
+
+    try:
+        eventually(answers, "the name server answers", STARTS_WITHIN_S)
+        yield address
+    finally:
+        process.kill()
+        process.wait()
+
+
 #: What RocketMQ's broker needs besides, on a machine that is small and busy.
 _PATIENT = {
     "timerWheelEnable": "true",

@@ -143,6 +143,9 @@ class RemotingClient:
         """Takes in what arrives next, if it does in time."""
         if not select.select([self.socket], [], [], timeout_s)[0]:
             return
+        self._take_in()
+
+    def _take_in(self) -> None:
         piece = self.socket.recv(_PIECE)
         if not piece:
             raise Disconnected

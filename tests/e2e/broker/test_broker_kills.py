@@ -1,0 +1,135 @@
+"""The broker, the processes of its store and the whole store are killed under load: what was
+acknowledged stays, and groups go on where they were.
+"""
+
+from __future__ import annotations
+
+import random
+import signal
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from support.broker_load import Load, free_port
+from support.broker_requests import pull_fields, send_fields
+from support.brokers import BrokerProcess
+from support.checking.messages import read_topic
+from support.harness import eventually
+from support.remoting_client import Disconnected, RemotingClient
+
+from silomq.shm.control import ACTORS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from support.harness import StoreProcess
+
+
+@pytest.fixture(scope="module")
+def store_settings() -> dict[str, Any]:
+    """A port of its own, at which a broker that was killed listens again."""
+    return {"store_port": free_port()}
+
+
+@pytest.fixture(scope="module")
+def broker(store: StoreProcess) -> Iterator[BrokerProcess]:
+    with BrokerProcess(store.path) as found:
+        yield found
+        assert "defect" not in found.log(), found.log()[-6000:]
+
+
+def check(load: Load, store: StoreProcess) -> None:
+    load.check_commit()
+    store.await_dispatch()
+    load.check(read_topic(store.path, load.topic))
+
+
+def test_the_broker_is_killed(store: StoreProcess, broker: BrokerProcess, long_forms: bool) -> None:
+    with Load(broker.address, "killed") as load:
+        for _ in range(60 if long_forms else 3):
+            time.sleep(1)
+            broker.kill()
+            broker.start()
+        time.sleep(0.5)
+    check(load, store)
+
+
+def test_processes_of_the_store_are_killed(
+    store: StoreProcess, broker: BrokerProcess, long_forms: bool
+) -> None:
+    chance = random.Random(5)
+    with Load(broker.address, "actors") as load:
+        for turn in range(200 if long_forms else 9):
+            actor = ACTORS[turn % len(ACTORS)]
+            pid = store.kill(actor)
+            store.await_successor(actor, pid)
+            time.sleep(chance.random() * 0.3)
+    check(load, store)
+
+
+def test_the_whole_store_is_restarted(
+    store: StoreProcess, broker: BrokerProcess, long_forms: bool
+) -> None:
+    with Load(broker.address, "restarted") as load:
+        for turn in range(20 if long_forms else 2):
+            time.sleep(1)
+            if turn % 2:
+                store.stop()
+            else:
+                store.crash()
+            time.sleep(turn % 3)  # a start at once, before the broker looks, is the harder one
+            store.start()
+            load.await_more()
+    assert broker.log().count("met the store again") >= 2
+    check(load, store)
+
+
+def test_requests_without_a_store(store: StoreProcess, broker: BrokerProcess) -> None:
+    with RemotingClient(broker.address) as client:
+        assert client.ask(10, send_fields("t"), b"x").code == 0
+        held = client.send(11, pull_fields("t", 1, sysFlag=6, suspendTimeoutMillis=30_000))
+        time.sleep(0.3)
+        store.stop()
+        assert client.answer(held, 5).code == 14, "a held pull is told"
+        for code, fields in (
+            (10, send_fields("t")), (11, pull_fields("t")), (30, {"topic": "t", "queueId": 0}),
+            (14, {"topic": "t", "queueId": 0, "consumerGroup": "readers"}),
+            (105, {"topic": "t"}), (33, {"offset": 0}),
+        ):  # fmt: skip
+            assert client.ask(code, fields, b"x").code == 14, code
+        store.start()
+        eventually(lambda: client.ask(10, send_fields("t"), b"x").code == 0, "it goes on")
+        assert client.ask(11, pull_fields("t")).code == 0
+
+
+def test_sigterm_under_load(store: StoreProcess, broker: BrokerProcess) -> None:
+    with Load(broker.address, "ended") as load:
+        time.sleep(1)
+        began = time.monotonic()
+        broker.running.send_signal(signal.SIGTERM)
+        assert broker.running.wait(10) == 0
+        print(f"ended within {time.monotonic() - began:.2f} s")
+        broker.start()
+        time.sleep(0.5)
+    assert "Traceback" not in broker.log()
+    check(load, store)
+
+
+def test_a_deleted_topic_ends_its_held_pulls(store: StoreProcess, broker: BrokerProcess) -> None:
+    """The queue of another topic may get the place of the deleted one."""
+    with RemotingClient(broker.address) as client, RemotingClient(broker.address) as other:
+        fields = {"topic": "old", "readQueueNums": 1, "writeQueueNums": 1, "perm": 6}
+        assert client.ask(17, fields).code == 0
+        held = client.send(11, pull_fields("old", 0, sysFlag=6, suspendTimeoutMillis=4_000))
+        time.sleep(0.2)
+        assert other.ask(215, {"topic": "old"}).code == 0
+        for number in range(20):
+            topic = f"new{number}"
+            began = time.monotonic()
+            assert other.ask(10, send_fields(topic), b"x").code == 0
+            assert time.monotonic() - began < 1, "nobody waits for a pull that is held"
+        try:
+            assert client.answer(held, 10).code in (17, 19, 20, 21)
+        except Disconnected:
+            pytest.fail("the connection ended")
+    assert store.running.poll() is None

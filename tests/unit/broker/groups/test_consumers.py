@@ -1,0 +1,107 @@
+"""Who is in a group, what it subscribes to, and who is told of a change."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+from support.echo import Echo, frame, read
+
+from silomq.broker.groups.consumers import EXPIRY_S, Client, Consumers, Producers
+from silomq.broker.groups.heartbeats import ConsumerData, Subscription
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from silomq.broker.loop._connection import Connection
+
+
+@pytest.fixture(scope="module")
+def peers() -> Iterator[list[Connection]]:
+    """Two connections."""
+    with Echo() as echo, echo.connect() as first, echo.connect() as second:
+        found: list[Connection] = []
+        for end in (first, second):
+            end.sendall(frame(b"x"))
+            read(end, 9)
+        echo.call(lambda: found.extend(echo.loop.connections.values()))
+        yield found
+
+
+def data(*topics: str, version: int = 1, model: str = "CLUSTERING") -> ConsumerData:
+    subscriptions = [Subscription(topic, "*", version) for topic in topics]
+    return ConsumerData("g", "CONSUME_PASSIVELY", model, subscriptions)
+
+
+class Group:
+    """A group, and whom it told."""
+
+    def __init__(self, peers: list[Connection]) -> None:
+        self.told: list[int] = []
+        self.consumers = Consumers(lambda who, _: self.told.append(len(who)))
+        self.peers = peers
+
+    def beat(self, number: int, what: ConsumerData, age_s: float = 0) -> None:
+        seen = time.monotonic() - age_s
+        client = Client(self.peers[number], f"c{number}", "JAVA", 479, seen)
+        self.consumers.register(client, what, notify=True)
+
+
+@pytest.fixture
+def group(peers: list[Connection]) -> Group:
+    return Group(peers)
+
+
+def test_members_come_and_go(group: Group) -> None:
+    group.beat(0, data("a"))
+    group.beat(0, data("a"))
+    group.beat(1, data("a"))
+    assert group.told == [1, 2], "a heart-beat that changes nothing is told to nobody"
+    assert group.consumers.client_ids("g") == ["c0", "c1"]
+    found = group.consumers.find("g", "c1")
+    assert found is not None
+    assert found.connection is group.peers[1]
+    group.consumers.disconnected(group.peers[1])
+    group.consumers.disconnected(group.peers[1])
+    assert group.told == [1, 2, 1]
+    group.consumers.unregister(group.peers[0], "g")
+    assert not group.consumers.has_members("g")
+    assert list(group.consumers) == []
+
+
+def test_the_newest_subscription_counts(group: Group) -> None:
+    group.beat(0, data("a", "b", version=5))
+    group.beat(1, data("a", version=4))
+    found = group.consumers.get("g")
+    assert found is not None
+    assert {name: one.sub_version for name, one in found.subscriptions.items()} == {"a": 5}
+    group.beat(1, data("a", version=6))
+    assert found.subscriptions["a"].sub_version == 6
+
+
+def test_a_group_that_broadcasts_is_not_told(group: Group) -> None:
+    group.beat(0, data("a", model="BROADCASTING"))
+    group.beat(1, data("a", model="BROADCASTING"))
+    assert group.told == []
+
+
+def test_members_without_heart_beats_expire(group: Group) -> None:
+    group.beat(0, data("a"), EXPIRY_S + 1)
+    group.beat(1, data("a"))
+    assert group.consumers.expired() == [group.peers[0]]
+
+
+def test_producers(peers: list[Connection]) -> None:
+    producers = Producers()
+    clients = [Client(one, f"p{n}", "JAVA", 479, 0.0) for n, one in enumerate(peers)]
+    for client in clients:
+        producers.register(client, "senders")
+        producers.register(client, f"own-{client.client_id}")
+    assert [one.client_id for one in producers.of("senders")] == ["p0", "p1"]
+    assert producers.find("p1") is peers[1]
+    producers.unregister(peers[0], "nobody")
+    producers.unregister(peers[0], "senders")
+    producers.disconnected(peers[1])
+    assert list(producers) == ["own-p0"]
+    assert producers.find("p1") is None
