@@ -97,14 +97,14 @@ class StoreLink:
         """Looks whether the store still holds the session, and drops the session if not."""
         connection = self._connection
         if connection is not None and not connection.is_alive():
-            self._lose()
+            self._logger.warning("the store is gone: its clients are told to try again")
+            self._drop()
 
-    def _lose(self) -> None:
+    def _drop(self) -> None:
         connection, store = self._connection, self._store
         if connection is None or store is None:
             return
         self._connection = self._store = None
-        self._logger.warning("the store is gone: its clients are told to try again")
         for call in self.ended:
             call()
         store.close()
@@ -147,6 +147,5 @@ class StoreLink:
 
     def close(self) -> None:
         """Ends the session."""
-        if self._connection is not None:
-            self._lose()
+        self._drop()
         self._thread.end()
