@@ -9,12 +9,10 @@ whether the supervisor has changed the logging settings.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import errno
 import os
 import signal
 import socket
-import sys
 import time
 from dataclasses import dataclass, field
 from types import FrameType
@@ -35,6 +33,7 @@ from ..store.disk.paths import StoreFolders
 from ..store.errors import Corrupt, StoreError
 from ..store.topics.topic_table import TopicTable
 from .descriptors import SHORTAGES, Descriptors, of_this_process
+from .parent import die_with_parent
 from .signals import handle_in_actor
 
 TICK_S = 1.0
@@ -53,8 +52,6 @@ SHORTAGE = 7
 SCHEDULE_SESSION = 1
 # How many sessions the store itself has. Their indexes follow the clients', 0 to `max_sessions`-1.
 OWN_SESSIONS = 1
-_PR_SET_PDEATHSIG = 1
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 @dataclass
@@ -257,15 +254,3 @@ def _is_bad_file(error: Exception) -> bool:
     if isinstance(error, OSError):
         return error.filename is not None or error.errno in (errno.EIO, errno.EROFS)
     return type(error) is StoreError or isinstance(error, Corrupt)
-
-
-def die_with_parent(parent: int) -> None:
-    """Asks the kernel to kill this process when its parent, the process `parent`, dies.
-
-    Exits if the parent is dead already: an actor of a dead store must not run at the same time as
-    the actors of the next start. Raises OSError when the kernel refuses.
-    """
-    if _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0:
-        raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG) failed")
-    if os.getppid() != parent:
-        sys.exit(1)

@@ -56,16 +56,23 @@ def handle_in_supervisor(stop: Handler) -> bool:
     """Sets the supervisor's signal handlers. Returns whether SIGHUP stops the store. If it does
     not, it is ignored until the supervisor has set its own handler.
     """
-    stops_on_hang_up = signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN and has_terminal()
+    hang_up_stops = stops_on_hang_up()
     for number in STOP:
         signal.signal(number, stop)
-    signal.signal(signal.SIGHUP, stop if stops_on_hang_up else signal.SIG_IGN)
+    signal.signal(signal.SIGHUP, stop if hang_up_stops else signal.SIG_IGN)
     # A parent may have ignored it. The kernel would then collect the dead children by itself.
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     _ignore_the_rest()
     signal.pthread_sigmask(signal.SIG_UNBLOCK, (*HANDLED, *IGNORED, signal.SIGCHLD, signal.SIGUSR1))
     faulthandler.register(signal.SIGUSR1)
-    return stops_on_hang_up
+    return hang_up_stops
+
+
+def stops_on_hang_up() -> bool:
+    """Whether SIGHUP stops a store that this process starts: it was started on a terminal, and not
+    by nohup.
+    """
+    return signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN and has_terminal()
 
 
 def handle_in_actor(end: Handler) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import resource
 import signal
 import socket
@@ -58,7 +57,6 @@ _SYNC_S: Final = 0.1
 #: A broker that ends waits so long for the store's last answers, and looks for them this often (s).
 _LAST_ANSWERS_S: Final = 2.0
 _POLL_S: Final = 0.001
-_BACKLOG: Final = 1024
 
 
 class Broker:
@@ -110,7 +108,10 @@ class Broker:
     # -- life
 
     def listen(
-        self, address: Address | None, patience_s: float, check: Callable[[Address], None]
+        self,
+        address: Address | socket.socket | None,
+        patience_s: float,
+        check: Callable[[Address], None],
     ) -> Address:
         """Meets the store and listens. Returns the address, with the port that was free if it was
         0. The arguments and errors are those of `serve`.
@@ -120,9 +121,12 @@ class Broker:
         self._parts.link.open(patience_s)
         if address is None:
             address = Address.parse(str(self._parts.reading.host))
-        check(address)
-        listener = _listener(address)
-        bound = Address(*listener.getsockname()[:2])
+        if isinstance(address, Address):
+            check(address)
+            listener = address.listen()
+        else:
+            listener = address
+        bound = Address.of(listener)
         advertised = str(self._parts.reading.host)
         parts = self._parts
         self._routes = RouteProcessor(parts, advertised)
@@ -334,35 +338,23 @@ def _secure(settings: BrokerSettings) -> ssl.SSLContext | None:
 def serve(
     folder: str,
     settings: BrokerSettings,
-    address: Address | None,
+    address: Address | socket.socket | None,
     patience_s: float,
     check: Callable[[Address], None],
+    *,
+    ready: Callable[[], None] = lambda: None,
 ) -> None:
     """Serves the store in `folder` in this process until SIGTERM or SIGINT. None is the address
-    that the store's records name. The store may take `patience_s` to start. `check` is called with
-    the address before anybody can connect. Raises StoreError, and what `check` raises.
+    that the store's records name; a socket listens already. The store may take `patience_s` to
+    start. `check` is called with an address before anybody can connect, and `ready` when requests
+    are answered. Raises StoreError, and what `check` raises.
     """
     broker = Broker(folder, settings)
     try:
         bound = broker.listen(address, patience_s, check)
         broker.logger.info("broker running", address=str(bound), name=settings.broker_name)
+        ready()
         broker.run()
         broker.logger.info("broker stopped")
     finally:
         broker.close()
-
-
-def _listener(address: Address) -> socket.socket:
-    """A listening socket. Raises StoreError."""
-    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((address.host, address.port))
-        listener.listen(_BACKLOG)
-    except OSError as error:
-        listener.close()
-        busy = error.errno == errno.EADDRINUSE
-        why = "another process listens there" if busy else str(error)
-        raise StoreError(f"cannot listen on {address}: {why}") from error
-    return listener

@@ -15,6 +15,7 @@ from .offline.repair import repair
 from .offline.verify import verify
 from .running.broker import broker
 from .running.clean import clean
+from .running.dev import dev
 from .running.groups import delete_group, groups, reset_offset
 from .running.names import names
 from .running.query import query
@@ -23,8 +24,7 @@ from .running.serve import config, serve
 from .running.status import status
 from .running.tail import tail
 from .running.topics import delete_topic, topics
-from .shared.common import say
-from .shared.outcome import Exit, explain
+from .shared.outcome import Exit, tell
 from .spark.spark import spark
 
 _EPILOG = """\b
@@ -57,7 +57,7 @@ def silo(context: click.Context) -> None:
 
 
 for _command in (
-    *(serve, send, tail, query, status, topics, delete_topic),
+    *(serve, dev, send, tail, query, status, topics, delete_topic),
     *(groups, reset_offset, delete_group),
     *(clean, config, dump, verify, repair, spark, names, broker),
 ):
@@ -82,8 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:  # tracebacks are only for users who ask for them
         if os.environ.get("SILO_TRACEBACK"):
             raise
-        status, why = explain(error)
-        say("silo: " + " ".join(why.split()))
+        return tell(error)
     return status
 
 

@@ -245,12 +245,13 @@ def load(
     *,
     environ: Mapping[str, str] | None = None,
     overrides: Sequence[str] = (),
+    defaults: Mapping[str, Any] | None = None,
 ) -> BrokerSettings:
-    """The settings from the TOML file at `path`, the environment and `overrides`. Raises
-    SettingError, and OSError when the file cannot be read.
+    """The settings from the TOML file at `path`, the environment and `overrides`. `defaults`
+    replace those of the table. Raises SettingError, and OSError when the file cannot be read.
     """
     found = sources()
-    values: dict[str, Any] = {}
+    values: dict[str, Any] = dict(defaults or {})
     for source in (
         found.file(path),
         found.environment(os.environ if environ is None else environ),

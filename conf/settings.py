@@ -110,20 +110,29 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
     rocketmq: tuple[str, ...]
 
 
+def sources() -> Sources:
+    """Where a store's settings come from."""
+    return Sources(kinds(), PREFIX, _is_setting, "silomq.toml")
+
+
 def load(
     path: Path | None = None,
     *,
     environ: Mapping[str, str] | None = None,
     overrides: Sequence[str] = (),
     remembered: Callable[[Path], Remembered] | None = None,
+    defaults: Mapping[str, Any] | None = None,
 ) -> Settings:
     """The settings from the TOML file at `path`, the environment and `overrides`.
 
     `remembered` is called with the store's folder, and says with which settings it was made.
-    Raises SettingError, also for a setting that contradicts the store; OSError when the file cannot
-    be read.
+    `defaults` replace those of the table. Raises SettingError, also for a setting that contradicts
+    the store; OSError when the file cannot be read.
     """
-    return load_with_origins(path, environ=environ, overrides=overrides, remembered=remembered)[0]
+    found, _ = load_with_origins(
+        path, environ=environ, overrides=overrides, remembered=remembered, defaults=defaults
+    )
+    return found
 
 
 def load_with_origins(
@@ -132,19 +141,19 @@ def load_with_origins(
     environ: Mapping[str, str] | None = None,
     overrides: Sequence[str] = (),
     remembered: Callable[[Path], Remembered] | None = None,
+    defaults: Mapping[str, Any] | None = None,
 ) -> tuple[Settings, dict[str, str]]:
     """`load`, and the source of each setting's value by the setting's name: "default", STORE, the
     file's path, "environment NAME" or "--set".
     """
     values: dict[str, Any] = {}
     origins = dict.fromkeys(kinds(), "default")
-    of_store = Sources(kinds(), PREFIX, _is_setting, "silomq.toml")
-    sources = (
+    of_store = sources()
+    for source in (
         of_store.file(path),
         of_store.environment(os.environ if environ is None else environ),
         of_store.overrides(overrides),
-    )
-    for source in sources:
+    ):
         for name, value, origin in source:
             values[name] = value
             origins[name] = origin
@@ -153,7 +162,7 @@ def load_with_origins(
         if name not in values:
             values[name], origins[name] = value, STORE
     try:
-        settings = Settings(**values)
+        settings = Settings(**{**(defaults or {}), **values})
         if made_with.certain:
             _check_agrees(settings, made_with.values, values)
     except SettingError as error:

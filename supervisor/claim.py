@@ -15,7 +15,8 @@ import psutil
 
 from ..shm.control import ACTORS
 from ..store.disk import files as disk
-from ..store.disk.paths import LOCK, StoreFolders
+from ..store.disk.files import Folder
+from ..store.disk.paths import LOCK
 from ..store.errors import StoreError
 from ..store.recovery.pool_recovery import old_control
 
@@ -28,11 +29,11 @@ class AlreadyRunning(StoreError):
     """Another supervisor, or a RocketMQ broker, holds the store's lock."""
 
 
-def take_lock(folders: StoreFolders) -> int:
-    """Locks the first byte of the file `lock`, as RocketMQ does. Returns the descriptor, which must
-    stay open. Raises AlreadyRunning, OSError.
+def take_lock(root: Folder) -> int:
+    """Locks the first byte of the file `lock` in a store's folder, as RocketMQ does. Returns the
+    descriptor, which must stay open. Raises AlreadyRunning, OSError.
     """
-    fd = folders.root.open_file(LOCK, write=True, create=True)
+    fd = root.open_file(LOCK, write=True, create=True)
     with contextlib.ExitStack() as undo:
         undo.callback(os.close, fd)
         try:
@@ -41,8 +42,8 @@ def take_lock(folders: StoreFolders) -> int:
             if error.errno not in (errno.EACCES, errno.EAGAIN):
                 raise
             raise AlreadyRunning(
-                f"the store {folders.root.path} is in use by another process "
-                f"(it holds {folders.root.path}/{LOCK}): stop that one, or give another --store"
+                f"the store {root.path} is in use by another process "
+                f"(it holds {root.path}/{LOCK}): stop that one, or give another --store"
             ) from error
         disk.write_at(fd, b"lock", 0)
         undo.pop_all()

@@ -388,11 +388,15 @@ class Supervisor:
         self.logger.info("store stopped", clean=clean, log_end=end)
 
 
-def serve(settings: Settings, reread: Callable[[], Settings]) -> int:
+def serve(
+    settings: Settings, reread: Callable[[], Settings], claimed: Callable[[], None] = lambda: None
+) -> int:
     """Runs a store in this process until SIGTERM or SIGINT. Returns the exit status. `reread` reads
-    the settings again for a SIGHUP.
+    the settings again for a SIGHUP. `claimed` is called once the store is this process's own.
 
     Raises StoreError, Corrupt and OSError when the store cannot start.
     """
     configure(settings.store_path.name, "supervisor", settings.log_level, settings.log_format)
-    return Supervisor(settings, reread).run()
+    supervisor = Supervisor(settings, reread)
+    claimed()
+    return supervisor.run()

@@ -54,7 +54,7 @@ def prepare(settings: Settings) -> tuple[World, int]:
     with contextlib.ExitStack() as undo:
         refuse_unsupported(settings.store_path)
         folders = undo.enter_context(open_folders(settings.store_path))
-        lock = take_lock(folders)
+        lock = take_lock(folders.root)
         undo.callback(os.close, lock)
         store_id = segments.store_identity(settings.store_path)
         check_layout(folders, settings)

@@ -118,13 +118,16 @@ class StoreLink:
             self._lose()
 
     def _lose(self) -> None:
+        self._logger.warning("the store is gone: its clients are told to try again")
+        self._drop()
+
+    def _drop(self) -> None:
         connection, store = self._connection, self._store
         if connection is None or store is None:
             return
         if self._bell is not None:
             self._loop.unwatch(self._bell.fileno())
         self._connection = self._store = self._bell = None
-        self._logger.warning("the store is gone: its clients are told to try again")
         for call in self.ended:
             call()
         store.close()
@@ -172,6 +175,5 @@ class StoreLink:
 
     def close(self) -> None:
         """Ends the session."""
-        if self._connection is not None:
-            self._lose()
+        self._drop()
         self._thread.end()

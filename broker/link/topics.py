@@ -11,7 +11,7 @@ from ...client.producing.message_properties import Delayed
 from ...client.session import Connection
 from ...shm.protocol.answers import GroupSettings
 from ...shm.protocol.requests import Alter, Open, OpenDelayed, OpenGroup, OpenRetry
-from ...store.names import TIMER_TOPIC, dead_letter_topic, retry_topic
+from ...store.names import TIMER_TOPIC, dead_letter_topic, is_system_topic, retry_topic
 from ..loop.tasks import Waiter, start
 from .store import StoreLink
 
@@ -82,7 +82,11 @@ class Topics:
             await self._once(("create", topic), lambda: self._create(topic, queues, perm))
 
     async def _create(self, topic: str, queues: int, perm: int) -> None:
-        await self._link.ask(Alter(topic, queues, queues, perm))
+        if is_system_topic(topic):
+            # A topic for traces is the store's own. The registry makes it for whoever writes to it.
+            await self._link.ask(Open(topic, write=True))
+        else:
+            await self._link.ask(Alter(topic, queues, queues, perm))
 
     async def group(self, name: str, *, make: bool) -> GroupSettings:
         """The settings of a group. With `make` a new group gets RocketMQ's defaults."""

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import ipaddress
+import socket
 from dataclasses import dataclass
+from typing import Final
+
+from ...store.errors import StoreError
+
+_BACKLOG: Final = 1024
 
 
 @dataclass(frozen=True)
@@ -25,6 +32,11 @@ class Address:
             raise ValueError(f"{text!a} is not HOST:PORT, such as 127.0.0.1:9876")
         return cls(host, int(port))
 
+    @classmethod
+    def of(cls, listener: socket.socket) -> Address:
+        """Where a socket listens, with the port that was free if it was asked for the port 0."""
+        return cls(*listener.getsockname()[:2])
+
     @property
     def is_loopback(self) -> bool:
         """Whether only processes of this machine reach it."""
@@ -32,6 +44,21 @@ class Address:
             return ipaddress.ip_address(self.host).is_loopback
         except ValueError:
             return self.host == "localhost"
+
+    def listen(self) -> socket.socket:
+        """A socket that listens here. Raises StoreError."""
+        family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
+        listener = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind((self.host, self.port))
+            listener.listen(_BACKLOG)
+        except OSError as error:
+            listener.close()
+            busy = error.errno == errno.EADDRINUSE
+            why = "another process listens there" if busy else str(error)
+            raise StoreError(f"cannot listen on {self}: {why}") from error
+        return listener
 
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"

@@ -90,7 +90,7 @@ def lock_store(store: Path) -> int:
             raise Failure(Exit.USAGE, f"{store} is not writable: run as a user who may")
     folders = StoreFolders(store, create=True)
     try:
-        return take_lock(folders)
+        return take_lock(folders.root)
     except AlreadyRunning as error:
         raise Failure(Exit.LOCKED, str(error)) from error
     finally:

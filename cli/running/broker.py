@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -11,6 +11,8 @@ from ..shared.common import set_option, store_option
 from ..shared.outcome import Exit, Failure
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from ...broker.wire.address import Address
     from ...conf.broker_settings import BrokerSettings
 
@@ -20,6 +22,8 @@ Examples:
   silo broker --listen 127.0.0.1:10911 --set namesrvAddr=10.0.0.5:9876
   silo broker --listen 0.0.0.0:10911 --open
 """
+#: Names the file with the settings of a broker.
+CONFIG_VARIABLE = "SILOMQ_BROKER_CONFIG"
 #: How long a store may take to start (s).
 _PATIENCE_S = 30.0
 
@@ -57,13 +61,15 @@ def parse_address(listen: str | None, *, is_open: bool) -> Address | None:
     return address
 
 
-def load_broker_settings(path: Path | None, overrides: tuple[str, ...]) -> BrokerSettings:
+def load_broker_settings(
+    path: Path | None, overrides: Sequence[str], defaults: Mapping[str, Any] | None = None
+) -> BrokerSettings:
     """The settings of these options. Raises Failure with status 3 for an illegal one."""
     from ...conf.broker_settings import load
     from ...conf.kinds import SettingError
 
     try:
-        return load(path, overrides=overrides)
+        return load(path, overrides=overrides, defaults=defaults)
     except SettingError as error:
         raise Failure(Exit.SETTING, str(error)) from error
     except OSError as error:
@@ -77,7 +83,7 @@ def load_broker_settings(path: Path | None, overrides: tuple[str, ...]) -> Broke
     "--config",
     "config_file",
     type=click.Path(path_type=Path, readable=False),
-    envvar="SILOMQ_BROKER_CONFIG",
+    envvar=CONFIG_VARIABLE,
     show_envvar=True,
     metavar="FILE",
     help="TOML file with settings of the broker.",

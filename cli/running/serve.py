@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib.resources import files
 from pathlib import Path
@@ -12,8 +13,12 @@ from click.core import ParameterSource
 
 from ..shared.common import config_option, json_option, put_json, put_line, set_option, store_option
 from ..shared.outcome import Exit, Failure
+from .broker import CONFIG_VARIABLE, load_broker_settings, open_option
+from .with_broker import Both, listen, run, serve_store, split_overrides
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
     from ...conf.settings import Settings
 
 _SERVE_EPILOG = """\b
@@ -21,6 +26,7 @@ Examples:
   silo serve --store /var/lib/silomq
   silo serve --set flush_disk_type=SYNC_FLUSH --set mapped_file_size_commit_log=256MiB
   silo serve --config /etc/silomq/silomq.toml
+  silo serve --listen 127.0.0.1:10911           # for RocketMQ's clients too
 """
 _CONFIG_EPILOG = """\b
 Examples:
@@ -48,7 +54,9 @@ def _settings_options(command: Any) -> Any:
 
 
 def load_settings(
-    store: Path, config_file: Path | None, overrides: tuple[str, ...]
+    config_file: Path | None,
+    overrides: Sequence[str],
+    defaults: Mapping[str, Any] | None = None,
 ) -> tuple[Settings, dict[str, str]]:
     """The settings of these options, and the origin of each. Raises Failure with status 3 for an
     illegal one.
@@ -58,7 +66,7 @@ def load_settings(
 
     try:
         return load_with_origins(
-            config_file, overrides=_with_store(store, overrides), remembered=known_sizes
+            config_file, overrides=overrides, remembered=known_sizes, defaults=defaults
         )
     except SettingError as error:
         raise Failure(Exit.SETTING, str(error)) from error
@@ -67,7 +75,19 @@ def load_settings(
         raise Failure(Exit.SETTING, why) from error
 
 
-def _with_store(store: Path, overrides: tuple[str, ...]) -> list[str]:
+def rereader(
+    config_file: Path | None,
+    overrides: Sequence[str],
+    defaults: Mapping[str, Any] | None = None,
+) -> Callable[[], Settings]:
+    """Reads the same settings again, for a SIGHUP."""
+    from ...conf.settings import load
+    from ...store.recovery.layout import known_sizes
+
+    return lambda: load(config_file, overrides=overrides, remembered=known_sizes, defaults=defaults)
+
+
+def _with_store(store: Path, overrides: Sequence[str]) -> list[str]:
     """The overrides, with that of --store. Without --store, the settings read the path themselves,
     and know its origin.
     """
@@ -78,26 +98,53 @@ def _with_store(store: Path, overrides: tuple[str, ...]) -> list[str]:
 
 @click.command(epilog=_SERVE_EPILOG)
 @_settings_options
-def serve(store: Path, config_file: Path | None, overrides: tuple[str, ...]) -> int:
+@click.option(
+    "--listen",
+    "address",
+    metavar="HOST:PORT",
+    help="Serve RocketMQ's clients there too: a broker runs beside the store.",
+)
+@open_option
+def serve(
+    store: Path,
+    config_file: Path | None,
+    overrides: tuple[str, ...],
+    address: str | None,
+    *,
+    is_open: bool,
+) -> int:
     """Run the store in DIR until SIGTERM or Ctrl-C.
 
     The folder is made if it is not there. Log lines go to stderr: readable on a terminal, JSON
     otherwise. SIGHUP reads log_level and log_format again. When the terminal on which the store was
     started is closed, the store stops cleanly; nohup, setsid or a service keep it running.
+
+    With --listen, settings may also be a broker's, and the store's records name that address.
     """
-    settings, _ = load_settings(store, config_file, overrides)
-    from ...conf.settings import load
-    from ...store.recovery.layout import known_sizes
-    from ...supervisor import main
-    from ...supervisor.claim import AlreadyRunning
+    if address is not None:
+        return _serve_with_broker(store, config_file, overrides, address, is_open=is_open)
+    texts = _with_store(store, overrides)
+    settings, _ = load_settings(config_file, texts)
+    return serve_store(settings, rereader(config_file, texts))
 
-    def reread() -> Settings:
-        return load(config_file, overrides=_with_store(store, overrides), remembered=known_sizes)
 
-    try:
-        return main.serve(settings, reread)
-    except AlreadyRunning as error:
-        raise Failure(Exit.LOCKED, str(error)) from error
+def _serve_with_broker(
+    store: Path,
+    config_file: Path | None,
+    overrides: tuple[str, ...],
+    address: str,
+    *,
+    is_open: bool,
+) -> int:
+    of_store, of_broker = split_overrides(overrides)
+    listener, place = listen(address, is_open=is_open)
+    texts = _with_store(store, of_store)
+    settings, _ = load_settings(config_file, texts, place)
+    named = os.environ.get(CONFIG_VARIABLE)
+    broker = load_broker_settings(Path(named) if named else None, of_broker)
+    reread = rereader(config_file, texts, place)
+    status, _ = run(Both(settings, reread, broker, listener))
+    return status
 
 
 @click.command(epilog=_CONFIG_EPILOG, short_help="Print every setting.")
@@ -123,7 +170,7 @@ def config(
     if template:
         sys.stdout.buffer.write((files("silomq.conf") / _TEMPLATES[template]).read_bytes())
         return
-    settings, origins = load_settings(store, config_file, overrides)
+    settings, origins = load_settings(config_file, _with_store(store, overrides))
     import msgspec
 
     from ...conf.schema import kinds

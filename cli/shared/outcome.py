@@ -17,6 +17,7 @@ from ...store.errors import (
     UnsupportedFeature,
 )
 from ...store.status import PutMessageStatus
+from .common import say
 
 
 class Exit(enum.IntEnum):
@@ -79,3 +80,10 @@ def explain(error: Exception) -> tuple[Exit, str]:
             status = Exit.DISK_FULL if error.errno in _FULL else Exit.FAILED
             return status, f"{error.strerror or error}{where}"
     return Exit.FAILED, f"internal error: {type(error).__name__}: {error}"
+
+
+def tell(error: Exception) -> Exit:
+    """Says on stderr what went wrong. Returns the exit status."""
+    status, why = explain(error)
+    say("silo: " + " ".join(why.split()))
+    return status

@@ -93,7 +93,10 @@ class Echo:
         if self.count == self.hold_at:
             connection.hold_back()
 
-    def turned(self) -> float:
+    def turned(self) -> None:
+        pass
+
+    def rest(self) -> float:
         return 1.0
 
 

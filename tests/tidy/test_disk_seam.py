@@ -68,6 +68,11 @@ EXCEPTIONS: Final[dict[str, tuple[frozenset[str], str]]] = {
         ("cli/demo/processes.py", ".mkdir .open .read_text", "logs of the demo's processes"),
         ("cli/demo/spark.py", ".write_text", _USER),
         ("cli/main.py", "os.open", "/dev/null in the place of a closed output"),
+        (
+            "cli/running/dev.py",
+            "shutil.rmtree tempfile.mkdtemp",
+            "the temporary folder that becomes a store",
+        ),
         ("cli/running/serve.py", ".read_bytes", "a template within the package"),
         ("cli/running/send.py", ".read_bytes", _USER),
         ("cli/spark/spark.py", ".write_text", _USER),

@@ -98,7 +98,7 @@ def hostile_calls(path: tuple[str, ...]) -> Iterator[list[str]]:
 
 
 #: With most arguments these run until a signal.
-SERVERS = ("serve", "names")
+SERVERS = ("serve", "dev", "names")
 
 
 @pytest.mark.parametrize("path", [p for p in commands(silo) if p[0] not in SERVERS], ids=" ".join)

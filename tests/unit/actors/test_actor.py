@@ -1,12 +1,8 @@
-"""An actor writes its own words alone, and does not outlive its supervisor, however early that
-dies.
-"""
+"""An actor writes its own words alone."""
 
 from __future__ import annotations
 
 import errno
-import subprocess
-import sys
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -24,29 +20,6 @@ from silomq.supervisor.main import CLASSES
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
-
-CHILD = """
-import os
-from silomq.actors.actor import die_with_parent
-die_with_parent({parent})
-print("lives")
-"""
-
-
-@pytest.mark.parametrize(
-    ("parent", "status", "said"),
-    [("os.getppid()", 0, "lives\n"), ("os.getpid()", 1, "")],
-    ids=["its parent", "a parent that died before it looked"],
-)
-def test_an_actor_dies_with_its_parent(parent: str, status: int, said: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-P", "-c", CHILD.format(parent=parent)],
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=False,
-    )
-    assert (done.returncode, done.stdout) == (status, said), done.stderr
 
 
 @pytest.fixture
