@@ -70,6 +70,7 @@ class SendProcessor:
             Answers(self._always, self._refuse),
         )
         parts.link.began.append(self._bind)
+        parts.link.ended.append(self.fast.forget)
         parts.topics.forgotten.append(self.fast.forget)
 
     def _bind(self, connection: Connection, _: OpenStore) -> None:
