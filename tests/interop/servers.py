@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import shutil
 import socket
 import subprocess
 from dataclasses import dataclass
@@ -187,12 +188,13 @@ class RocketMQBroker:
 
 @contextlib.contextmanager
 def real_broker(folder: Path, names: str, settings: Mapping[str, str]) -> Iterator[RocketMQBroker]:
-    """RocketMQ's broker, which is killed at the end."""
+    """RocketMQ's broker, which is killed at the end, and its store removed."""
     broker = RocketMQBroker(folder, names, settings)
     try:
         yield broker
     finally:
         broker.kill()
+        shutil.rmtree(folder / "store", ignore_errors=True)
 
 
 #: What RocketMQ's broker needs besides, on a machine that is small and busy.

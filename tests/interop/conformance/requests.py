@@ -185,6 +185,12 @@ def committed(client: RemotingClient, group: str, topic: str, queue: int = 0) ->
     return int(answer.fields["offset"])
 
 
+def commit(client: RemotingClient, group: str, topic: str, offset: int) -> int:
+    """Commits an offset of queue 0; the code of the answer."""
+    place = {"consumerGroup": group, "topic": topic, "queueId": 0}
+    return client.ask(Code.UPDATE_CONSUMER_OFFSET, {**place, "commitOffset": offset}).code
+
+
 # -- groups
 
 

@@ -4,9 +4,11 @@ import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
@@ -16,13 +18,14 @@ import java.util.concurrent.Future;
  * NAME=VALUE, see Place. Prints a line for each check: its points, its name, and "ok" or "FAILED"
  * with the reason.
  *
- * <p>It does what the lines of its standard input say, and prints "done LINE" after each:
+ * <p>It does what the lines of its standard input say, side by side, and prints "done LINE" after
+ * each:
  * <ul>
  * <li>checks: those that can run side by side
  * <li>only NAME: one of them
  * <li>cleaned: those on a topic "cleaned" whose first messages are gone
- * <li>restart: prints "restarting" when clients are at work, and reads one more line when the
- *     server is up again
+ * <li>restart: prints "restarting" when clients are at work
+ * <li>restarted: the server was killed meanwhile, and is up again
  * </ul>
  */
 public final class Conformance {
@@ -30,12 +33,11 @@ public final class Conformance {
 
     private final Place place;
     private final PrintStream out;
-    private final BufferedReader in;
+    private final CountDownLatch restarted = new CountDownLatch(1);
 
     private Conformance(Place place, PrintStream out) {
         this.place = place;
         this.out = out;
-        in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
     }
 
     @FunctionalInterface
@@ -93,13 +95,28 @@ public final class Conformance {
             words.put(pair[0], pair[1]);
         }
         Conformance run = new Conformance(new Place(words), out);
+        BufferedReader in =
+            new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+        List<Thread> all = new ArrayList<>();
+        for (String line = in.readLine(); line != null; line = in.readLine()) {
+            String told = line;
+            Thread thread = new Thread(() -> run.obeyAndSay(told));
+            thread.start();
+            all.add(thread);
+        }
+        for (Thread thread : all) {
+            thread.join();
+        }
+        Runtime.getRuntime().halt(0); // threads of the clients may live on
+    }
+
+    private void obeyAndSay(String line) {
         try {
-            for (String line = run.in.readLine(); line != null; line = run.in.readLine()) {
-                run.obey(line);
-                run.say("done " + line);
-            }
-        } finally {
-            Runtime.getRuntime().halt(0); // threads of the clients may live on
+            obey(line);
+            say("done " + line);
+        } catch (Exception | Error failure) {
+            failure.printStackTrace();
+            Runtime.getRuntime().halt(1);
         }
     }
 
@@ -118,8 +135,11 @@ public final class Conformance {
             case "restart":
                 run(new Check("62", "restart", scope -> Reconnecting.nothingIsLost(scope, () -> {
                     say("restarting");
-                    in.readLine();
+                    restarted.await();
                 })));
+                break;
+            case "restarted":
+                restarted.countDown();
                 break;
             default:
                 throw new IllegalArgumentException("no such command: " + line);

@@ -47,11 +47,10 @@ final class Pulling {
         DefaultMQPushConsumer consumer = scope.consumer(group, queue.getTopic(), seen);
         consumer.start();
         seen.await(5, "all");
-        consumer.shutdown();
-        DefaultMQPullConsumer other = scope.pull(group);
-        other.getDefaultMQPullConsumerImpl().getOffsetStore()
-            .updateConsumeOffsetToBroker(queue, 1_000, false);
-        other.shutdown();
+        Scope.awaitConsumed(consumer, queue, 5);
+        consumer.getDefaultMQPushConsumerImpl().getOffsetStore()
+            .updateOffset(queue, 1_000, false);
+        consumer.shutdown(); // which commits this offset
         Seen later = new Seen();
         DefaultMQPushConsumer second = scope.consumer(group, queue.getTopic(), later);
         second.start();

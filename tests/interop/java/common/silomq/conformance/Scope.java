@@ -12,6 +12,7 @@ import org.apache.rocketmq.client.consumer.DefaultMQPullConsumer;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.consumer.PullResult;
 import org.apache.rocketmq.client.consumer.PullStatus;
+import org.apache.rocketmq.client.consumer.store.ReadOffsetType;
 import org.apache.rocketmq.client.exception.MQClientException;
 import org.apache.rocketmq.client.impl.consumer.DefaultMQPushConsumerImpl;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
@@ -193,6 +194,15 @@ final class Scope implements AutoCloseable {
     static long countQueues(DefaultMQPushConsumer consumer, String topic) {
         return consumer.getDefaultMQPushConsumerImpl().getRebalanceImpl().getProcessQueueTable()
             .keySet().stream().filter(queue -> queue.getTopic().equals(topic)).count();
+    }
+
+    /** Waits until a consumer has noted that it has consumed a queue up to an offset. */
+    static void awaitConsumed(DefaultMQPushConsumer consumer, MessageQueue queue, long offset)
+        throws Exception {
+        Expect.eventually(
+            () -> consumer.getDefaultMQPushConsumerImpl().getOffsetStore()
+                .readOffset(queue, ReadOffsetType.READ_FROM_MEMORY) == offset,
+            queue + " is consumed up to " + offset);
     }
 
     /** Closes the sockets of a consumer, which is all that the servers see of a process's end. */
