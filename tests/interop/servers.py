@@ -10,9 +10,10 @@ import subprocess
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from interop.rocketmq import BUILD, JAVA, require
 from support.brokers import BrokerProcess
-from support.harness import StoreProcess, eventually
+from support.harness import LONG, StoreProcess, eventually
 from support.name_servers import name_server
 from support.remoting_client import RemotingClient
 from support.small_settings import SMALL
@@ -351,3 +352,11 @@ KINDS: dict[str, Callable[[Path], contextlib.AbstractContextManager[Servers]]] =
     "rocketmq": rocketmq_servers,
     "silomq": silomq_servers,
 }
+
+
+def parameters(table: Mapping[str, object]) -> list[object]:
+    """The kinds in a table as parameters of a fixture. RocketMQ's own broker shows that the checks
+    are right: that takes minutes, so it is for the long form.
+    """
+    marks = {"rocketmq": LONG}
+    return [pytest.param(kind, marks=marks.get(kind, ())) for kind in table]

@@ -27,7 +27,7 @@ from interop.conformance.points import CHECKS
 from interop.conformance.requests import commit, committed, pull, records
 from interop.java_clients import JavaClients, java_clients
 from interop.rocketmq import RELEASES, require
-from interop.servers import KINDS
+from interop.servers import KINDS, parameters
 from support.harness import LONG
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ POINTS = {
 ZLIB = 0x301
 
 
-@pytest.fixture(scope="module", params=KINDS)
+@pytest.fixture(scope="module", params=parameters(KINDS))
 def servers(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Servers]:

@@ -1,7 +1,7 @@
 """RocketMQ's clients for Go, Node and Python against a server: all that each of them can do. They
 and the Java clients read what each of them has sent.
 
-The server is RocketMQ's own broker. That tests the tests.
+The servers are RocketMQ's own broker, which tests the tests, and `silo broker`.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from interop.brokers import DELAYS_S, QUEUES, SERVERS
 from interop.clients import CLIENTS, OTHERS, Clients, is_built, settled
+from interop.servers import parameters
 from support.harness import eventually
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ NAMED = ["colour", "with blank"]
 _numbers = itertools.count()
 
 
-@pytest.fixture(scope="module", params=SERVERS)
+@pytest.fixture(scope="module", params=parameters(SERVERS))
 def server(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Server]:
