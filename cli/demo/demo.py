@@ -1,6 +1,6 @@
 """`make demo`: replays a year of real flights through a store, and compares what is read with what
-was sent. At the end Spark reads the store, and its figures are compared with those of the flights'
-CSV.
+was sent. A part of them goes through a broker, as RocketMQ's clients send. At the end Spark reads
+the store, and its figures are compared with those of the flights' CSV.
 
 Half-way one of the store's processes is killed. The store runs in a process of its own
 (`silo serve`), and so does the consumer (`silomq.cli.demo.reader`); this process is the producer.
@@ -29,6 +29,7 @@ from ...client.consuming.consumer import Consumer
 from ...client.producing.producer import Producer
 from ...store.errors import StoreError
 from ..shared.common import say
+from . import network
 from . import spark as demo_spark
 from .flights import (
     CARRIERS,
@@ -46,6 +47,7 @@ from .processes import DemoFailed, Reader, Server
 _QUEUES = 4
 _IN_FLIGHT = 2000
 _KILL_S = 10.0
+_OVER_THE_NETWORK = 20_000
 _VICTIM = "append"
 
 
@@ -232,6 +234,7 @@ def run(console: Console, store: Path, total: int, *, spark: bool) -> None:
         print_rates(console, result, total)
         producer.close()
         admin.close()
+        network.run(console, store, folder, min(total, _OVER_THE_NETWORK))
         if spark:
             demo_spark.run(console, store, starts, demo_spark.from_csv(folder, total))
         console.print(f"The store stopped cleanly in {server.stop():.2f} s.")
