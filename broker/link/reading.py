@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ...client.consuming.message_view import MessageView
 from ...client.lookup.hole_checks import before_hole, check_hole
 from ...client.lookup.open_store import OpenStore
 from ...client.lookup.queue_times import Boundary, QueueTimes
 from ...client.session import Connection
+from ...store.consumequeue.queue import ENTRY
 from ...store.errors import Corrupt, IllegalQuery, MessageNotFound
 from ...store.filters.tags import MessageFilter
 from ...store.index import key_lookup
@@ -17,7 +19,11 @@ from ...store.reading import get_message
 from ...store.record.fields import head_of
 from ...store.record.ids import Host
 from ...store.status import GetMessageStatus
+from ._records import sorted_codes, take
 from .store import StoreLink
+
+if TYPE_CHECKING:
+    from array import array
 
 #: RocketMQ's defaultQueryMaxNum.
 MOST_OF_A_UNIQUE_KEY: Final = 32
@@ -25,15 +31,20 @@ MOST_OF_A_UNIQUE_KEY: Final = 32
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """What one read of a queue gave: records as they are stored. The next read begins at queue
-    offset `next`; the queue held those from `least` up to, and without, `end`.
+    """What one read of a queue gave: records as they are stored, back to back. The next read begins
+    at queue offset `next`; the queue held those from `least` up to, and without, `end`.
     """
 
     status: GetMessageStatus
-    records: list[bytes]
+    records: bytes
     next: int
     least: int
     end: int
+
+
+@functools.lru_cache(1024)
+def _sorted_codes(chosen: MessageFilter) -> array[int] | None:
+    return sorted_codes(chosen.codes)
 
 
 class _Stored:
@@ -85,22 +96,27 @@ class Reading:
         store = self._link.store
         queue = store.queue_if_any(topic, queue_id)
         if queue is None:
-            return Read(GetMessageStatus.NO_MATCHED_LOGIC_QUEUE, [], 0, 0, 0)
+            return Read(GetMessageStatus.NO_MATCHED_LOGIC_QUEUE, b"", 0, 0, 0)
         while True:
             least, end = queue.least, queue.end
             verdict = get_message.judge(offset, least, end)
             if verdict is not None:
-                return Read(verdict[0], [], verdict[1], least, end)
+                return Read(verdict[0], b"", verdict[1], least, end)
             try:
-                entries = queue.entries(offset, min(end - offset, get_message.scan_count(most)))
+                view = queue.view(offset, min(end - offset, get_message.scan_count(most)))
                 break
             except FileNotFoundError:
                 queue.check_topic()
                 if queue.least > offset:
                     continue  # clean raises the least offset, then removes the file: look again
                 behind = get_message.next_queue_file(offset, queue.file_size)
-                return Read(GetMessageStatus.OFFSET_FOUND_NULL, [], behind, least, end)
-        entries = before_hole(store.holes, queue, offset, entries)
+                return Read(GetMessageStatus.OFFSET_FOUND_NULL, b"", behind, least, end)
+        found = self._take(store, view, most, max_bytes, chosen)
+        if found is not None:
+            records, passed = found
+            status = GetMessageStatus.FOUND if records else GetMessageStatus.NO_MATCHED_MESSAGE
+            return Read(status, records, offset + passed, least, end)
+        entries = before_hole(store.holes, queue, offset, list(ENTRY.iter_unpack(view)))
         batch = get_message.collect(
             entries,
             store.log.part,
@@ -114,7 +130,33 @@ class Reading:
             path=store.log.path,
             wanted=None if chosen is None else _Stored(chosen),
         )
-        return Read(batch.status, batch.messages, batch.next, least, end)
+        return Read(batch.status, b"".join(batch.messages), batch.next, least, end)
+
+    def _take(
+        self,
+        store: OpenStore,
+        view: memoryview,
+        most: int,
+        max_bytes: int,
+        chosen: MessageFilter | None,
+    ) -> tuple[bytes, int] | None:
+        """The usual read: all records are in the file that has the first one. None if they are not,
+        and for a filter that needs the records.
+        """
+        if store.holes or (chosen is not None and chosen.codes is None):
+            return None
+        at = ENTRY.unpack_from(view)[0]
+        file = store.log.file_with(at)
+        if file is None:
+            return None
+        transfer, log_end = store.transfer, store.log.end
+        if transfer.is_in_memory(log_end - at):
+            count, size = transfer.count_in_memory, transfer.bytes_in_memory
+        else:
+            count, size = transfer.count_on_disk, transfer.bytes_on_disk
+        codes = None if chosen is None else _sorted_codes(chosen)
+        wanted = min(max(max_bytes, get_message.LEAST_BYTES), get_message.MOST_BYTES)
+        return take(view, *file, log_end, codes, most=min(most, count), max_bytes=min(wanted, size))
 
     def record_at(self, offset: int) -> bytes:
         """The record that begins at a log offset. Raises MessageNotFound, Corrupt."""

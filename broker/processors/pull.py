@@ -117,14 +117,14 @@ class PullProcessor:
         if reset is not None:
             await self._progress.commit(*key, reset)
             least, end = self._reading.bounds(header.topic, header.queue_id)
-            moved = Read(GetMessageStatus.OFFSET_RESET, [], reset, least, end)
+            moved = Read(GetMessageStatus.OFFSET_RESET, b"", reset, least, end)
             return self._answer(call.request, header, moved)
         if header.flags & _COMMIT:
             start(self._commit(header))
         if call.connection.unsent > self._settings.max_unsent_size:
             # Answers to what it has asked before wait for it: it pulls again when it has read them.
             least, end = self._reading.bounds(header.topic, header.queue_id)
-            none = Read(GetMessageStatus.NO_MATCHED_MESSAGE, [], header.offset, least, end)
+            none = Read(GetMessageStatus.NO_MATCHED_MESSAGE, b"", header.offset, least, end)
             return self._answer(call.request, header, none)
         read = self._read(header, chosen)
         not_found = _code(read, header.offset) == ResponseCode.PULL_NOT_FOUND
@@ -164,13 +164,13 @@ class PullProcessor:
             if again.status == GetMessageStatus.NO_MATCHED_MESSAGE:
                 header.offset = again.next
                 if again.next < again.end:
-                    read = Read(read.status, [], again.next, again.least, again.next)
+                    read = Read(read.status, b"", again.next, again.least, again.next)
                     continue
                 read = again
                 continue
             if _code(again, header.offset) != ResponseCode.PULL_NOT_FOUND:
                 return again
-            read = Read(again.status, [], again.next, again.least, again.end)
+            read = Read(again.status, b"", again.next, again.least, again.end)
         return read
 
     async def _commit(self, header: PullHeader) -> None:
@@ -273,8 +273,7 @@ class PullProcessor:
             "topicSysFlag": "0",
             "groupSysFlag": "0",
         }
-        body = b"".join(read.records)
-        return request.answer(code, remark=read.status.name, fields=fields, body=body)
+        return request.answer(code, remark=read.status.name, fields=fields, body=read.records)
 
 
 def _code(read: Read, offset: int) -> ResponseCode:

@@ -128,12 +128,16 @@ class Command:
 
     def encode(self) -> bytes:
         """The whole frame. Raises ValueError for a header of 16 MiB or more."""
+        return b"".join(self.parts())
+
+    def parts(self) -> tuple[bytes, bytes]:
+        """The frame up to its body, and the body. Raises as `encode`."""
         binary = self.serialization is Serialization.ROCKETMQ
         header = self._binary_header() if binary else self._json_header()
         if len(header) > _HEADER_BYTES:
             raise ValueError(f"a header of {len(header)} bytes: at most {_HEADER_BYTES}")
         mark = self.serialization << 24 | len(header)
-        return _PREFIX.pack(4 + len(header) + len(self.body), mark) + header + self.body
+        return _PREFIX.pack(4 + len(header) + len(self.body), mark) + header, self.body
 
     def _json_header(self) -> bytes:
         # Nothing but these two may be left out: Java takes a number of its own for no opaque.

@@ -64,6 +64,8 @@ class MessageFilter(Protocol):
         filter.
         """
 
+    def __hash__(self) -> int: ...
+
 
 class _Described:
     """Filters that are equal if their descriptions are."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from ..commitlog.log_reader import LogReader
-from ..consumequeue.queue import ENTRY_SIZE
+from ..consumequeue.queue import ENTRY, ENTRY_SIZE
 from ..consumequeue.queue_reader import QueueReader
 from ..consumequeue.time_lookup import BEFORE_LOG, UNREADABLE, QueueFile
 from ..disk.forks import NO_FORK
@@ -23,6 +23,7 @@ from ..topics.topic_table import DELETED
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ...shm._memory import Mapping
     from ..disk.files import Folder
 
 T = TypeVar("T")
@@ -63,15 +64,29 @@ class ServedLog:
         """The offset behind the last record."""
         return self._end.load()
 
-    def part(self, at: int, size: int) -> bytes | None:
-        """A copy of the bytes [at, at + size) of the log; None if they have been removed. Raises
-        Corrupt if no record can lie there, or if the file is missing and clean did not remove it.
-        """
+    def _has(self, at: int) -> bool:
+        """Whether a log offset has not been removed. Unmaps files that have been."""
         least = self.least
         if least != self._forgotten:  # a mapped file keeps its disk space
             self._reader.forget(least - least % self.file_size)
             self._forgotten = least
-        if at < least:
+        return at >= least
+
+    def file_with(self, at: int) -> tuple[Mapping, int] | None:
+        """The mapped file that holds log offset `at`, and the offset at which it begins; None if
+        it has been removed, or is missing.
+        """
+        base = at - at % self.file_size
+        try:
+            return (self._reader.file(base), base) if self._has(at) else None
+        except FileNotFoundError:
+            return None
+
+    def part(self, at: int, size: int) -> bytes | None:
+        """A copy of the bytes [at, at + size) of the log; None if they have been removed. Raises
+        Corrupt if no record can lie there, or if the file is missing and clean did not remove it.
+        """
+        if not self._has(at):
             return None
         try:
             return self._reader.record(at, size)
@@ -174,9 +189,13 @@ class ServedQueue:
         """Up to `count` entries from queue offset `first` on, all of one file: (log offset, size,
         tags code). They must exist. Raises FileNotFoundError if the file has been removed.
         """
+        return list(ENTRY.iter_unpack(self.view(first, count)))
+
+    def view(self, first: int, count: int) -> memoryview:
+        """The bytes of what `entries` returns."""
         if self._reader is None:
             self._reader = QueueReader(self._opened(), self.file_size)
-        return self._reader.entries(first, count)
+        return self._reader.view(first, count)
 
     def entry(self, offset: int) -> tuple[int, int, int]:
         """The entry at queue offset `offset`. Raises as `entries`."""
