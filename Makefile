@@ -14,7 +14,7 @@ PIP := $(VENV)/bin/python -m pip --quiet --disable-pip-version-check
 INSTALL := flock $(STAMPS) $(PIP) install
 # Folders are prerequisites too, because a deleted file changes its folder's time. The slash tells the folder `bench/`
 # from the task `bench`.
-PACKAGES := actors bench broker cli client conf names pipeline pyspark_silomq shm store supervisor tools
+PACKAGES := actors bench broker cli client conf names pipeline pyspark_silomq shm store supervisor testing tools
 SOURCES := pyproject.toml MANIFEST.in $(wildcard __init__.py py.typed) \
 	$(shell find $(addsuffix /,$(PACKAGES) setup) -name __pycache__ -prune -o \
 		\( -type d -o -name '*.py' -o -name '*.py[ix]' -o -name '*.pxd' -o -name '*.h' -o -name '*.toml' -o -name '*.service' \) -print)
@@ -25,6 +25,7 @@ RELEASES := 5.3.3 4.9.8
 JAVA := tests/interop/java
 # RocketMQ's clients in other languages, each with a folder of its own below INTEROP.
 CLIENTS := go node python
+EXAMPLES := examples/go examples/java
 # Further arguments for pytest: make test ARGS='tests/unit -k ring'
 ARGS ?=
 # pip makes no .pyc files here (see FASTER). Python makes a module's .pyc file at its first import, which this variable
@@ -81,7 +82,7 @@ fault-build: $(FAULTS)/.stamp  ## a second copy whose compiled code can be told 
 
 # Without the tools of a language or its registry the tests that need it are skipped. In CI that is an error.
 interop:  ## fetch RocketMQ and its clients, compile the programs that run them
-	@for part in $(RELEASES) $(CLIENTS); do \
+	@for part in $(RELEASES) $(CLIENTS) $(EXAMPLES); do \
 		$(MAKE) --no-print-directory $(INTEROP)/$$part/.stamp || { test -z "$$CI" && \
 			echo "RocketMQ ($$part) cannot be had: the tests that need it will be skipped" >&2; } || exit 1; \
 	done
@@ -154,6 +155,19 @@ $(INTEROP)/%/.stamp: $(INTEROP)/%/lib/.stamp $(shell find $(JAVA) -name '*.java'
 $(INTEROP)/go/.stamp: $(wildcard tests/interop/go/*)
 	mkdir -p $(@D)
 	cd tests/interop/go && CGO_ENABLED=0 go build -o '$(CURDIR)/$(@D)/client' .
+	touch $@
+
+$(INTEROP)/examples/go/.stamp: $(wildcard docs/examples/go/*)
+	mkdir -p $(@D)
+	cd docs/examples/go && CGO_ENABLED=0 go test -c -o '$(CURDIR)/$(@D)/orders.test' .
+	touch $@
+
+# No test of this name exists: Maven fetches what a run needs, and runs nothing.
+$(INTEROP)/examples/java/.stamp: $(shell find docs/examples/java -type f)
+	rm -rf $(@D)
+	mkdir -p $(@D)
+	cp -r docs/examples/java/. $(@D)
+	cd $(@D) && mvn -B -q test -Dtest=None -Dsurefire.failIfNoSpecifiedTests=false
 	touch $@
 
 # A lock file would name the registry's host: package.json pins the version.

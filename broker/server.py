@@ -165,6 +165,7 @@ class Broker:
         if self._ends:
             return
         self._ends = True
+        self._parts.link.end_requests()  # what they bring goes to the loop
         if self._registrar is not None:
             self._registrar.end()
         deadline = time.monotonic() + _LAST_ANSWERS_S

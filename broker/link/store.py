@@ -173,7 +173,10 @@ class StoreLink:
 
         await self._thread.run(call)
 
-    def close(self) -> None:
-        """Ends the session."""
-        self._drop()
+    def end_requests(self) -> None:
+        """Waits for requests that are under way. Later ones are never answered."""
         self._thread.end()
+
+    def close(self) -> None:
+        """Ends the session, after `end_requests`."""
+        self._drop()

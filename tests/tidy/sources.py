@@ -11,7 +11,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = (
     "actors", "bench", "broker", "cli", "client", "conf", "names", "pipeline", "shm", "store",
-    "supervisor", "tools",
+    "supervisor", "testing", "tools",
 )  # fmt: skip
 
 

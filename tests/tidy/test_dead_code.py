@@ -124,7 +124,8 @@ class Package:
 
     def _is_called_from_outside(self, what: Definition) -> bool:
         """Whether users of the package, a framework, or the tests of formats use the definition."""
-        if any(".command(" in one or ".group(" in one for one in what.decorators):
+        called = (".command(", ".group(", "pytest.fixture")
+        if any(word in one for word in called for one in what.decorators):
             return True
         if not what.owner or what.owner == EXTERN:
             return what.name in READ_BY_OTHERS or _is_entry_point(what)

@@ -27,6 +27,7 @@ ALLOWED = {
     "tools": {"conf", "shm", "store"},
     "broker": {"conf", "shm", "store", "client"},
     "names": {"conf", "store", "broker"},
+    "testing": {"store", "client"},
     "pipeline": {"conf", "shm", "store", "client", "tools", ""},
     "cli": {"conf", "store", "client", "supervisor", "tools", "pipeline", "broker", "names", ""},
     "bench": {
