@@ -289,9 +289,9 @@ class Broker:
         if command.flag & ANSWER:
             self._relay.answered(connection, command)
             return
-        self.requests[command.code] = self.requests.get(command.code, 0) + 1
         handler = self._handlers.get(command.code)
         if handler is not None:
+            self.requests[command.code] = self.requests.get(command.code, 0) + 1
             start(self._serve(Call(command, connection), handler))
         elif command.wants_answer:
             why = f" request type {command.code} not supported"

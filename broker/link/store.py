@@ -11,7 +11,8 @@ from ...client.lookup.open_store import OpenStore
 from ...client.session import Connection
 from ...shm.protocol.answers import Answer
 from ...shm.protocol.requests import Request
-from ...store.errors import StoreError
+from ...store.errors import IllegalMessage, StoreError
+from ...store.status import PutMessageStatus
 from ...store.topics.topic_table import Topic
 from ..loop._loop import Loop
 from ..loop.tasks import Thread
@@ -21,6 +22,8 @@ Answered = TypeVar("Answered", bound=Answer)
 
 #: How often a broker looks for a store that does not run yet.
 _AGAIN_S: Final = 0.05
+#: So many requests wait for the registry at a time: peers may ask faster than it answers.
+_MOST_ASKED: Final = 5_000
 
 
 class StoreGone(StoreError):
@@ -42,6 +45,7 @@ class StoreLink:
         self._store: OpenStore | None = None
         self._bell: Bell | None = None
         self._connecting = False
+        self._asked = 0
         self.began: list[Callable[[Connection, OpenStore], None]] = []
         self.ended: list[Callable[[], None]] = []
 
@@ -152,9 +156,20 @@ class StoreLink:
     # -- requests
 
     async def ask(self, request: Request[Answered]) -> Answered:
-        """The registry's answer. Raises IllegalMessage when it refuses, StoreGone."""
+        """The registry's answer. Raises IllegalMessage when it refuses, or is too busy, and
+        StoreGone.
+        """
         connection = self.connection
-        return await self._thread.run(lambda: connection.request(request))
+        if self._asked >= _MOST_ASKED:
+            raise IllegalMessage(
+                PutMessageStatus.OS_PAGE_CACHE_BUSY,
+                f"{self._asked} requests wait for the store's registry: try again",
+            )
+        self._asked += 1
+        try:
+            return await self._thread.run(lambda: connection.request(request))
+        finally:
+            self._asked -= 1
 
     async def ask_with(
         self, request: Request[Answered], take: Callable[[Answered, list[int]], None]

@@ -114,9 +114,10 @@ cdef class Loop:
         self.ready.append(callback)
 
     def call_from_thread(self, callback):
-        """As `call_soon`, from any thread."""
+        """As `call_soon`, from any thread. After `close` it does nothing."""
         self.posted.append(callback)
-        os.eventfd_write(self.wake, 1)
+        if self.wake >= 0:
+            os.eventfd_write(self.wake, 1)
 
     def stop(self):
         """Ends `run` after this turn. For any thread, and signal handlers."""
@@ -273,4 +274,6 @@ cdef class Loop:
         for listener in self.listeners:
             listener.close()
         self.epoll.close()
-        os.close(self.wake)
+        # A thread may still call: the number must not be that of another file then.
+        wake, self.wake = self.wake, -1
+        os.close(wake)

@@ -141,7 +141,9 @@ class RemotingClient:
 
     def _receive(self, timeout_s: float) -> None:
         """Takes in what arrives next, if it does in time."""
-        if not select.select([self.socket], [], [], timeout_s)[0]:
+        poll = select.poll()  # `select` takes no descriptor above 1023
+        poll.register(self.socket, select.POLLIN)
+        if not poll.poll(timeout_s * 1000):
             return
         self._take_in()
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from support.broker_load import Load, free_port
-from support.broker_requests import pull_fields, send_fields
+from support.broker_requests import GROUP, pull_fields, send_fields
 from support.brokers import BrokerProcess
 from support.checking.messages import read_topic
 from support.harness import eventually
@@ -133,3 +133,23 @@ def test_a_deleted_topic_ends_its_held_pulls(store: StoreProcess, broker: Broker
         except Disconnected:
             pytest.fail("the connection ended")
     assert store.running.poll() is None
+
+
+def test_an_offset_that_comes_between_two_stores(
+    store: StoreProcess, broker: BrokerProcess
+) -> None:
+    """The broker may not have noticed yet that its store is another one."""
+    with RemotingClient(broker.address) as client:
+        for number in range(20):
+            assert client.ask(10, send_fields("between", f"K{number}"), b"x").code == 0
+        assert client.ask(11, pull_fields("between")).code == 0
+        place = {"consumerGroup": GROUP, "topic": "between", "queueId": 0}
+        for offset in range(1, 4):
+            told = {**place, "commitOffset": offset}
+            assert client.ask(15, told).code == 0
+            store.crash()
+            store.start()
+            late = client.ask(15, {**place, "commitOffset": offset + 10})
+            wanted = offset + 10 if late.code == 0 else offset
+            eventually(lambda: client.ask(14, place).code == 0, "the broker meets the store")
+            assert client.ask(14, place).fields["offset"] == str(wanted), late

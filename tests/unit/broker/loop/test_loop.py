@@ -87,3 +87,11 @@ def test_a_watched_descriptor(echo: Echo) -> None:
         ours.send(b"b")
         time.sleep(0.1)
         assert seen == [b"a"]
+
+
+def test_a_call_after_the_end_does_nothing() -> None:
+    with Echo() as ended:
+        pass
+    called: list[int] = []
+    ended.loop.call_from_thread(lambda: called.append(1))
+    assert called == []
