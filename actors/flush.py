@@ -126,14 +126,14 @@ class Flush(Actor):
         deadline = time.monotonic() + interval / 1000
         while not self.stopping and (left := deadline - time.monotonic()) > 0:
             self.beat()
+            self.mail.read()
             if self.sync:
                 wrote = self.wrote.load()
                 if wrote > self.flushed.load():
                     break
                 self._sleep(wrote, min(left, TICK_S))
-                self.mail.read()
             else:
-                time.sleep(min(left, 0.25))
+                self.mail.count.wait(self.mail.seen, min(left, 0.25))
         now, wrote = time.monotonic(), self._look()
         pages = pages_between(self.flushed.load(), wrote)
         thorough = now - self.last_thorough >= settings.flush_commit_log_thorough_interval_ms / 1000

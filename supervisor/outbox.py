@@ -46,7 +46,7 @@ class Sleeper:
 
 class Outbox:
     """Messages to the process at the other end of `end`. `count` counts them, in the control block.
-    A process that waits for `count` and not for its socket is a `sleeper`.
+    A process that does not wait for its socket is a `sleeper`; it may also sleep on `count`.
     """
 
     def __init__(
@@ -74,7 +74,8 @@ class Outbox:
                 sent = True
                 if self._count is not None:
                     self._count.add(1)
-        if sent and self._sleeper is not None:
+        if sent and self._count is not None and self._sleeper is not None:
+            self._count.wake()
             self._sleeper.wake()
 
     def drop(self, closing: Collection[int]) -> None:

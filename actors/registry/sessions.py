@@ -217,6 +217,8 @@ class Sessions:
 
     def _adopt(self, session: Session) -> None:
         if session.closing or session.connection < 0:
+            mail.close_all([session.connection])  # nobody reads it any more
+            session.connection = -1
             return
         connection = socket.socket(fileno=session.connection)
         connection.setblocking(False)  # noqa: FBT003 - socket's own signature

@@ -166,3 +166,22 @@ def test_a_clients_last_messages_are_appended(tmp_path: Path) -> None:
         store.await_dispatch()
         found = [int(view.body[:4]) for view in read_topic(store.path, "t")[1:]]
         assert found == list(range(count))
+
+
+def test_a_new_registry_keeps_no_connection_of_a_session_that_ends(tmp_path: Path) -> None:
+    """Append has not detached the session yet when the registry is replaced."""
+    with StoreProcess(tmp_path / "store", heartbeat_timeout_ms=60_000) as store:
+        before = len(os.listdir(f"/proc/{store.pid('registry')}/fd"))
+        append = store.kill("append", signal.SIGSTOP)
+        for _ in range(5):
+            Producer(store.path, ring_size=65536).close()
+        eventually(lambda: store.control.load("sessions") == 5, "they wait for append")
+        store.await_beat("registry")  # it has told the supervisor that the clients are gone
+        store.replace("registry")
+        kill_now(append, signal.SIGCONT)
+        eventually(lambda: store.control.load("sessions") == 0, "all sessions are let go")
+        eventually(
+            lambda: len(os.listdir(f"/proc/{store.pid('registry')}/fd")) <= before,
+            "its descriptors are closed",
+            5,
+        )
