@@ -147,7 +147,7 @@ $(INTEROP)/%/lib/.stamp: $(JAVA)/pom.xml
 .PRECIOUS: $(INTEROP)/%/lib/.stamp
 $(INTEROP)/%/.stamp: $(INTEROP)/%/lib/.stamp $(shell find $(JAVA) -name '*.java')
 	rm -rf $(@D)/classes
-	javac -Xlint:all,-cast,-classfile,-path,-processing -Werror -encoding UTF-8 \
+	javac -Xlint:all,-cast,-classfile,-deprecation,-path,-processing -Werror -encoding UTF-8 \
 		-cp '$(@D)/lib/*' -d $(@D)/classes \
 		$$(find $(JAVA)/common $(JAVA)/v$(firstword $(subst ., ,$*)) -name '*.java')
 	touch $@

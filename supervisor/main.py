@@ -252,9 +252,8 @@ class Supervisor:
         if self.stop_requested:
             return
         if code == STORAGE_FULL and not child.ready:
-            raise GaveUp(
-                f"no disk space for {child.name} to start: free some, then start again", code
-            )
+            why = f"no disk space for {child.name} to start: free some, then start again"
+            raise GaveUp(why, code)
         if code == SHORTAGE and self.state.load() == StoreState.RUNNING:
             self._put_off(child.name, "its limit of open files, or memory, was used up")
             return
@@ -269,10 +268,8 @@ class Supervisor:
             return
         said = f"signal {-code}" if code < 0 else f"exit status {code}"
         if delay is None:
-            raise GaveUp(
-                f"{child.name} failed to start {self.settings.boot_failures_max} times "
-                f"(last: {said})"
-            )
+            times = self.settings.boot_failures_max
+            raise GaveUp(f"{child.name} failed to start {times} times (last: {said})")
         self.logger.warning(
             "actor died, replacing it", died=child.name, how=said, delay_ms=round(delay * 1000)
         )

@@ -236,9 +236,8 @@ class Groups:
             low = self.table.queue_word(slot, "min_offset").load()
             high = self.table.queue_word(slot, "max_offset").load()
             if not low <= offset <= high:
-                raise illegal(
-                    f"queue {queue_id} of {topic}: offset {offset}, it has {low} to {high}"
-                )
+                why = f"queue {queue_id} of {topic}: offset {offset}, it has {low} to {high}"
+                raise illegal(why)
 
     def delete(self, request: DeleteGroup) -> Done:
         """Deletes the offsets and settings of a group without members."""
@@ -371,10 +370,8 @@ class Groups:
             if why:
                 self.logger.warning(
                     "a consumer is expelled",
-                    why=why,
-                    group=member.about.group,
-                    session=member.session,
-                )
+                    why=why, group=member.about.group, session=member.session,
+                )  # fmt: skip
                 self.expel(member.session)
 
     def patience(self) -> float:

@@ -56,8 +56,8 @@ cdef class Loop:
     - `began(connection)` for each new one,
     - `cannot_accept(error)` for an OSError of `accept`, after which the loop pauses,
     - `turned()` at the end of each turn, before the answers are sent,
-    - `rest()` before it sleeps, when nothing is to be done. It returns how long the loop may sleep at
-      most, in seconds.
+    - `rest()` before it sleeps, when nothing is to be done. It returns how long the loop may sleep
+      at most, in seconds.
 
     Except for `call_from_thread` and `stop`, its methods are for the thread that runs it.
     """

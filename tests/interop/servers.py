@@ -314,7 +314,8 @@ def silomq_servers(folder: Path) -> Iterator[Servers]:
             place.mkdir()
             settings = {**shared, "lockMaxLiveTime": str(LOCK_LIFE_MS)}
             ours = {name: value for name, value in settings.items() if name not in _BROKERS}
-            base = {**SMALL, **_of_store(ours), "store_port": free_port()}
+            room = {"max_topics": 2048, "max_queues": 8192, "store_port": free_port()}
+            base = {**SMALL, **_of_store(ours), **room}
             store = stack.enter_context(StoreProcess(place / "store", base=base))
             told = [f"{name}={settings[name]}" for name in _BROKERS]
             broker = stack.enter_context(BrokerProcess(store.path, *told))

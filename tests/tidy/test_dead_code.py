@@ -50,15 +50,6 @@ EXCEPTIONS = {
         ),
         "asyncio calls the methods of a protocol",
     ),
-    **dict.fromkeys(
-        (
-            "client/_bell.pxd: Bell.disarm",
-            "client/_bell.pyx: Bell.disarm",
-            "client/_bell.pxd: Bell.unwatch",
-            "client/_bell.pyx: Bell.unwatch",
-        ),
-        "for the loop of a network broker",
-    ),
     "conf/logging.py: _Lines.msg": "structlog calls a logger's methods by the level",
     "conf/logging.py: _Lines.debug": "structlog calls a logger's methods by the level",
     **dict.fromkeys(

@@ -65,6 +65,7 @@ EXCEPTIONS: Final[dict[str, tuple[frozenset[str], str]]] = {
         ("actors/signals.py", "os.open", "the controlling terminal"),
         ("cli/demo/demo.py", ".rglob .is_file .stat", "shows what the demo's store takes on disk"),
         ("cli/demo/flights.py", ".open", "the data that the demo sends"),
+        ("cli/demo/network.py", ".open .read_text", "the log of the demo's broker"),
         ("cli/demo/processes.py", ".mkdir .open .read_text", "logs of the demo's processes"),
         ("cli/demo/spark.py", ".write_text", _USER),
         ("cli/main.py", "os.open", "/dev/null in the place of a closed output"),
