@@ -157,7 +157,8 @@ class DevServer:
                 if stream is not None:
                     stream.close()
         eventually(self.nothing_runs, "all have ended")
-        if self._identity is not None:
+        # Another store may have the number of a folder that is gone.
+        if self.store.is_dir() and segments.store_identity(self.store) == self._identity:
             segments.remove_all(self._identity)
         for path in self.temporary.glob("*"):
             assert memory_of(path) == []
