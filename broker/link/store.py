@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
@@ -53,9 +54,9 @@ class StoreLink:
 
     def open(self, patience_s: float) -> None:
         """Opens the first session, before the loop runs. Waits so long for the store to start.
-        Raises StoreError.
+        Raises StoreError, at once if there is no such folder.
         """
-        deadline = time.monotonic() + patience_s
+        deadline = time.monotonic() + (patience_s if os.path.isdir(self._folder) else 0.0)
         while not self.is_up:
             try:
                 self._adopt(*self._connect())

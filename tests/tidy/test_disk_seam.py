@@ -63,6 +63,7 @@ EXCEPTIONS: Final[dict[str, tuple[frozenset[str], str]]] = {
         ("actors/registry/bells.py", "Mapping", _MEMORY),
         ("actors/schedule/schedule.py", "Mapping", _MEMORY),
         ("actors/signals.py", "os.open", "the controlling terminal"),
+        ("broker/link/store.py", "os.path.isdir", "whether there is a folder to wait for"),
         ("cli/demo/demo.py", ".rglob .is_file .stat", "shows what the demo's store takes on disk"),
         ("cli/demo/flights.py", ".open", "the data that the demo sends"),
         ("cli/demo/network.py", ".open .read_text", "the log of the demo's broker"),
