@@ -15,6 +15,8 @@ wait has a bound:
   less than 200 us. With a shorter spin, producer and append would both fall asleep and wake each
   other for each message, which then takes 60 us instead of 3.
 - Flush never spins.
+- Neither append nor reput spins when the last three pauses were longer than the spin: then only
+  the core would be kept busy. One short pause has it spin again (`spinning.py`).
 - Reput spins `reput_spin_us`, and only after it has woken a reader. Above 32,000 messages a second
   it sleeps 1 ms at a time instead of being woken for each message.
 - Reput has the policy SCHED_BATCH, so waking it does not preempt a running process. Allocate has

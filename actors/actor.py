@@ -62,7 +62,8 @@ class Session:
     `connection` (a socket) are descriptors. `ring` and `bell` are -1 for a session that only reads;
     `connection` is -1 for the store's own session. `capacity` is the ring's data size in bytes.
     `uid` is the client's user. `closing` is True once the client has closed its connection.
-    `client_bell` is the session bell (`shm/bell.py`), if the client has asked for one.
+    `client_bell` is the session bell (`shm/bell.py`), if the client has asked for one. `board` is
+    its board (`shm/board.py`), which only the registry has, or -1.
     """
 
     number: int
@@ -74,6 +75,7 @@ class Session:
     uid: int
     closing: bool = False
     client_bell: BellEnds | None = None
+    board: int = -1
 
 
 @dataclass

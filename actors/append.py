@@ -21,6 +21,7 @@ from ..store.record.ids import Host
 from ..store.status import PutMessageStatus
 from .actor import OWN_SESSIONS, TICK_S, Actor
 from .append_sessions import AppendSessions
+from .spinning import Spinning
 
 _SLICE_NS = 50_000_000
 _SYNC_SPIN_NS = 200_000
@@ -135,10 +136,11 @@ class Append(Actor):
             # A producer often sends its next message when the sync of the one before is over. Until
             # then the producer sleeps and flush waits for the disk, so a core is free to spin.
             spin_ns = max(spin_ns, _SYNC_SPIN_NS)
+        self.spinning = Spinning(spin_ns)
         while not self.stopping:
             self.beat()
             self._choose_status()
-            reason = self.kernel.run(spin_ns, _SLICE_NS)
+            reason = self.kernel.run(self.spinning.spin_ns, _SLICE_NS)
             self._tell_allocate()
             if reason == kernel.ROLL:
                 self._next_file()
@@ -171,9 +173,11 @@ class Append(Actor):
             self.kernel.refuse_status = PutMessageStatus.PUT_OK
 
     def _sleep(self) -> None:
+        spun_ns, began_ns = self.spinning.spin_ns, time.monotonic_ns()
         if self.kernel.announce_sleep():
             events = self.poll.poll(TICK_S)
             self.kernel.announce_awake()
+            self.spinning.paused(spun_ns + time.monotonic_ns() - began_ns)
             if any(fd == self.inbox.fileno() for fd, _ in events):
                 self.sessions.read_mail()
 

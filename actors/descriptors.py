@@ -2,8 +2,8 @@
 
 A session with a ring takes three descriptors in the supervisor and in the registry: its connection,
 its ring and append's eventfd. Append takes all three as well when it is forked. A session without a
-ring takes one. A session's own bell takes three more. Descriptors on their way in the mail between
-the processes are in no process's table.
+ring takes one. A session's own bell takes three more, and a board one in the registry. Descriptors
+on their way in the mail between the processes are in no process's table.
 
 So the supervisor raises its soft limit of open files to the hard one, and the registry counts: it
 refuses a session for which there is no room. Each process keeps `OWN` descriptors for all else: its
@@ -27,6 +27,7 @@ OWN: Final = 48
 WITH_RING: Final = 3
 WITHOUT_RING: Final = 1
 WITH_BELL: Final = 3
+WITH_BOARD: Final = 1
 #: The least and the most connections that may wait without a session.
 _WAITING = (4, 256)
 _SESSIONS_AT_LEAST = 2
@@ -40,12 +41,13 @@ HOW_TO_RAISE: Final = "raise the hard limit of open files (LimitNOFILE in the un
 
 
 class Held(Protocol):
-    """A session, as far as its descriptors are concerned: `ring` is -1 without a ring, and
-    `client_bell` None without a bell.
+    """A session, as far as its descriptors are concerned. `ring` and `board` are -1 for one that
+    has none, and `client_bell` is None without a bell.
     """
 
     ring: int
     client_bell: BellEnds | None
+    board: int
 
 
 @dataclass(frozen=True)
@@ -105,5 +107,6 @@ def held_by(sessions: Iterable[Held]) -> int:
     return sum(
         (WITH_RING if session.ring >= 0 else WITHOUT_RING)
         + (WITH_BELL if session.client_bell is not None else 0)
+        + (WITH_BOARD if session.board >= 0 else 0)
         for session in sessions
     )

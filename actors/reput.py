@@ -17,6 +17,7 @@ from ..store.dispatch.dispatcher import Dispatching
 from ..store.index.file import IndexFiles
 from .actor import TICK_S, Actor
 from .bell_mail import BellMail
+from .spinning import Spinning
 
 _SLICE_NS = 50_000_000
 # Above this many messages a second, reput sleeps for a fixed time instead of until append wakes it:
@@ -45,7 +46,7 @@ class Reput(Actor):
         self.since, self.counted, self.busy = time.monotonic(), self.count.load(), False
         self.without_space = False
         self.woken = 0  # how many readers `dispatching` had woken at the last look
-        self.spin_s = settings.reput_spin_us / 1e6
+        self.spinning = Spinning(settings.reput_spin_us * 1000)
         self.dispatching = Dispatching(
             self.control,
             self.world.table,
@@ -87,8 +88,11 @@ class Reput(Actor):
         waited_for, self.woken = woken != self.woken, woken
         if self.busy:
             time.sleep(_NAP_S)
-        elif not (waited_for and self.limit.spin(seen, self.spin_s)):
+            return
+        began_ns, spin_ns = time.monotonic_ns(), self.spinning.spin_ns if waited_for else 0
+        if not (spin_ns and self.limit.spin(seen, spin_ns / 1e9)):
             self.limit.sleep(seen, TICK_S, self.asleep, self.mail.count, self.mail.seen)
+        self.spinning.paused(time.monotonic_ns() - began_ns)
 
     def _may_stop(self) -> bool:
         """Whether all that is in the log is dispatched. Append and commit have ended. After a

@@ -15,23 +15,29 @@ from ..conf.logging import get_logger
 from ..shm.bell import Reason
 from ..store.errors import StoreError
 from ..store.record.ids import Host
-from .groups.consumers import Consumers, Producers
+from .access.gate import Gate
+from .groups.consumers import Producers
 from .groups.holds import Holds
+from .groups.membership import Membership
 from .groups.queue_locks import QueueLocks
 from .groups.relay import Relay
 from .link.progress import Progress
 from .link.reading import Reading
 from .link.sending import Sending
+from .link.status_board import StatusBoard
 from .link.store import StoreLink
 from .link.topics import Topics
 from .loop._connection import Limits
 from .loop._loop import Loop
+from .loop.choke import Choke, Room
 from .loop.reasons import Reasons
 from .loop.tasks import start
 from .loop.tls import TlsLayer, server_context
+from .processors._fast_path import FastRequests
 from .processors.admin import AdminProcessor
 from .processors.calls import Call, Handler, Handlers, refusal
 from .processors.clients import ClientProcessor
+from .processors.counts import UNKNOWN, Counts
 from .processors.look_ups import LookUpProcessor
 from .processors.offsets import OffsetProcessor
 from .processors.parts import Parts
@@ -40,9 +46,10 @@ from .processors.send import SendProcessor
 from .processors.send_back import SendBackProcessor
 from .routes.own_routes import RouteProcessor
 from .routes.registering import Registrar
+from .status import Status
 from .wire.address import Address
-from .wire.codes import RequestCode, ResponseCode
-from .wire.command import ANSWER, BadFrame, Command, decode
+from .wire.codes import ResponseCode
+from .wire.command import ANSWER, BadFrame, decode
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,6 +57,10 @@ if TYPE_CHECKING:
     from ..conf.broker_settings import BrokerSettings
     from .loop._connection import Connection
 
+#: As plain numbers: flags cost a microsecond, in each turn of the loop.
+_ANSWERS, _ARRIVALS, _FLUSHED, _NOTICES = map(
+    int, (Reason.ANSWERS, Reason.ARRIVALS, Reason.FLUSHED, Reason.NOTICES)
+)
 #: What is not an event of its own is looked at this often (s).
 _TICK_S: Final = 1.0
 #: So often it looks whether a message has waited too long for its sync (s).
@@ -60,15 +71,15 @@ _POLL_S: Final = 0.001
 
 
 class Broker:
-    """Serves the store in `folder` at an address. Raises StoreError for a certificate that cannot
-    be used.
+    """Serves the store in `folder` at an address. Raises StoreError for a certificate or accounts
+    that cannot be used.
     """
 
     def __init__(self, folder: str, settings: BrokerSettings) -> None:
         self.logger: Any = get_logger()
         self._settings = settings
         secure = _secure(settings)
-        limits = Limits(
+        self._limits = limits = Limits(
             frame=settings.frame_max_length,
             unsent=settings.max_unsent_size,
             held=settings.max_unfinished_size,
@@ -77,32 +88,42 @@ class Broker:
         )
         self.loop = loop = Loop(self, limits)
         self.reasons = Reasons(self.logger)
-        #: Requests by code.
-        self.requests: dict[int, int] = {}
-        self._choked: set[Connection] | None = None
+        self._choke = choke = Choke(loop)
+        #: For what is decoded and waits, mostly for the store's registry.
+        self._room = Room(choke, "requests", settings.max_unfinished_size)
         link = StoreLink(loop, folder, -1, self.logger)
         self._relay = Relay(loop)
+        locks = QueueLocks(settings.rebalance_lock_max_live_time_ms / 1000)
+        topics, progress = Topics(link), Progress(link, self.logger)
+        membership = Membership(link, topics, locks, self._relay, progress)
         self._parts = Parts(
             settings=settings,
             loop=loop,
             link=link,
-            sending=Sending(link, self._choke),
-            topics=Topics(link),
-            reading=Reading(link),
-            progress=Progress(link, self.logger),
-            consumers=Consumers(self._notify),
+            sending=Sending(link, lambda full: choke.tell("ring", full=full)),
+            topics=topics,
+            reading=Reading(link, self.logger),
+            progress=progress,
+            consumers=membership.consumers,
             producers=Producers(),
-            locks=QueueLocks(settings.rebalance_lock_max_live_time_ms / 1000),
+            locks=locks,
             holds=Holds(loop, link),
+            counts=Counts(),
             topic_made=self._topic_made,
             logger=self.logger,
         )
-        self._send = SendProcessor(self._parts)
-        limits.fast = self._send.fast
+        self._send, self._pull = SendProcessor(self._parts), PullProcessor(self._parts)
+        #: What serves most requests.
+        self.fast = FastRequests(self._send.fast, self._pull.fast)
+        self._gate = gate = Gate.of(settings, loop, self.logger)
+        if gate is not None:
+            gate.changed.append(self._pull.fast.forget)  # pulls that wait are asked again
+        limits.fast = self.fast if gate is None else gate.before(self.fast)
         self._handlers: Handlers = {}
         self._telling = False
         self._registrar: Registrar | None = None
         self._routes: RouteProcessor | None = None
+        self._board: StatusBoard | None = None
         self._ends = False
 
     # -- life
@@ -133,7 +154,7 @@ class Broker:
         self._registrar = Registrar(self._settings, advertised, self.logger)
         for processor in (
             self._send,
-            PullProcessor(parts),
+            self._pull,
             SendBackProcessor(parts),
             OffsetProcessor(parts),
             LookUpProcessor(parts),
@@ -142,6 +163,16 @@ class Broker:
             self._routes,
         ):
             self._handlers |= processor.handlers
+        status = Status(
+            parts,
+            limits=self._limits,
+            reasons=self.reasons,
+            registrar=self._registrar,
+            listens=str(bound),
+            told=advertised,
+        )
+        self._board = StatusBoard(parts.link, status.document, self.logger)
+        self._board.tick()
         self.loop.listen(listener)
         self.loop.call_later(_TICK_S, self._tick)
         self._topic_made()
@@ -173,6 +204,8 @@ class Broker:
             self._parts.sending.settle()
             time.sleep(_POLL_S)
         self._parts.link.close()
+        if self._gate is not None:
+            self._gate.end()
         self.loop.close()
 
     def _tick(self) -> None:
@@ -187,6 +220,10 @@ class Broker:
         for connection in parts.consumers.expired():
             connection.close("no heart-beat came for too long")
         self.reasons.tell()
+        if self._board is not None:
+            self._board.tick()
+        if self._gate is not None:
+            self._gate.tick()
         self.loop.call_later(_TICK_S, self._tick)
 
     def turned(self) -> None:
@@ -210,13 +247,13 @@ class Broker:
         parts = self._parts
         if not parts.link.is_up:
             return _TICK_S
-        reasons = Reason.NOTICES
+        reasons = _NOTICES
         if parts.sending.awaits_answers:
-            reasons |= Reason.ANSWERS
+            reasons |= _ANSWERS
         if parts.sending.awaits_syncs:
-            reasons |= Reason.FLUSHED
+            reasons |= _FLUSHED
         if parts.holds.count:
-            reasons |= Reason.ARRIVALS
+            reasons |= _ARRIVALS
         parts.link.bell.arm(reasons)
         self._look()
         return _SYNC_S if parts.sending.awaits_syncs else _TICK_S
@@ -234,23 +271,6 @@ class Broker:
         if self._routes is not None and self._registrar is not None and self._parts.link.is_up:
             self._registrar.tell(dict(self._routes.all_queues()))
 
-    def _notify(self, connections: list[Connection], group: str) -> None:
-        """Tells members of a group that others came or went."""
-        for connection in connections:
-            command = Command(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, {"consumerGroup": group})
-            self._relay.tell(connection, command)
-
-    def _choke(self, choked: bool) -> None:  # noqa: FBT001 - called by name nowhere
-        """Reads no more requests while the store has no room for what has come."""
-        if choked:
-            self._choked = set(self.loop.connections.values())
-            for connection in self._choked:
-                connection.hold_back()
-        elif self._choked is not None:
-            held, self._choked = self._choked, None
-            for connection in held:
-                self.loop.call_soon(connection.release)
-
     # -- connections
 
     def name(self, address: Any) -> tuple[str, bytes]:
@@ -262,9 +282,8 @@ class Broker:
         """A peer has connected."""
         if len(self.loop.connections) > self._settings.max_connections:
             connection.close(f"more than {self._settings.max_connections} connections")
-        elif self._choked is not None:
-            self._choked.add(connection)
-            connection.hold_back()
+        else:
+            self._choke.began(connection)
 
     def cannot_accept(self, error: OSError) -> None:
         """A connection could not be accepted."""
@@ -274,6 +293,8 @@ class Broker:
         """A connection has ended, and with it what it stood for."""
         if why and not self._ends:
             self.reasons.add(why, connection.peer)
+        self._parts.holds.disconnected(connection)
+        self._parts.progress.shared.disconnected(connection)
         self._parts.consumers.disconnected(connection)
         self._parts.producers.disconnected(connection)
         self._relay.disconnected(connection)
@@ -291,16 +312,21 @@ class Broker:
             return
         handler = self._handlers.get(command.code)
         if handler is not None:
-            self.requests[command.code] = self.requests.get(command.code, 0) + 1
+            self._parts.counts.request(command.code)
             start(self._serve(Call(command, connection), handler))
-        elif command.wants_answer:
+            return
+        self._parts.counts.refuse(UNKNOWN, ResponseCode.REQUEST_CODE_NOT_SUPPORTED)
+        if command.wants_answer:
             why = f" request type {command.code} not supported"
             answer = command.answer(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark=why)
             connection.send(answer.encode())
 
     async def _serve(self, call: Call, handler: Handler) -> None:
-        request = call.request
+        request, size = call.request, len(call.request.body)
+        self._room.take(size)
         try:
+            if self._gate is not None:
+                call.grant = self._gate.check(request, call.connection)
             answer = await handler(call)
         except Exception as error:
             found = refusal(request, error)
@@ -311,7 +337,10 @@ class Broker:
                 )  # fmt: skip
                 why = f"the broker failed because of a defect ({type(error).__name__}): see its log"
                 found = request.answer(ResponseCode.SYSTEM_ERROR, remark=why)
+            self._parts.counts.refuse(request.code, found.code)
             answer = found
+        finally:
+            self._room.take(-size)
         if request.wants_answer:
             try:
                 frame = answer.encode()

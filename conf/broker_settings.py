@@ -15,7 +15,7 @@ import msgspec
 
 from .kinds import KIB, MIB, Choice, Duration, Kind, Number, SettingError, Size, Switch, Text
 from .schema import kinds_of
-from .settings import BROKER_PREFIX, Description
+from .settings import BROKER_PREFIX, Description, described
 from .sources import Sources
 
 if TYPE_CHECKING:
@@ -163,7 +163,8 @@ class BrokerFields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         Size(
             MIB,
             65_536 * MIB,
-            "Requests of all peers that have not come whole may take so much memory.",
+            "Requests of all peers that have not come whole may take so much memory, and so "
+            "may those that wait for the store.",
         ),
     ] = 256 * MIB
 
@@ -201,6 +202,38 @@ class BrokerFields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         ),
     ] = ""
 
+    acl_enable: Annotated[
+        bool,
+        Switch(
+            "Only requests that an account of acl_file has signed are served, and only what it may "
+            "do. RocketMQ 4 needs no other setting; this means the two that follow.",
+            "aclEnable",
+        ),
+    ] = False
+    authentication_enabled: Annotated[
+        bool,
+        Switch(
+            "Requests must be signed by an account of acl_file (RocketMQ 5).",
+            "authenticationEnabled",
+        ),
+    ] = False
+    authorization_enabled: Annotated[
+        bool,
+        Switch(
+            "An account may do what acl_file says (RocketMQ 5). It needs authentication_enabled.",
+            "authorizationEnabled",
+        ),
+    ] = False
+    acl_file: Annotated[
+        str,
+        Text(
+            _PATH,
+            _IS_PATH,
+            "The accounts: RocketMQ's plain_acl.yml. It is read again when it changes.",
+            "rocketmq.acl.plain.file",
+        ),
+    ] = ""
+
 
 @functools.cache
 def kinds() -> dict[str, Kind]:
@@ -228,6 +261,29 @@ class BrokerSettings(BrokerFields, frozen=True, kw_only=True, forbid_unknown_fie
         if self.tls_server_mode == TlsMode.ENFORCING and not self.tls_server_cert_path:
             why = "it needs tls_server_cert_path and tls_server_key_path"
             raise SettingError("tls_server_mode", self.tls_server_mode.value, why)
+        if self.authenticates and not self.acl_file:
+            why = "accounts are asked for (acl_enable, authentication_enabled): name their file"
+            raise SettingError("acl_file", self.acl_file, why)
+        if self.authorizes and not self.authenticates:
+            why = "who may do what needs to know who asks: set authentication_enabled too"
+            raise SettingError("authorization_enabled", self.authorization_enabled, why)
+
+    @property
+    def authenticates(self) -> bool:
+        """Whether requests must be signed."""
+        return self.acl_enable or self.authentication_enabled
+
+    @property
+    def authorizes(self) -> bool:
+        """Whether an account may do only what is said of it."""
+        return self.acl_enable or self.authorization_enabled
+
+    @property
+    def knows_clients(self) -> bool:
+        """Whether nobody is served who has no account, or no certificate that is trusted."""
+        return self.authenticates or (
+            self.tls_server_mode == TlsMode.ENFORCING and bool(self.tls_server_trust_cert_path)
+        )
 
     @property
     def name_servers(self) -> tuple[str, ...]:
@@ -263,15 +319,4 @@ def load(
 
 def describe() -> list[Description]:
     """All settings, in the order of the annotated file."""
-    defaults = BrokerSettings()
-    return [
-        Description(
-            name=name,
-            unit=kind.unit,
-            range=kind.range,
-            default=kind.show(getattr(defaults, name)),
-            reason=kind.reason,
-            rocketmq=kind.rocketmq,
-        )
-        for name, kind in kinds().items()
-    ]
+    return described(kinds(), BrokerSettings())

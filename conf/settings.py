@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
-from .kinds import SettingError
+from .kinds import Kind, SettingError
 from .relations import check_relations, largest_body
 from .schema import (
     DEFAULT_MAX_MESSAGE_SIZE,
@@ -193,7 +193,11 @@ def _check_agrees(
 
 def describe() -> list[Description]:
     """All settings, in the order of the annotated file."""
-    defaults = Settings()
+    return described(kinds(), Settings())
+
+
+def described(table: Mapping[str, Kind], defaults: object) -> list[Description]:
+    """The settings of a table of kinds, with the values that `defaults` has."""
     return [
         Description(
             name=name,
@@ -203,5 +207,5 @@ def describe() -> list[Description]:
             reason=kind.reason,
             rocketmq=kind.rocketmq,
         )
-        for name, kind in kinds().items()
+        for name, kind in table.items()
     ]

@@ -10,6 +10,7 @@ import signal
 import socket
 from typing import TYPE_CHECKING, Any, Final
 
+from ..broker.loop.reasons import Reasons
 from ..broker.wire.address import Address
 from ..broker.wire.command import BadFrame, decode
 from ..broker.wire.frames import FrameReader
@@ -31,9 +32,6 @@ MOST_CONNECTIONS: Final = 10_000
 _MOST_UNSENT: Final = 1 << 20
 _TICK_S: Final = 5.0
 _BACKLOG: Final = 1024
-#: Reasons for which connections were closed are logged this often (s), with how many there were.
-_LOG_EVERY_S: Final = 1.0
-_MOST_REASONS: Final = 20
 #: All connections together may hold so many bytes of requests that are not complete.
 _MOST_HELD: Final = 256 << 20
 
@@ -48,8 +46,7 @@ class NameServer:
         self._settings = settings
         self._ordered_topics = ordered_topics
         self.held = 0  # bytes of unfinished requests of all connections
-        self._closed_for: dict[str, int] = {}
-        self._told_at = 0.0
+        self._reasons = Reasons(self.logger)
 
     async def run(self) -> None:
         """Listens, says so in the log, and returns after SIGTERM or SIGINT. Raises StoreError if it
@@ -95,7 +92,7 @@ class NameServer:
         for connection in list(self.connections):
             if now - connection.active_at > IDLE_S:
                 self.close(connection, "nothing came or went for 120 s")
-        self._tell(now)
+        self._reasons.tell()
 
     def opened(self, connection: Connection) -> None:
         """A peer has connected."""
@@ -105,19 +102,8 @@ class NameServer:
 
     def close(self, connection: Connection, why: str) -> None:
         """Closes a connection for a reason, which the log tells."""
-        if why not in self._closed_for and len(self._closed_for) >= _MOST_REASONS:
-            why = "other reasons"
-        self._closed_for[why] = self._closed_for.get(why, 0) + 1
-        self._tell(connection.loop.time(), connection.peer)
+        self._reasons.add(why, connection.peer)
         connection.transport.abort()
-
-    def _tell(self, now: float, peer: str = "") -> None:
-        if not self._closed_for or now - self._told_at < _LOG_EVERY_S:
-            return
-        self._told_at = now
-        for why, count in self._closed_for.items():
-            self.logger.warning("connections closed", why=why, count=count, last_peer=peer)
-        self._closed_for.clear()
 
     def lost(self, connection: Connection) -> None:
         """A connection has ended, and with it the brokers that registered by it."""

@@ -27,9 +27,6 @@ cdef int ALL = 2147483647
 cdef class Word:
     """The unsigned 64-bit word at `offset` of `memory`, for a process that does not write it."""
 
-    cdef const unsigned char[::1] view
-    cdef uint64_t *p
-
     def __cinit__(self, memory, size_t offset):
         self.view = memory
         if offset % 8 or offset + 8 > <size_t>self.view.shape[0]:

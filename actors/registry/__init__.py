@@ -24,6 +24,9 @@ the store's user, root and `admin_group` (`access.py`). What ordinary clients ne
 who may connect: a new topic by its first message, joining and leaving groups, retry topics, and the
 offsets of a member's own group.
 
+**Boards.** A session may ask for a board (`boards.py`) and show there what it does, as a broker
+does for `silo status`. The registry makes it and hands it out to all who ask, and never reads it.
+
 **Groups.** The registry knows the members of each group and divides the queues by RocketMQ's
 averaging. In RocketMQ each client divides for itself, and for a while two clients may have the same
 queue. Here a queue is revoked from one member before the next one gets it:
@@ -39,13 +42,21 @@ So no two members have the same queue at the same time, which orderly consuming 
 lock at the broker, renewed every 20 s). The registry notices the death of a member by its socket. A
 member that does not give back a queue within `consumer_release_timeout_ms` is expelled. So is one
 that gives no sign of life for `consumer_stopped_timeout_ms` while the registry wants one, because
-its process is stopped (`stopped_members.py`). Only in these two cases may two processes work on the
-same message.
+its process is stopped (`stopped_members.py`). In these two cases two processes may work on the same
+message. With members on the network it may also be so when their broker has not given back a queue
+in twice `consumer_release_timeout_ms`, or gives one back for clients that do not say what they do.
 
 All members of a group must have the same subscription, or joining is refused. In RocketMQ the last
 subscription replaces the others, and messages that pass only one of the filters are lost. In a
 topic that is new to a group, the group begins where its first member asks for. Queues that are
 added to a known topic are read from their first message.
+
+**Beside members on the network.** RocketMQ's clients at a broker divide the queues themselves, by
+averaging over their sorted client ids. If a group has such members too, its members here get client
+ids in that list, and the same division (`division.py`). All of the network's members together are
+one more member to the registry, a *side* (`sides.py`), for which the broker speaks. A queue changes
+sides in the same two steps. The broker gives a queue back when its clients have let go of it
+(`broker/link/shared_groups.py`).
 
 Idle members cost nearly nothing. A change of members costs more, because a new division of the
 queues notifies all of them. So the registry waits for further changes before it divides: 20 ms and

@@ -1,6 +1,6 @@
 """The division of a topic's queues among the members of a consumer group: the arithmetic alone.
 
-Which members take part in which topic is decided in `groups.py`.
+Which members take part in which topic is decided in `division.py`.
 """
 
 from __future__ import annotations
@@ -27,3 +27,10 @@ def average(queues: int, members: Sequence[Name]) -> dict[Name, range]:
         assigned[member] = range(first, first + count)
         first += count
     return assigned
+
+
+def java_order(name: str) -> bytes:
+    """A key that sorts text as Java's String.compareTo does: by its UTF-16 code units. RocketMQ's
+    clients sort client ids so before they divide.
+    """
+    return name.encode("utf-16-be", "surrogatepass")

@@ -10,7 +10,7 @@ from ...shm._memory import Mapping
 from ...shm.bell import BellEnds, Reason
 from ...shm.protocol.sessions import Belled
 from ..actor import Session, World
-from ..descriptors import HOW_TO_RAISE
+from ..descriptors import HOW_TO_RAISE, WITH_BELL
 from .quotas import Quotas
 from .refusals import unavailable
 
@@ -44,7 +44,7 @@ class SessionBells:
         """
         ends = session.client_bell
         if ends is None or ends.client < 0:
-            self._quotas.check_bell(self._sessions.values())
+            self._quotas.check_more("bell", WITH_BELL, self._sessions.values())
             try:
                 ends = self._make(session.number)
             except OSError as problem:

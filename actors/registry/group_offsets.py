@@ -232,6 +232,11 @@ class GroupProgress:
             self._fold(reader)
             self.gone.append(number)
 
+    @property
+    def newest(self) -> int:
+        """The number of the ack file that was made last."""
+        return self._number
+
     def reset(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
         """Sets the group's offsets, by queue id, in queues of a topic that no member has.
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from ...shm.protocol.answers import GroupMember, GroupPage, GroupQueue, GroupsPage
 from ...shm.protocol.requests import AskGroup, AskGroups
 from ...store.topics.topic_table import TopicTable
+from .division import network_shares
 from .group_configs import GroupConfigs
 from .group_offsets import GroupProgress
-from .members import Members
+from .kept_groups import KeptGroups
+from .members import NETWORK, Members
 from .refusals import illegal
 
 _PAGE = 200
@@ -19,12 +21,18 @@ class GroupPages:
     """Reads what the registry knows of groups, and changes nothing."""
 
     def __init__(
-        self, table: TopicTable, members: Members, progress: GroupProgress, configs: GroupConfigs
+        self,
+        table: TopicTable,
+        members: Members,
+        progress: GroupProgress,
+        configs: GroupConfigs,
+        kept: KeptGroups,
     ) -> None:
         self._table = table
         self._members = members
         self._progress = progress
         self._configs = configs
+        self._kept = kept
 
     def groups(self, request: AskGroups) -> GroupsPage:
         """Up to 200 groups, in the order of their names, from the first name after `request.after`.
@@ -33,6 +41,8 @@ class GroupPages:
         counts = dict.fromkeys((*self._configs, *(key[0] for key in self._progress.known)), 0)
         for member in self._members.values():
             counts[member.about.group] = counts.get(member.about.group, 0) + 1
+        for side in self._kept:
+            counts[side.group] = counts.get(side.group, 0) + len(side.members)
         names = sorted(name for name in counts if name > request.after)
         page = {name: counts[name] for name in names[:_PAGE]}
         return GroupsPage(groups=page, more=len(names) > _PAGE)
@@ -46,9 +56,17 @@ class GroupPages:
         group, after = request.group, request.after
         offsets = self._progress.now(group)
         members = self._members.of(group)
-        if not offsets and not members and group not in self._configs:
+        side = self._kept.side_of(group)
+        if not offsets and not members and side is None and group not in self._configs:
             raise illegal(f"there is no consumer group {group}")
+        shown = [
+            GroupMember(m.session, m.about.model, m.about.instance, len(m.owned)) for m in members
+        ]
         owner = {queue: member.session for member in members for queue in member.owned}
+        if side is not None:
+            shares = network_shares(self._table, members, side)
+            shown += [GroupMember(side.session, NETWORK, name, n) for name, n in shares]
+            owner |= {queue: side.session for queue in offsets if side.holds(queue)}
         page = sorted(offsets)[after : after + _PAGE_QUEUES]
         slots = {topic: self._slots(topic) for topic in {topic for topic, _ in page}}
         queues = [
@@ -59,10 +77,7 @@ class GroupPages:
         ]
         return GroupPage(
             queues=queues,
-            members=[
-                GroupMember(m.session, m.about.model, m.about.instance, len(m.owned))
-                for m in members[:_PAGE]
-            ],
+            members=shown[:_PAGE],
             more=len(offsets) > after + _PAGE_QUEUES,
         )
 

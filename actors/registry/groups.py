@@ -23,7 +23,6 @@ from ...shm.protocol.requests import (
     GroupRequest,
     Join,
     Reset,
-    Start,
     Sync,
 )
 from ...store.commitlog.log import disk_full
@@ -31,13 +30,15 @@ from ...store.groups import ack_file
 from ...store.groups.ack_file import KEPT, About, Queue
 from ...store.names import retry_topic, validate_group
 from ..actor import World
-from .assignment import average
+from .division import divide, left_for
 from .group_configs import GroupConfigs
 from .group_offsets import GroupProgress, broadcast_key
 from .group_pages import GroupPages
+from .group_starts import begin, check_offsets
 from .kept_groups import KeptGroups
 from .members import BROADCASTING, CLUSTERING, Member, Members
 from .refusals import illegal
+from .sides import Side
 from .stopped_members import ask_the_quiet
 from .system_topics import SystemTopics
 
@@ -51,7 +52,7 @@ _REVOKE_AT_ONCE = 500  # queues named in one packet
 
 class Groups:
     """All groups of the store. `expel` closes the connection of the session with that number.
-    `notify` wakes a member, because there is news for it.
+    `notify` wakes a member, or the broker of a side, because there is news for it.
 
     Methods that take a request return its answer. They raise Refused, and IllegalMessage for a name
     that is not a group's.
@@ -64,7 +65,7 @@ class Groups:
         topics: SystemTopics,
         *,
         expel: Callable[[int], None],
-        notify: Callable[[Member], None],
+        notify: Callable[[Member | Side], None],
         beat: Callable[[], None],
     ) -> None:
         """Takes over the groups of the registry before this one. `beat` is called in long loops."""
@@ -78,8 +79,11 @@ class Groups:
         self.progress = GroupProgress(world, logger)
         self.configs = GroupConfigs(world.folders.config, logger)
         self.members = Members()
-        self.pages = GroupPages(self.table, self.members, self.progress, self.configs)
-        self.kept = KeptGroups(self.table, self.members, self.progress, self.configs)
+        self.kept = KeptGroups(
+            self.table, self.members, self.progress, self.configs,
+            notify=self.notify, changed=self._divide_soon, logger=logger,
+        )  # fmt: skip
+        self.pages = GroupPages(self.table, self.members, self.progress, self.configs, self.kept)
         self.due: dict[str, float] = {}  # group -> when to divide its queues anew
         self.save_at = time.monotonic()
         self.topics_seen = self.table.topic_count
@@ -141,8 +145,6 @@ class Groups:
             raise illegal(f"group {group} may not broadcast (consumeBroadcastEnable is false)")
         filters: dict[str, tuple[str, str]] = {**request.filters}
         self.members.check_alike(group, model, filters)
-        if model == CLUSTERING and self.kept.keeper_of(group) is not None:
-            raise illegal(f"group {group} has members that are connected over the network")
         if model == CLUSTERING:
             self.topics.open_system(retry_topic(group), config.retry_queue_nums)
             filters[retry_topic(group)] = ("TAG", "*")
@@ -151,33 +153,14 @@ class Groups:
             validate_group(instance)
             if self.members.of(key):
                 raise illegal(f"group {group} has a broadcasting member {instance} already")
+        side = self.kept.side_of(key)
         for topic in filters:
-            self._begin(key, topic, request.start)
+            begin(self.table, self.progress, key, topic, start=request.start, side=side)
         about = About(key, session, model, instance, filters, [])
         number = self.progress.assign(about, [], None)
-        self.members[session] = Member(session, index, about, number)
+        self.members[session] = Member(session, index, about, number, start=request.start)
         self._divide_soon(key)
         return answer
-
-    def _begin(self, key: str, topic: str, start: Start) -> None:
-        """Sets the offsets at which a group begins in queues of a topic that are new to it.
-
-        An offset of `start.offsets` is used as it is. Otherwise the group begins at the queue's
-        end, if it asked for the latest messages and the topic is new to it, or else at the queue's
-        first message. So no message of a queue that is added later is missed.
-        """
-        found = self.table.find(topic)
-        if found is None:
-            raise illegal(f"topic {topic} does not exist: create it (silo topics create)")
-        if not found.perm & 4:
-            raise illegal(f"topic {topic} may not be read (perm {found.perm})")
-        last = start.at == "latest" and not self.progress.has_topic(key, topic)
-        offsets = start.offsets.get(topic, {})
-        for queue_id, slot in enumerate(found.slots[: found.read_queue_nums]):
-            if self.progress.knows(key, (topic, queue_id)):
-                continue
-            word = self.table.queue_word(slot, "max_offset" if last else "min_offset")
-            self.progress.begin(key, (topic, queue_id), offsets.get(queue_id, word.load()))
 
     def sync(self, session: int, request: Sync) -> tuple[Assigned | Revoke, tuple[int, ...]]:
         """Tells a member which queues to give back, or its newest assignment.
@@ -210,7 +193,7 @@ class Groups:
         """
         validate_group(request.group)
         group, topic, offsets = request.group, request.topic, request.offsets
-        self._check_offsets(topic, offsets)
+        check_offsets(self.table, topic, offsets)
         queues = {(topic, queue_id) for queue_id in offsets}
         busy = False
         for member in self.members.of(group):
@@ -227,23 +210,12 @@ class Groups:
         self._divide_soon(group)
         return ResetAnswer(wait=False)
 
-    def _check_offsets(self, topic: str, offsets: dict[int, int]) -> None:
-        found = self.table.find(topic)
-        if found is None or max(offsets) >= len(found.slots):
-            raise illegal(f"topic {topic} has no queue {max(offsets)}")
-        for queue_id, offset in offsets.items():
-            slot = found.slots[queue_id]
-            low = self.table.queue_word(slot, "min_offset").load()
-            high = self.table.queue_word(slot, "max_offset").load()
-            if not low <= offset <= high:
-                why = f"queue {queue_id} of {topic}: offset {offset}, it has {low} to {high}"
-                raise illegal(why)
-
     def delete(self, request: DeleteGroup) -> Done:
         """Deletes the offsets and settings of a group without members."""
         group = request.group
         if self.members.of(group) or self.kept.keeper_of(group) is not None:
             raise illegal(f"group {group} has members: stop them first")
+        self.kept.forget(group)
         self.progress.forget(group)
         self.configs.forget(group)
         self.save()
@@ -255,17 +227,24 @@ class Groups:
         """Gives the member those of its target queues that no other member owns, beside `kept`, in
         a new ack file. Then notifies the members that wait for a queue that became free.
         """
+        group = member.about.group
+        side = self.kept.side_of(group)
         taken: set[Queue] = set()
         if member.exclusive:
-            for other in self.members.of(member.about.group):
+            for other in self.members.of(group):
                 if other is not member:
                     taken |= other.owned
+        if side is not None:
+            taken |= {queue for queue in member.target if side.holds(queue)}
         owned = kept | (member.target - taken)
         member.settle()
         if owned == member.owned:
             return
         freed = member.owned - owned
         queues = sorted(owned)
+        unknown = {q for q in owned - member.owned if not self.progress.knows(group, q)}
+        for topic in {topic for topic, _ in unknown}:
+            begin(self.table, self.progress, group, topic, start=member.start, side=side)
         topics = {topic: self.table.find(topic) for topic in {topic for topic, _ in queues}}
         ends = []
         for topic, queue_id in queues:
@@ -280,6 +259,8 @@ class Groups:
         for other in self.members.of(about.group):
             if freed & other.target:
                 self.notify(other)
+        if side is not None and side.target is not None and freed & side.target:
+            self.notify(side)
 
     def leave(self, session: int) -> None:
         """Removes a session that has ended from its group, and divides its queues soon."""
@@ -309,6 +290,8 @@ class Groups:
         if deleted:
             self.progress.forget_topic(topic)
             self.kept.topic_deleted(topic)
+        for group in self.kept.readers_of(topic):
+            self._divide_soon(group)
         for member in self.members.values():
             if topic in member.about.filters:
                 if deleted:
@@ -319,20 +302,10 @@ class Groups:
     def _divide(self, group: str) -> None:
         """Sets the target of each member of a group, and notifies members that own other queues."""
         members = self.members.of(group)
-        targets: dict[int, set[Queue]] = {m.session: set() for m in members}
-        for topic in sorted({t for m in members for t in m.about.filters}):
-            found = self.table.find(topic)
-            if found is None or not found.perm & 4:
-                continue
-            readers = [m for m in members if topic in m.about.filters]
-            if readers[0].exclusive:
-                for session, ids in average(
-                    found.read_queue_nums, [m.session for m in readers]
-                ).items():
-                    targets[session] |= {(topic, i) for i in ids}
-            else:
-                for reader in readers:
-                    targets[reader.session] |= {(topic, i) for i in range(found.read_queue_nums)}
+        side = self.kept.side_of(group)
+        targets = divide(self.table, members, side)
+        if side is not None:
+            self._divide_side(side, members, targets)
         for member in members:
             member.target = targets[member.session] - member.stale
             if member.owned - member.target:
@@ -340,11 +313,26 @@ class Groups:
             if member.owned != member.target:
                 self.notify(member)
 
+    def _divide_side(
+        self, side: Side, members: list[Member], targets: dict[int, set[Queue]]
+    ) -> None:
+        """Sets the target of a group's members on the network, and tells their broker who the other
+        members are.
+        """
+        if not members and side.has is None:
+            return
+        if members:
+            topics = {topic for member in members for topic in member.about.filters}
+            side.set_target(left_for(self.table, side, targets, topics), self.table)
+        elif side.index >= 0:
+            side.alone()
+        self.notify(side)
+
     def _notice_topics(self) -> None:
         """Divides again in groups that read a topic which was made since the last look."""
         for index in range(self.topics_seen, self.table.topic_count):
             name = self.table.topic_name(index)
-            for group in self.members.readers_of(name):
+            for group in self.members.readers_of(name) | self.kept.readers_of(name):
                 self._divide_soon(group)
         self.topics_seen = self.table.topic_count
 
@@ -358,6 +346,7 @@ class Groups:
             del self.due[group]
             self._divide(group)
         self._expel_overdue(now)
+        self.kept.tick(2 * self.settings.consumer_release_timeout_ms / 1000)
         if now >= self.save_at:
             self.save()
             ask_the_quiet(self.members, self.progress, self.table, self.notify)

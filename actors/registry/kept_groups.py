@@ -1,30 +1,40 @@
-"""Groups whose members are connected to a broker, and are no clients of the store themselves.
+"""Groups with members that are connected to a broker, and are no clients of the store themselves.
 
 The broker keeps their progress: it has an ack file for each such group (`store/groups/ack_file.py`)
 and writes there what they commit. So their progress survives the death of every process, and is
 folded and saved as that of other members. The registry makes a new file when the broker names
-further queues, and when offsets are reset.
+further queues, when the broker's members come or go, and when offsets are reset.
 
-A group has either members that are clients of the store or members at one broker.
+A group has members at one broker only. Beside them it may have members that are clients of the
+store. Each queue is then with one of the two kinds, and its progress in one ack file.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Final
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
 
-from ...shm.protocol.answers import Answer, Done, GroupSettings, KeptFile, ProgressFound
-from ...shm.protocol.requests import AskProgress, Keep, KeptRequest, OpenGroup, Release, SetGroup
+from ...shm.protocol.answers import Answer, Done, GroupSettings, KeptFile, ProgressFound, Sides
+from ...shm.protocol.requests import (
+    AskProgress,
+    Keep,
+    KeptRequest,
+    OpenGroup,
+    Release,
+    Remote,
+    SetGroup,
+)
 from ...store.config.offsets import GroupConfig
 from ...store.groups import ack_file
-from ...store.groups.ack_file import KEPT, About, AckReader, Queue
+from ...store.groups.ack_file import AckReader, Queue
 from ...store.names import validate_group
 from ...store.topics.topic_table import TopicTable
 from .group_configs import GroupConfigs
 from .group_offsets import GroupProgress
-from .members import Members
-from .refusals import illegal
+from .members import Member, Members
+from .refusals import Refused, illegal
+from .sides import Side
 
 _MOST_QUEUES: Final = 1 << 16
 #: The settings that a broker reads and sets, by their fields' names.
@@ -36,20 +46,12 @@ _COUNTS: Final = ("retry_max_times", "retry_queue_nums")
 _MOST_COUNT: Final = 1 << 20
 
 
-@dataclass
-class _Kept:
-    """The queues of a group that the session with this index keeps, in its ack file `number`.
-    `resets` are queues whose offsets were set: the ack file that was made then, and the offset.
-    """
-
-    index: int
-    number: int
-    queues: list[Queue]
-    resets: dict[Queue, tuple[int, int]] = field(default_factory=dict)
-
-
 class KeptGroups:
-    """All such groups. Methods that take a request return its answer, and raise Refused."""
+    """All such groups. Methods that take a request return its answer, and raise Refused.
+
+    `notify` wakes a member, or the broker of a side. `changed` is called with a group whose queues
+    are to be divided anew.
+    """
 
     def __init__(
         self,
@@ -57,21 +59,41 @@ class KeptGroups:
         members: Members,
         progress: GroupProgress,
         configs: GroupConfigs,
+        *,
+        notify: Callable[[Member | Side], None],
+        changed: Callable[[str], None],
+        logger: Any,
     ) -> None:
         self._table = table
         self._members = members
         self._progress = progress
         self._configs = configs
-        self._kept: dict[tuple[int, str], _Kept] = {}
+        self._notify = notify
+        self._changed = changed
+        self._logger = logger
+        self._sides: dict[str, Side] = {}
 
     def adopt(self, reader: AckReader, index: int) -> None:
         """Takes over the group of a session with this index from a killed registry."""
-        about = reader.about
-        self._kept[about.session, about.group] = _Kept(index, reader.number, about.queues)
+        side = Side.of(reader.about, index, reader.number)
+        self._sides[side.group] = side
+        self._changed(side.group)
 
     def keeper_of(self, group: str) -> int | None:
         """The session that keeps a group, None if there is none."""
-        return next((session for session, name in self._kept if name == group), None)
+        side = self._sides.get(group)
+        return None if side is None or side.index < 0 else side.session
+
+    def side_of(self, group: str) -> Side | None:
+        """A group's members on the network, and what they have; None if there is nothing of it."""
+        return self._sides.get(group)
+
+    def readers_of(self, topic: str) -> set[str]:
+        """The groups with a member on the network that subscribes to a topic."""
+        return {group for group, side in self._sides.items() if topic in side.topics}
+
+    def __iter__(self) -> Iterator[Side]:
+        return iter(self._sides.values())
 
     def serve(
         self, session: int, index: int, request: KeptRequest
@@ -87,6 +109,8 @@ class KeptGroups:
             case Release():
                 self._release(session, request.group)
                 return Done(), ()
+            case Remote():
+                return self._name(session, index, request), ()
             case AskProgress():
                 return self._progress_of(request), ()
 
@@ -111,44 +135,60 @@ class KeptGroups:
         queues = 0 if topic is None else len(topic.slots)
         return ProgressFound(offsets=self._progress.in_topic(request.group, request.topic, queues))
 
-    def _keep(self, session: int, index: int, request: Keep) -> tuple[KeptFile, tuple[int, ...]]:
-        group = request.group
+    def _own(self, session: int, index: int, group: str) -> Side:
+        """The session's side of a group, a new one if it has none. Raises Refused if the group has
+        another broker.
+        """
         validate_group(group)
-        if self._members.of(group):
-            raise illegal(f"group {group} has members that are clients of the store: stop them")
         if self.keeper_of(group) not in (None, session):
             raise illegal(f"group {group} is served by another broker")
-        kept = self._kept.get((session, group))
-        has: set[Queue] = set() if kept is None else set(kept.queues)
+        side = self._sides.get(group)
+        if side is None:
+            return Side(group, session, index, has=set() if self._members.of(group) else None)
+        return side if side.session == session else side.succeed(session, index)
+
+    def _keep(self, session: int, index: int, request: Keep) -> tuple[KeptFile, tuple[int, ...]]:
+        group = request.group
+        side = self._own(session, index, group)
+        members = self._members.of(group)
+        if members and not side.members and not side.queues:
+            raise illegal(f"group {group} has members that are clients of the store: stop them")
+        theirs = {topic for member in members for topic in member.about.filters}
         fresh = {
             (topic, queue_id): offset
             for topic, offsets in request.queues.items()
             for queue_id, offset in offsets.items()
-            if (topic, queue_id) not in has
+            if (topic, queue_id) not in side.queues
+            and (topic not in theirs or side.holds((topic, queue_id)))
         }
-        if len(has) + len(fresh) > _MOST_QUEUES:
+        if len(side.queues) + len(fresh) > _MOST_QUEUES:
             raise illegal(f"group {group} has more than {_MOST_QUEUES} queues")
-        if fresh or kept is None:
+        if fresh or not side.number:
             self._ends(list(fresh))  # refuses queues that are not there, before anything is done
             for queue, offset in fresh.items():
                 self._progress.begin(group, queue, offset)
-            kept = self._assign(session, index, group, sorted(has | set(fresh)))
-        kept.resets = {q: reset for q, reset in kept.resets.items() if reset[0] > request.have}
-        resets = [(*queue, offset) for queue, (_, offset) in kept.resets.items()]
-        answer = KeptFile(number=kept.number, resets=resets)
-        if request.have == kept.number:
+            if side.has is not None:
+                added = {queue for queue in fresh if queue[0] not in theirs}
+                side.has |= added
+                if side.target is not None:
+                    side.target = side.target | added
+            self._assign(side, sorted({*side.queues, *fresh}))
+        side.knows = request.have
+        answer = KeptFile(number=side.number)
+        if request.have == side.number:
             return answer, ()
-        return answer, ack_file.hand_out(self._progress.folder, kept.number)
+        return answer, ack_file.hand_out(self._progress.folder, side.number)
 
-    def _assign(self, session: int, index: int, group: str, queues: list[Queue]) -> _Kept:
-        """Makes a new ack file with these queues. Raises Refused for one that does not exist."""
-        old = self._kept.get((session, group))
-        about = About(group, session, KEPT, "", {}, queues)
+    def _assign(self, side: Side, queues: list[Queue]) -> None:
+        """Makes a new ack file with these queues, without those of topics that are being deleted.
+        Raises Refused for a queue that does not exist, OSError.
+        """
+        queues = [queue for queue in queues if self._table.find(queue[0]) is not None]
         ends = self._ends(queues)
-        number = self._progress.assign(about, ends, None if old is None else old.number)
-        resets = {} if old is None else old.resets
-        self._kept[session, group] = found = _Kept(index, number, queues, resets)
-        return found
+        side.resets = {q: reset for q, reset in side.resets.items() if reset[0] > side.knows}
+        side.number = self._progress.assign(side.about(queues), ends, side.number or None)
+        side.queues = queues
+        self._sides[side.group] = side
 
     def _ends(self, queues: list[Queue]) -> list[int]:
         topics = {topic: self._table.find(topic) for topic, _ in queues}
@@ -160,34 +200,147 @@ class KeptGroups:
             ends.append(self._table.queue_word(found.slots[queue_id], "max_offset").load())
         return ends
 
+    # -- beside members that are clients of the store
+
+    def _name(self, session: int, index: int, request: Remote) -> Sides:
+        """Notes the clients of a session, and what they have given back. Gives them the queues that
+        are theirs and that no other member has.
+        """
+        group = request.group
+        side = self._own(session, index, group)
+        members = self._members.of(group)
+        before = sorted(side.members), set(side.topics)
+        side.name(request.clients, request.topics)
+        if not side.members and not side.queues and not side.has:
+            self._drop(group, side)
+            return self._answer(side, members)
+        freed: set[Queue] = set()
+        if not members:
+            side.alone()
+        elif side.has is None:
+            side.has = side.all_queues(self._table) - _owned(members)
+        else:
+            freed = self._give_back(side, request.released)
+            if side.target is not None:
+                side.has |= side.target - _owned(members)
+            side.settle()
+        queues = [queue for queue in side.queues if side.has is None or queue in side.has]
+        if side.number == 0 or self._progress.living[side.number].about != side.about(queues):
+            self._assign(side, queues)
+        for member in members:
+            if freed & member.target:
+                self._notify(member)
+        if before != (sorted(side.members), side.topics):
+            self._changed(group)
+        return self._answer(side, members)
+
+    def _give_back(self, side: Side, released: list[tuple[str, int, int]]) -> set[Queue]:
+        """Takes back queues of a side. A group that has committed nothing in one begins where its
+        clients have.
+        """
+        assert side.has is not None
+        freed = {(topic, queue_id) for topic, queue_id, _ in released} & side.has
+        for topic, queue_id, offset in released:
+            if (topic, queue_id) in freed and offset >= 0:
+                self._progress.begin(side.group, (topic, queue_id), offset)
+        side.has -= freed
+        return freed
+
+    def _answer(self, side: Side, members: list[Member]) -> Sides:
+        has = side.has or set()
+        return Sides(
+            number=side.number,
+            mixed=bool(members),
+            clients=[*side.members, *(member.client_id for member in members)],
+            has=sorted(has),
+            revoked=sorted(side.revoked) if members else [],
+        )
+
+    def tick(self, patience_s: float) -> None:
+        """Forgets clients that have not come back to another broker. Takes the queues of sides that
+        have not given them back for so long: their broker does not work.
+        """
+        now = time.monotonic()
+        for group, side in list(self._sides.items()):
+            if side.expected and side.until <= now:
+                side.expected = []
+                if side.index < 0:
+                    del self._sides[group]
+                self._changed(group)
+            if side.asked_at and now - side.asked_at > patience_s and side.index >= 0:
+                self._take(side)
+
+    def _take(self, side: Side) -> None:
+        before = side.has
+        assert before is not None, "only what a side has is revoked"
+        self._logger.warning("a broker does not give back queues: taken", group=side.group)
+        side.has = before - side.revoked
+        try:
+            self._assign(side, [queue for queue in side.queues if queue in side.has])
+        except (OSError, Refused) as error:
+            self._logger.error("cannot take queues", group=side.group, error=str(error))
+            side.has, side.asked_at = before, time.monotonic()
+            return
+        side.asked_at = 0.0
+        self._notify(side)
+        self._changed(side.group)
+
+    # -- the end
+
+    def _drop(self, group: str, side: Side) -> None:
+        if self._sides.pop(group, None) is not None:
+            self._changed(group)
+        if side.number:
+            self._progress.retire(side.number)
+            side.number = 0
+
     def _release(self, session: int, group: str) -> None:
-        kept = self._kept.pop((session, group), None)
-        if kept is not None:
-            self._progress.retire(kept.number)
+        if self.keeper_of(group) == session:
+            self._drop(group, self._sides[group])
 
     def leave(self, session: int) -> None:
-        """Ends all that a session keeps."""
-        for number, group in [key for key in self._kept if key[0] == session]:
-            self._release(number, group)
+        """Ends all that a session keeps. Its clients count as members for a while: they may come to
+        another broker of the store.
+        """
+        for group, side in list(self._sides.items()):
+            if side.index >= 0 and side.session == session:
+                stays = side.leave(self._table)
+                self._drop(group, side)
+                if stays.expected:
+                    self._sides[group] = stays
+
+    def forget(self, group: str) -> None:
+        """Forgets the clients of a broker that has ended."""
+        self._sides.pop(group, None)
 
     def was_reset(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
         """Gives the keeper of a group a new ack file, because offsets were set: what it still
         writes into the old one does not count there. It learns of it by its notice.
         """
-        for (session, name), kept in list(self._kept.items()):
-            if name == group:
-                fresh = self._assign(session, kept.index, group, kept.queues)
-                for queue_id, offset in offsets.items():
-                    fresh.resets[topic, queue_id] = fresh.number, offset
-                self._table.notify(kept.index)
+        side = self._sides.get(group)
+        if side is None or side.index < 0:
+            return
+        for queue_id, offset in offsets.items():
+            if side.has is None or (topic, queue_id) in side.has:
+                side.resets[topic, queue_id] = self._progress.newest, offset
+        self._assign(side, side.queues)
+        self._notify(side)
 
     def topic_deleted(self, topic: str) -> None:
         """Takes a deleted topic's queues from all keepers."""
-        for (session, group), kept in list(self._kept.items()):
-            left = [queue for queue in kept.queues if queue[0] != topic]
-            if left != kept.queues:
-                self._assign(session, kept.index, group, left)
-                self._table.notify(kept.index)
+        for side in list(self._sides.values()):
+            if side.has is not None:
+                side.has = {queue for queue in side.has if queue[0] != topic}
+            if side.target is not None:
+                side.target = {queue for queue in side.target if queue[0] != topic}
+            left = [queue for queue in side.queues if queue[0] != topic]
+            if left != side.queues:
+                self._assign(side, left)
+                self._notify(side)
+
+
+def _owned(members: list[Member]) -> set[Queue]:
+    return set[Queue]().union(*(member.owned for member in members))
 
 
 def _settings(config: GroupConfig, *, known: bool) -> GroupSettings:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from typing import Final
 
+from ...shm.protocol.requests import Start
 from ...store.groups.ack_file import About, Queue
 from ...store.names import retry_topic
 from .refusals import illegal
 
 CLUSTERING: Final = "clustering"
 BROADCASTING: Final = "broadcasting"
+#: How members that are connected to a broker are shown.
+NETWORK: Final = "network"
+_HOST: Final = os.uname().nodename
 
 
 @dataclass
@@ -19,7 +24,7 @@ class Member:
     topic table, `number` the number of its ack file.
 
     A member has the queues `owned`, and is to have the queues `target`. `stale` are owned queues of
-    deleted topics.
+    deleted topics. `start` is where it has the group begin; a later registry does not know it.
 
     Times are in monotonic seconds. `asked_at` is when queues were revoked that the member has not
     given back; 0 if there are none. `silent_since` is when a sign of life was asked for that has
@@ -36,6 +41,12 @@ class Member:
     asked_at: float = 0.0
     silent_since: float = 0.0
     offsets: dict[Queue, int] = field(default_factory=dict)
+    start: Start = field(default_factory=lambda: Start("earliest"))
+
+    @property
+    def client_id(self) -> str:
+        """The member's name in the list by which members on the network divide queues."""
+        return f"{_HOST}@local#{self.session}"
 
     @property
     def exclusive(self) -> bool:

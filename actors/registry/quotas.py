@@ -1,4 +1,4 @@
-"""How many sessions and bells there may be: for the store, for one user, and for want of
+"""How many sessions, bells and boards there may be: for the store, for one user, and for want of
 descriptors.
 
 The store's own user and root may begin as many sessions as there are. `reserved_sessions` are kept
@@ -12,13 +12,13 @@ from collections.abc import Collection
 
 from ...conf.settings import Settings
 from ..actor import Session
-from ..descriptors import HOW_TO_RAISE, WITH_BELL, WITH_RING, WITHOUT_RING, Descriptors, held_by
+from ..descriptors import HOW_TO_RAISE, WITH_RING, WITHOUT_RING, Descriptors, held_by
 from .access import Peer
 from .refusals import unavailable
 
 
 class Quotas:
-    """Decides whether one more session may begin, or get a bell."""
+    """Decides whether one more session may begin, or get a bell or a board."""
 
     def __init__(self, settings: Settings, descriptors: Descriptors) -> None:
         self._most = settings.max_sessions
@@ -56,11 +56,13 @@ class Quotas:
                 f"close some, or {HOW_TO_RAISE}"
             )
 
-    def check_bell(self, sessions: Collection[Session]) -> None:
-        """Raises Refused if there are no descriptors for one more bell. `sessions` are all."""
-        if WITH_BELL + self._reserved * WITH_RING > self._descriptors.room - held_by(sessions):
+    def check_more(self, what: str, cost: int, sessions: Collection[Session]) -> None:
+        """Raises Refused if there are no `cost` descriptors for one more bell or board, which
+        `what` says. `sessions` are all.
+        """
+        if cost + self._reserved * WITH_RING > self._descriptors.room - held_by(sessions):
             raise unavailable(
-                "the store has no descriptors for another bell: its limit of open files is "
+                f"the store has no descriptors for another {what}: its limit of open files is "
                 f"{self._descriptors.limit}, and {len(sessions)} sessions are open; close some, or "
                 f"{HOW_TO_RAISE}"
             )

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from ...shm.protocol.answers import Error
 from ...store.status import PutMessageStatus
+
+_MOST_WHY = 4000  # characters: an error may quote a long text that the client has sent
 
 
 class Refused(Exception):
@@ -23,3 +26,8 @@ def unavailable(why: str) -> Refused:
     SERVICE_NOT_AVAILABLE.
     """
     return Refused(PutMessageStatus.SERVICE_NOT_AVAILABLE, why)
+
+
+def error(status: PutMessageStatus, why: str) -> Error:
+    """The answer to a refused request: a status, and why, cut off after 4,000 characters."""
+    return Error(status=status.name, why=why if len(why) <= _MOST_WHY else why[:_MOST_WHY] + "...")

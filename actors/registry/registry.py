@@ -21,6 +21,7 @@ from ...shm.protocol.answers import (
     Answer,
     Assigned,
     BellMade,
+    BoardFound,
     Done,
     KeptFile,
     Report,
@@ -34,6 +35,7 @@ from ...shm.protocol.requests import (
     AnyRequest,
     AskBell,
     AskReport,
+    BoardRequest,
     Clean,
     Delete,
     GroupRequest,
@@ -54,8 +56,10 @@ from ...store.topics.table_changes import repair
 from ...store.topics.topic_table import TableFull
 from ..actor import TICK_S, Actor, Session
 from .groups import Groups
-from .refusals import Refused, illegal, unavailable
-from .sessions import Sessions, error
+from .members import Member
+from .refusals import Refused, error, illegal, unavailable
+from .sessions import Sessions
+from .sides import Side
 from .system_topics import SystemTopics
 from .turns import Turns
 
@@ -88,7 +92,7 @@ class Registry(Actor):
             self.logger,
             self.topics,
             expel=self.sessions.expel,
-            notify=lambda member: self.sessions.bells.notify(member.session, member.index),
+            notify=self._wake,
             beat=self.beat,
         )
         self.topics_told = self.table.topic_count
@@ -137,6 +141,11 @@ class Registry(Actor):
     def _member_left(self, number: int) -> None:
         self.groups.leave(number)
 
+    def _wake(self, member: Member | Side) -> None:
+        """Tells a member, or the broker of members, that there is news. A broker may have ended."""
+        if member.index >= 0:
+            self.sessions.bells.notify(member.session, member.index)
+
     def _stop_watching_for_nobody(self) -> None:
         """Stops watching queues once no client can sleep on one, except those of delayed messages.
         Reput then spares the system calls that would wake sleepers.
@@ -178,8 +187,8 @@ class Registry(Actor):
             return
         answer, out = self._do_or_refuse(connection, request)
         self._answer(connection, request.id, answer, out)
-        if isinstance(answer, Assigned | KeptFile):
-            mail.close_all(list(out))  # opened for this answer; those of a welcome stay open
+        if isinstance(answer, Assigned | KeptFile | BoardFound):
+            mail.close_all(list(out))  # opened for this answer; others stay open
 
     def _refuse_packet(self, connection: socket.socket, why: str) -> None:
         """Hangs up on a client whose packet makes no sense, and says why."""
@@ -230,6 +239,8 @@ class Registry(Actor):
         if isinstance(request, KeptRequest):
             session = self.sessions.of(connection)
             return self.groups.kept.serve(session.number, session.index, request)
+        if isinstance(request, BoardRequest):
+            return self.sessions.boards.serve(self.sessions.of(connection), request)
         match request:
             case Hello():
                 return self._hello(connection, request)

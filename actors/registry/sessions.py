@@ -21,7 +21,7 @@ import msgspec
 
 from ...shm import mail, parts, ring
 from ...shm.control import StoreState
-from ...shm.protocol.answers import Answer, Error, RegistryRestarted
+from ...shm.protocol.answers import Answer, RegistryRestarted
 from ...shm.protocol.requests import AnyRequest
 from ...shm.protocol.sessions import Began, Closing, Gone
 from ...store.status import PutMessageStatus
@@ -30,15 +30,15 @@ from ..descriptors import HOW_TO_RAISE, SHORTAGES
 from . import passed_descriptors
 from .access import Access, Peer
 from .bells import SessionBells
+from .boards import Boards
 from .quotas import Quotas
-from .refusals import illegal, unavailable
+from .refusals import error, illegal, unavailable
 from .shares import Shares
 from .unsent import Unsent
 from .waiting import Waiting
 
 _REQUESTS: Final[msgspec.json.Decoder[AnyRequest]] = msgspec.json.Decoder(AnyRequest)
 _GONE: Final[msgspec.json.Decoder[Gone]] = msgspec.json.Decoder(Gone)
-_MOST_WHY = 4000  # characters: an error may quote a long text that the client has sent
 _PAGE = 4096
 # After a failed `accept` the registry waits so long: the listening socket would stay ready.
 _ACCEPT_PAUSE_S = 0.1
@@ -48,11 +48,6 @@ _UNFINISHED_S = 30.0
 _UNSENT = 16 << 20
 # An answer about a topic has so many bytes for each queue, and further ones.
 _QUEUE, _OTHER = 8, 1 << 20
-
-
-def error(status: PutMessageStatus, why: str) -> Error:
-    """The answer to a refused request: a status, and why, cut off after 4,000 characters."""
-    return Error(status=status.name, why=why if len(why) <= _MOST_WHY else why[:_MOST_WHY] + "...")
 
 
 class Sessions:
@@ -89,6 +84,7 @@ class Sessions:
         self.inbox = world.registry_mail[1]
         self._sessions = dict(world.sessions)
         self.bells = SessionBells(world, self._quotas, self._sessions)
+        self.boards = Boards(self._quotas, self._sessions)
         self._by_connection: dict[int, int] = {}
         self._connections: dict[int, socket.socket] = {}
         self._peers: dict[int, Peer] = {}
@@ -293,6 +289,7 @@ class Sessions:
         if number is not None:
             self._sessions[number].closing = True
             self._left(number)
+            self.boards.end(self._sessions[number])
             self._table.lease(self._sessions[number].index, None)
         self._close(connection, number)
 

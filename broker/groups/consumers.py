@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from ..loop._connection import Connection
@@ -17,7 +17,7 @@ EXPIRY_S: Final = 120.0
 @dataclass(slots=True)
 class Client:
     """One connection's membership in a group. `seen_at` is the monotonic time (s) of its last
-    heart-beat.
+    heart-beat, `topics` and `broadcasts` are what it said there.
     """
 
     connection: Connection
@@ -25,6 +25,8 @@ class Client:
     language: str
     version: int
     seen_at: float
+    topics: frozenset[str] = frozenset()
+    broadcasts: bool = False
 
 
 @dataclass(slots=True)
@@ -34,7 +36,6 @@ class ConsumerGroup:
     name: str
     clients: dict[Connection, Client] = field(default_factory=dict)
     subscriptions: dict[str, Subscription] = field(default_factory=dict)
-    consume_type: str = ""
     model: str = ""
 
     @property
@@ -42,31 +43,47 @@ class ConsumerGroup:
         """Whether each member gets every message."""
         return self.model == BROADCASTING
 
-    def subscribe(self, wanted: list[Subscription]) -> bool:
-        """Takes over the subscriptions of a heart-beat. Returns whether a topic came or went."""
-        before = set(self.subscriptions)
+    def subscribe(self, wanted: list[Subscription]) -> tuple[bool, bool]:
+        """Takes over the subscriptions of a heart-beat. Returns whether anything has changed, and
+        whether a topic came or went.
+        """
+        before = dict(self.subscriptions)
         for one in wanted:
             known = self.subscriptions.get(one.topic)
             if known is None or one.sub_version > known.sub_version:
                 self.subscriptions[one.topic] = one
         topics = {one.topic for one in wanted}
-        for topic in before - topics:
+        for topic in before.keys() - topics:
             del self.subscriptions[topic]
-        return set(self.subscriptions) != before
+        return self.subscriptions != before, self.subscriptions.keys() != before.keys()
 
 
 class Consumers:
     """All consumer groups. `notify(connections, group)` is called when the members of a group have
-    changed, with the connections that are to be told.
+    changed, with the connections that are to be told. `members_changed(group)` is called when
+    members came or went or subscribe to something else, and `left(connection, group)` when one has
+    left.
     """
 
-    def __init__(self, notify: Callable[[list[Connection], str], None]) -> None:
+    def __init__(
+        self,
+        notify: Callable[[list[Connection], str], None],
+        members_changed: Callable[[str], None] = lambda _: None,
+        left: Callable[[Connection, str], None] = lambda *_: None,
+    ) -> None:
+        self._members_changed = members_changed
+        self._left = left
         self._groups: dict[str, ConsumerGroup] = {}
         self._by_connection: dict[Connection, set[str]] = {}
         self._notify = notify
+        #: Called when a group has other members, or other subscriptions.
+        self.changed: list[Callable[[], None]] = []
 
     def __iter__(self) -> Iterator[ConsumerGroup]:
         return iter(self._groups.values())
+
+    def __len__(self) -> int:
+        return len(self._groups)
 
     def get(self, name: str) -> ConsumerGroup | None:
         """A group that has members, or None."""
@@ -79,20 +96,33 @@ class Consumers:
     def register(self, client: Client, data: ConsumerData, *, notify: bool) -> None:
         """Notes a heart-beat of a member. With `notify` all members learn of a change."""
         group = self._groups.setdefault(data.group_name, ConsumerGroup(data.group_name))
-        is_new = client.connection not in group.clients
+        known = group.clients.get(client.connection)
+        topics = frozenset(one.topic for one in data.subscription_data_set)
+        broadcasts = data.message_model == BROADCASTING
+        client = replace(client, topics=topics, broadcasts=broadcasts)
+        is_new = known is None
         group.clients[client.connection] = client
         self._by_connection.setdefault(client.connection, set()).add(group.name)
-        group.consume_type = str(data.consume_type)
+        was = group.model
         group.model = str(data.message_model)
-        changed = group.subscribe(data.subscription_data_set)
-        if (is_new or changed) and notify and not group.broadcasts:
+        changed, other_topics = group.subscribe(data.subscription_data_set)
+        if is_new or changed or was != group.model:
+            self._tell()
+        if (is_new or other_topics) and notify and not group.broadcasts:
             self._notify(list(group.clients), group.name)
+        if known is None or _share(known) != _share(client):
+            self._members_changed(group.name)
+
+    def _tell(self) -> None:
+        for call in self.changed:
+            call()
 
     def unregister(self, connection: Connection, name: str, *, notify: bool = True) -> None:
         """Removes a member. The others learn of it."""
         group = self._groups.get(name)
         if group is None or group.clients.pop(connection, None) is None:
             return
+        self._tell()
         names = self._by_connection.get(connection, set())
         names.discard(name)
         if not names:
@@ -101,6 +131,8 @@ class Consumers:
             del self._groups[name]
         elif notify and not group.broadcasts:
             self._notify(list(group.clients), name)
+        self._left(connection, name)
+        self._members_changed(name)
 
     def disconnected(self, connection: Connection) -> None:
         """Removes a connection from all its groups."""
@@ -122,6 +154,28 @@ class Consumers:
         group = self._groups.get(name)
         return [] if group is None else [one.client_id for one in group.clients.values()]
 
+    def sharing(self, name: str) -> tuple[list[str], list[str]]:
+        """The client ids of a group's clustering members, and the topics to which one of them
+        subscribes, both sorted.
+        """
+        group = self._groups.get(name)
+        clients = [] if group is None else group.clients.values()
+        members = [one for one in clients if not one.broadcasts]
+        topics = frozenset[str]().union(*(one.topics for one in members))
+        return sorted(one.client_id for one in members), sorted(topics)
+
+    def is_sharing(self, name: str, connection: Connection) -> bool:
+        """Whether a connection is a clustering member of a group."""
+        group = self._groups.get(name)
+        client = None if group is None else group.clients.get(connection)
+        return client is not None and not client.broadcasts
+
+    def is_broadcasting(self, name: str, connection: Connection) -> bool:
+        """Whether a connection is a broadcasting member of a group."""
+        group = self._groups.get(name)
+        client = None if group is None else group.clients.get(connection)
+        return client is not None and client.broadcasts
+
     def find(self, name: str, client_id: str) -> Client | None:
         """A member of a group by its client id."""
         group = self._groups.get(name)
@@ -129,42 +183,39 @@ class Consumers:
         return next((one for one in clients if one.client_id == client_id), None)
 
 
+def _share(client: Client) -> tuple[object, ...]:
+    """What of a member counts in the division of queues."""
+    return client.client_id, client.topics, client.broadcasts
+
+
 class Producers:
     """The producers that are connected, by group."""
 
     def __init__(self) -> None:
-        self._groups: dict[str, dict[Connection, Client]] = {}
+        self._groups: dict[str, set[Connection]] = {}
         self._by_connection: dict[Connection, set[str]] = {}
-        self._by_id: dict[str, Connection] = {}
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._groups)
+    def counts(self) -> dict[str, int]:
+        """How many connections each group has."""
+        return {name: len(members) for name, members in self._groups.items()}
 
-    def of(self, name: str) -> list[Client]:
-        """The producers of a group."""
-        return list(self._groups.get(name, {}).values())
-
-    def register(self, client: Client, name: str) -> None:
-        """Notes a heart-beat of a producer."""
-        self._groups.setdefault(name, {})[client.connection] = client
-        self._by_connection.setdefault(client.connection, set()).add(name)
-        self._by_id[client.client_id] = client.connection
-
-    def find(self, client_id: str) -> Connection | None:
-        """The connection of the producer with this client id."""
-        found = self._by_id.get(client_id)
-        return None if found is None or found.closed else found
+    def register(self, connection: Connection, names: set[str]) -> None:
+        """Notes a heart-beat: it names all groups in which a client has producers."""
+        for name in self._by_connection.get(connection, set()) - names:
+            self.unregister(connection, name)
+        for name in names:
+            self._groups.setdefault(name, set()).add(connection)
+        if names:
+            self._by_connection[connection] = set(names)
 
     def unregister(self, connection: Connection, name: str) -> None:
         """Removes a producer from a group."""
-        members = self._groups.get(name, {})
-        client = members.pop(connection, None)
+        members = self._groups.get(name, set())
+        members.discard(connection)
         names = self._by_connection.get(connection, set())
         names.discard(name)
         if not names:
             self._by_connection.pop(connection, None)
-        if client is not None and self._by_id.get(client.client_id) is connection:
-            del self._by_id[client.client_id]
         if not members:
             self._groups.pop(name, None)
 

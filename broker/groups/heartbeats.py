@@ -5,7 +5,7 @@ C++ writes enums as numbers and numbers in quotes, and leaves members out that J
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 
@@ -20,6 +20,13 @@ BROADCASTING: Final = _MODELS[0]
 _MOST_BODY: Final = 2 << 20
 
 
+#: RocketMQ's longest names of groups and topics, and the longest client id, in characters.
+Name = Annotated[str, msgspec.Meta(max_length=255)]
+ClientId = Annotated[str, msgspec.Meta(max_length=1024)]
+#: So many groups a client has at most.
+_MOST_GROUPS: Final = 1000
+
+
 class BadBody(ValueError):
     """A body that is not what its request demands."""
 
@@ -27,7 +34,7 @@ class BadBody(ValueError):
 class Subscription(msgspec.Struct, rename="camel"):
     """A group's interest in one topic (SubscriptionData)."""
 
-    topic: str
+    topic: Name
     sub_string: str | None = None
     sub_version: int = 0
     expression_type: str | None = None
@@ -45,7 +52,7 @@ class Subscription(msgspec.Struct, rename="camel"):
 class ConsumerData(msgspec.Struct, rename="camel"):
     """A consumer of one group."""
 
-    group_name: str
+    group_name: Name
     consume_type: str | int = _CONSUME_TYPES[1]
     message_model: str | int = _MODELS[1]
     subscription_data_set: list[Subscription] = msgspec.field(default_factory=list)
@@ -59,15 +66,19 @@ class ConsumerData(msgspec.Struct, rename="camel"):
 class ProducerData(msgspec.Struct, rename="camel"):
     """A producer of one group."""
 
-    group_name: str
+    group_name: Name
 
 
 class Heartbeat(msgspec.Struct, rename={"client_id": "clientID"}):
     """The body of HEART_BEAT."""
 
-    client_id: str
-    consumers: list[ConsumerData] = msgspec.field(default_factory=list, name="consumerDataSet")
-    producers: list[ProducerData] = msgspec.field(default_factory=list, name="producerDataSet")
+    client_id: ClientId
+    consumers: Annotated[list[ConsumerData], msgspec.Meta(max_length=_MOST_GROUPS)] = msgspec.field(
+        default_factory=list, name="consumerDataSet"
+    )
+    producers: Annotated[list[ProducerData], msgspec.Meta(max_length=_MOST_GROUPS)] = msgspec.field(
+        default_factory=list, name="producerDataSet"
+    )
 
 
 class ClientConfig(msgspec.Struct, rename="camel"):

@@ -4,36 +4,44 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final, Protocol
 
 from ...shm._words import Word
 from ..link.store import StoreLink
 from ..loop._connection import Connection
 from ..loop._loop import Loop
 from ..loop.tasks import Waiter
+from ._arrivals import Arrivals
 
 #: How exactly the end of a hold is kept (s).
 _TICK_S: Final = 0.1
 
 
+class Held(Protocol):
+    """A pull that waits until `deadline` (monotonic, s)."""
+
+    @property
+    def deadline(self) -> float: ...
+    @property
+    def connection(self) -> Connection: ...
+    def wake(self) -> None:
+        """Goes on: the queue has grown, the time is over, or the connection has ended."""
+
+
 @dataclass(slots=True, eq=False)
-class _Held:
+class _Waiting:
     deadline: float
     connection: Connection
     waiter: Waiter[None]
 
-
-@dataclass(slots=True)
-class _Queue:
-    """A queue for which pulls wait. `end` is its word, `seen` what it was when they came."""
-
-    end: Word
-    seen: int
-    held: list[_Held]
+    def wake(self) -> None:
+        self.waiter.set(None)
 
 
 class Holds:
-    """All held pulls, by the slot of their queue."""
+    """All held pulls: by the slot of their queue, by connection, and by the tick in which they
+    end. So an arrival, a peer that goes, and the time cost only for those whom they concern.
+    """
 
     #: So many pulls are held at a time; further ones are answered at once.
     MOST: Final = 100_000
@@ -41,10 +49,20 @@ class Holds:
     def __init__(self, loop: Loop, link: StoreLink) -> None:
         self._loop = loop
         self._link = link
-        self._queues: dict[int, _Queue] = {}
+        self._arrivals = Arrivals()
+        self._held: dict[Held, tuple[int, int]] = {}  # to slot and tick
+        self._by_slot: dict[int, set[Held]] = {}
+        self._by_connection: dict[Connection, set[Held]] = {}
+        self._by_tick: dict[int, set[Held]] = {}
+        self._ticked = 0
         self._ticking = False
-        self.count = 0
+        self._deletions = 0  # of topics, when pulls were last looked through for them
         link.ended.append(self._release_all)
+
+    @property
+    def count(self) -> int:
+        """How many pulls are held."""
+        return len(self._held)
 
     async def wait(
         self, topic: str, queue_id: int, end: int, deadline: float, connection: Connection
@@ -58,51 +76,83 @@ class Holds:
         word = table.queue_word(slot, "max_offset")
         if word.load() != end:
             return
-        queue = self._queues.get(slot)
-        if queue is None:
-            queue = self._queues[slot] = _Queue(word, end, [])
-            self._link.bell.watch(slot)
-        held = _Held(deadline, connection, Waiter())
-        queue.held.append(held)
-        self.count += 1
-        if not self._ticking:
-            self._ticking = True
-            self._loop.call_later(_TICK_S, self._tick)
+        held = _Waiting(deadline, connection, Waiter())
+        self.add(slot, word, end, held)
         await held.waiter
 
+    def add(self, slot: int, word: Word, end: int, held: Held) -> None:
+        """Holds a pull until its queue's end, which `word` says, is no longer `end`. Raises
+        StoreGone.
+        """
+        here = self._by_slot.get(slot)
+        if here is None:
+            self._link.bell.watch(slot)
+            self._arrivals.add(slot, word, end)
+            here = self._by_slot[slot] = set()
+        if not self._ticking:
+            self._ticking = True
+            self._ticked = int(time.monotonic() / _TICK_S)
+            self._loop.call_later(_TICK_S, self._tick)
+        tick = max(int(held.deadline / _TICK_S), self._ticked)
+        here.add(held)
+        self._held[held] = slot, tick
+        self._by_connection.setdefault(held.connection, set()).add(held)
+        self._by_tick.setdefault(tick, set()).add(held)
+
     def look(self) -> None:
-        """Goes on with the pulls whose queues have grown."""
-        for slot, queue in list(self._queues.items()):
-            if queue.end.load() != queue.seen:
+        """Goes on with the pulls whose queues have grown, or have gone with their topic."""
+        for slot in self._arrivals.grown():
+            self._release(slot)
+        table = self._link.connection.table
+        deletions = table.deletions
+        if deletions != self._deletions:
+            self._deletions = deletions
+            for slot in [slot for slot in self._by_slot if table.is_deleted(slot)]:
                 self._release(slot)
+
+    def disconnected(self, connection: Connection) -> None:
+        """Ends the pulls of a peer that has gone."""
+        self._wake(self._by_connection.get(connection))
 
     def _release(self, slot: int) -> None:
-        queue = self._queues.pop(slot)
-        if self._link.is_up:
-            self._link.bell.unwatch(slot)
-        self.count -= len(queue.held)
-        for held in queue.held:
-            held.waiter.set(None)
+        self._wake(self._by_slot.get(slot))
+
+    def _wake(self, some: set[Held] | None) -> None:
+        found = list(some or ())
+        for held in found:  # all of them first: a pull may come back
+            self._forget(held)
+        for held in found:
+            held.wake()
 
     def _release_all(self) -> None:
-        for slot in list(self._queues):
+        for slot in list(self._by_slot):
             self._release(slot)
 
+    def _forget(self, held: Held) -> None:
+        slot, tick = self._held.pop(held)
+        here = self._by_slot[slot]
+        here.discard(held)
+        if not here:
+            del self._by_slot[slot]
+            self._arrivals.remove(slot)
+            if self._link.is_up:
+                self._link.bell.unwatch(slot)
+        _drop(self._by_connection, held.connection, held)
+        _drop(self._by_tick, tick, held)
+
     def _tick(self) -> None:
-        now = time.monotonic()
-        for slot, queue in list(self._queues.items()):
-            over: list[_Held] = []
-            others: list[_Held] = []
-            for one in queue.held:
-                (over if one.deadline <= now or one.connection.closed else others).append(one)
-            if not over:
-                continue
-            queue.held = others
-            self.count -= len(over)
-            if not queue.held:
-                self._release(slot)
-            for one in over:
-                one.waiter.set(None)
-        self._ticking = bool(self._queues)
+        now = int(time.monotonic() / _TICK_S)
+        for tick in range(self._ticked, now):
+            self._wake(self._by_tick.get(tick))
+        self._ticked = now
+        self._ticking = bool(self._held)
         if self._ticking:
             self._loop.call_later(_TICK_S, self._tick)
+
+
+def _drop(sets: dict[Any, set[Held]], key: object, held: Held) -> None:
+    """Removes a pull from a set, and the set if it is empty then."""
+    found = sets[key]
+    found.discard(held)
+    if not found:
+        del sets[key]

@@ -62,6 +62,11 @@ class QueueLocks:
         if not held:
             self._groups.pop(group, None)
 
+    def is_held(self, group: str, queue: Queue) -> bool:
+        """Whether a client holds a live lock of a queue."""
+        lock = self._groups.get(group, {}).get(queue)
+        return lock is not None and time.monotonic() - lock[1] <= self._life_s
+
     def any_held(self, group: str) -> bool:
         """Whether a member of the group holds a lock: it consumes in order."""
         limit = time.monotonic() - self._life_s

@@ -14,8 +14,8 @@ _MOST_UNREAD: Final = 1 << 20
 
 
 class Relay:
-    """Numbers the broker's own requests, and finds who waits for an answer. `form_of` a connection
-    is the serialisation that its peer uses.
+    """Numbers the broker's own requests, and finds who waits for an answer. They are written in the
+    serialisation of the peer's last request, which is the connection's `state`.
     """
 
     def __init__(self, loop: Loop) -> None:
@@ -41,8 +41,9 @@ class Relay:
         command.opaque = self._opaque
         command.serialization = connection.state or Serialization.JSON
         key = connection, command.opaque
+        frame = command.encode()
         waiter = self._waiting[key] = Waiter()
-        connection.send(command.encode())
+        connection.send(frame)
         timer = self._loop.call_later(patience_s, lambda: waiter.set(None))
         try:
             return await waiter

@@ -3,6 +3,7 @@ from collections.abc import Iterable
 
 from typing_extensions import Buffer
 
+def count(records: Buffer) -> int: ...
 def sorted_codes(codes: Iterable[int] | None) -> array[int] | None: ...
 def take(
     entries: Buffer,

@@ -3,7 +3,6 @@
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
-from libc.string cimport memcpy
 
 import array
 
@@ -11,17 +10,20 @@ cdef extern from "shm/words.h" nogil:
     uint32_t silo_be32(const uint8_t *p)
 
 cdef extern from "store/record/record.h" nogil:
-    int RECORD_TOTAL_SIZE, RECORD_MAGIC, RECORD_FIXED
-    uint32_t RECORD_MAGIC_V1, RECORD_MAGIC_V2
+    int RECORD_TOTAL_SIZE, RECORD_FIXED
 
-cdef extern from "store/consumequeue/entries.h" nogil:
-    int ENTRY_SIZE, ENTRY_FOUND, ENTRY_ALL, ENTRY_FULL
-    ctypedef struct silo_walk:
-        const uint8_t *entries
-        int64_t number, next
-        const int32_t *codes
-        int64_t code_count, base, end, limit, max_bytes, taken, bytes, at, size
-    int silo_next_entry(silo_walk *w)
+
+def count(const unsigned char[::1] records not None):
+    """How many records lie back to back in `records`, as `take` has returned them."""
+    cdef Py_ssize_t at = 0, found = 0
+    cdef uint32_t size
+    while at + RECORD_FIXED <= records.shape[0]:
+        size = silo_be32(&records[at + RECORD_TOTAL_SIZE])
+        if size < <uint32_t>RECORD_FIXED:
+            break
+        at += size
+        found += 1
+    return found
 
 
 def sorted_codes(codes):
@@ -40,10 +42,7 @@ def take(const unsigned char[::1] entries not None, const unsigned char[::1] log
     """
     cdef silo_walk w
     cdef silo_walk first
-    cdef int found
-    cdef const uint8_t *record
     cdef bytes data
-    cdef char *out
     if entries.shape[0] == 0:
         return None
     w.entries = &entries[0]
@@ -55,23 +54,8 @@ def take(const unsigned char[::1] entries not None, const unsigned char[::1] log
     w.limit, w.max_bytes = most, max_bytes
     w.taken = w.bytes = w.at = w.size = 0
     first = w
-    while True:
-        found = silo_next_entry(&w)
-        if found != ENTRY_FOUND:
-            break
-        record = &log[w.at - base]
-        if (w.size < RECORD_FIXED or silo_be32(record + RECORD_TOTAL_SIZE) != <uint32_t>w.size
-                or silo_be32(record + RECORD_MAGIC) not in (RECORD_MAGIC_V1, RECORD_MAGIC_V2)):
-            w.taken -= 1
-            w.bytes -= w.size
-            w.next -= 1
-            break
-    if w.taken == 0 and found not in (ENTRY_ALL, ENTRY_FULL):
+    if not silo_measure(&w, &log[0]):
         return None
     data = PyBytes_FromStringAndSize(NULL, w.bytes)
-    out = PyBytes_AS_STRING(data)
-    first.limit = w.taken
-    while first.taken < w.taken and silo_next_entry(&first) == ENTRY_FOUND:
-        memcpy(out, &log[first.at - base], first.size)
-        out += first.size
+    silo_copy(&first, &log[0], w.taken, <uint8_t *>PyBytes_AS_STRING(data))
     return data, w.next

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ...client.consuming.message_view import MessageView
 from ...client.lookup.hole_checks import before_hole, check_hole
 from ...client.lookup.open_store import OpenStore
 from ...client.lookup.queue_times import Boundary, QueueTimes
 from ...client.session import Connection
+from ...shm._words import Word
 from ...store.consumequeue.queue import ENTRY
-from ...store.errors import Corrupt, IllegalQuery, MessageNotFound
+from ...store.errors import Corrupt, CorruptRange, IllegalQuery, MessageNotFound
 from ...store.filters.tags import MessageFilter
 from ...store.index import key_lookup
 from ...store.reading import get_message
+from ...store.reading.running_store import ServedLog, ServedQueue
 from ...store.record.fields import head_of
 from ...store.record.ids import Host
 from ...store.status import GetMessageStatus
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
 
 #: RocketMQ's defaultQueryMaxNum.
 MOST_OF_A_UNIQUE_KEY: Final = 32
+#: So many holes are remembered as told.
+_MOST_TOLD: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +46,14 @@ class Read:
     end: int
 
 
+#: A queue, the log, the limits of one read, what changes when the queue's topic does, the queue's
+#: slot, and the word that says where it ends.
+Place: TypeAlias = tuple[ServedQueue, ServedLog, get_message.Transfer, memoryview, int, Word]
+
+
 @functools.lru_cache(1024)
-def _sorted_codes(chosen: MessageFilter) -> array[int] | None:
+def codes_of(chosen: MessageFilter) -> array[int] | None:
+    """The tags codes that a filter takes, ascending; None for any."""
     return sorted_codes(chosen.codes)
 
 
@@ -63,8 +73,10 @@ class _Stored:
 class Reading:
     """Reads from the files of the link's session. Every method raises StoreGone."""
 
-    def __init__(self, link: StoreLink) -> None:
+    def __init__(self, link: StoreLink, logger: Any) -> None:
         self._link = link
+        self._logger = logger
+        self._told: set[tuple[object, ...]] = set()  # holes that the log names
         self._times: QueueTimes | None = None
         link.began.append(self._begin)
 
@@ -82,6 +94,16 @@ class Reading:
         least, end = words
         return least, end
 
+    def place(self, topic: str, queue_id: int) -> Place | None:
+        """Where `FastPull` reads a queue; None for an unknown one, and in a store with holes."""
+        store, table = self._link.store, self._link.connection.table
+        queue, found = store.queue_if_any(topic, queue_id), table.find(topic)
+        if queue is None or found is None or store.holes:
+            return None
+        slot = found.slots[queue_id]
+        end = table.queue_word(slot, "max_offset")
+        return queue, store.log, store.transfer, table.topic_numbers(found.index), slot, end
+
     def read(
         self,
         topic: str,
@@ -92,7 +114,9 @@ class Reading:
         max_bytes: int,
         chosen: MessageFilter | None,
     ) -> Read:
-        """Reads a queue as RocketMQ's `DefaultMessageStore.getMessage`. Raises Corrupt."""
+        """Reads a queue as RocketMQ's `DefaultMessageStore.getMessage`. A declared hole is passed
+        as a file that was removed; the log says it once. Raises Corrupt.
+        """
         store = self._link.store
         queue = store.queue_if_any(topic, queue_id)
         if queue is None:
@@ -116,7 +140,10 @@ class Reading:
             records, passed = found
             status = GetMessageStatus.FOUND if records else GetMessageStatus.NO_MATCHED_MESSAGE
             return Read(status, records, offset + passed, least, end)
-        entries = before_hole(store.holes, queue, offset, list(ENTRY.iter_unpack(view)))
+        try:
+            entries = before_hole(store.holes, queue, offset, list(ENTRY.iter_unpack(view)))
+        except CorruptRange as hole:
+            return self._pass(hole, least, end)
         batch = get_message.collect(
             entries,
             store.log.part,
@@ -131,6 +158,16 @@ class Reading:
             wanted=None if chosen is None else _Stored(chosen),
         )
         return Read(batch.status, b"".join(batch.messages), batch.next, least, end)
+
+    def _pass(self, hole: CorruptRange, least: int, end: int) -> Read:
+        assert hole.queue_offsets is not None
+        place = (hole.topic, hole.queue_id, hole.start)
+        if place not in self._told:
+            if len(self._told) >= _MOST_TOLD:
+                self._told.clear()
+            self._told.add(place)
+            self._logger.warning("a declared hole is passed", error=str(hole))
+        return Read(GetMessageStatus.MESSAGE_WAS_REMOVING, b"", hole.queue_offsets[1], least, end)
 
     def _take(
         self,
@@ -154,7 +191,7 @@ class Reading:
             count, size = transfer.count_in_memory, transfer.bytes_in_memory
         else:
             count, size = transfer.count_on_disk, transfer.bytes_on_disk
-        codes = None if chosen is None else _sorted_codes(chosen)
+        codes = None if chosen is None else codes_of(chosen)
         wanted = min(max(max_bytes, get_message.LEAST_BYTES), get_message.MOST_BYTES)
         return take(view, *file, log_end, codes, most=min(most, count), max_bytes=min(wanted, size))
 
@@ -183,7 +220,9 @@ class Reading:
         query = key_lookup.KeyQuery(topic, key, most, begin_ms, end_ms)
         found = key_lookup.rocketmq_messages(files, query, store.transfer.batch, self._view)
         index = self._link.connection.control.progress().index
-        return [view.record for view in found], index.end_time, index.end_offset
+        # The index knows hashes only: those of other topics may be equal.
+        records = [view.record for view in found if view.topic == topic]
+        return records, index.end_time, index.end_offset
 
     def _view(self, at: int) -> MessageView | None:
         record = self._link.store.log.record_at(at)

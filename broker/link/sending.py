@@ -37,6 +37,8 @@ class Sending:
         self._is_choked = False
         self._control: Control | None = None
         self._busy_ms = 0
+        #: Messages that `put` has taken.
+        self.messages = 0
         link.began.append(self._bind)
         link.ended.append(self._lose)
 
@@ -96,6 +98,7 @@ class Sending:
                 f"{len(records)} bytes of records: the broker's ring takes {self._ring.largest} at "
                 "once (ring_size)",
             )
+        self.messages += count
         answer: Waiter[Sent] = Waiter()
         if self._waiting or not put(self._ring, records, count, slot, answer.set, wait=wait):
             self._waiting.append((records, count, slot, wait, answer))

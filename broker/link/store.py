@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar
 from ...client._bell import Bell
 from ...client.lookup.open_store import OpenStore
 from ...client.session import Connection
+from ...shm.control import LayoutError
 from ...shm.protocol.answers import Answer
 from ...shm.protocol.requests import Request
 from ...store.errors import IllegalMessage, StoreError
@@ -23,6 +24,12 @@ Answered = TypeVar("Answered", bound=Answer)
 
 #: How often a broker looks for a store that does not run yet.
 _AGAIN_S: Final = 0.05
+#: A folder that is not there may be made by a store that starts just now: the longest wait for it.
+_FOLDER_S: Final = 5.0
+#: What a try to meet the store may end with. The next one may find it well.
+_TROUBLES: Final = (StoreError, OSError)
+#: So many queues are kept open for reading.
+_QUEUES_KEPT: Final = 4096
 #: So many requests wait for the registry at a time: peers may ask faster than it answers.
 _MOST_ASKED: Final = 5_000
 
@@ -46,6 +53,7 @@ class StoreLink:
         self._store: OpenStore | None = None
         self._bell: Bell | None = None
         self._connecting = False
+        self._trouble = ""  # why the last try failed
         self._asked = 0
         self.began: list[Callable[[Connection, OpenStore], None]] = []
         self.ended: list[Callable[[], None]] = []
@@ -53,23 +61,30 @@ class StoreLink:
     # -- the session
 
     def open(self, patience_s: float) -> None:
-        """Opens the first session, before the loop runs. Waits so long for the store to start.
-        Raises StoreError, at once if there is no such folder.
+        """Opens the first session, before the loop runs. Waits so long for the store to start, and
+        for its folder a few seconds only. Raises StoreError, OSError.
         """
-        deadline = time.monotonic() + (patience_s if os.path.isdir(self._folder) else 0.0)
+        began = time.monotonic()
         while not self.is_up:
             try:
                 self._adopt(*self._connect())
-            except StoreError:
-                if time.monotonic() >= deadline:
+            except _TROUBLES:
+                waited_s = time.monotonic() - began
+                there = os.path.isdir(self._folder)
+                if waited_s >= (patience_s if there else min(patience_s, _FOLDER_S)):
                     raise
                 time.sleep(_AGAIN_S)
 
     def _connect(self) -> tuple[Connection, OpenStore]:
-        connection = Connection(self._folder, self._ring_size, client="broker")
+        try:
+            connection = Connection(self._folder, self._ring_size, client="broker")
+        except LayoutError as error:
+            raise StoreError(
+                f"the store at {self._folder} is of another version: {error}"
+            ) from error
         try:
             connection.own_bell()
-            return connection, OpenStore(self._folder, connection)
+            return connection, OpenStore(self._folder, connection, queues_kept=_QUEUES_KEPT)
         except BaseException:
             connection.close()
             raise
@@ -140,17 +155,21 @@ class StoreLink:
 
     async def reconnect(self) -> None:
         """Opens a new session if there is none. Returns after one try, and at once while another
-        is under way.
+        is under way. The log says why there is none, once for each reason.
         """
         if self.is_up or self._connecting:
             return
         self._connecting = True
         try:
             found = await self._thread.run(self._connect)
-        except StoreError:
+        except _TROUBLES as error:
+            if str(error) != self._trouble:
+                self._trouble = str(error)
+                self._logger.warning("cannot meet the store", error=self._trouble)
             return
         finally:
             self._connecting = False
+        self._trouble = ""
         self._adopt(*found)
         self._logger.info("met the store again", session=found[0].session)
 

@@ -1,6 +1,6 @@
 # One peer of the broker: what has arrived of it, and what is to be sent to it.
 
-from libc.stdint cimport uint8_t, uint32_t
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 
 cdef class FastPath:
@@ -11,6 +11,7 @@ cdef class Limits:
     cdef public FastPath fast           # what is asked first to serve a frame, or None
     cdef readonly Py_ssize_t frame, unsent, held
     cdef readonly Py_ssize_t holds      # bytes of unfinished frames of all connections
+    cdef readonly uint64_t received, sent   # bytes of all connections
     cdef object secure                  # makes a layer of TLS, or None
     cdef readonly bint plain            # whether connections without TLS are allowed
     cdef uint8_t *scratch

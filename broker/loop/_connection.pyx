@@ -12,7 +12,7 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes
 from libc.errno cimport EAGAIN, EINTR, errno
 from libc.stdint cimport uint8_t, uint32_t
 from libc.stdlib cimport free, malloc, realloc
-from libc.string cimport memcpy, memmove, strerror
+from libc.string cimport memcpy, memmove
 
 import time
 
@@ -66,6 +66,7 @@ cdef class Limits:
     `frame` is the longest frame with its first word, `unsent` so many bytes of answers that a peer
     is read no further, `held` the bytes of unfinished frames of all connections. `secure` makes a
     connection's layer of TLS (`tls.py`), None without TLS. `plain` allows connections without it.
+    `received` and `sent` count the bytes of all connections.
     """
 
     def __init__(self, *, Py_ssize_t frame, Py_ssize_t unsent, Py_ssize_t held, secure=None,
@@ -121,6 +122,7 @@ cdef class Connection:
             self.close("")
             return 0
         self.active_at = time.monotonic()
+        self.limits.received += n
         if self.fresh:
             self.begin(place[0])
             if self.closed:
@@ -255,10 +257,16 @@ cdef class Connection:
         """Sends an answer, in one or more parts that have a buffer and do not change: soon, with
         the other answers of this turn. Does nothing for a closed connection.
         """
-        if self.closed:
-            return
         for part in parts:
-            self.push(part if self.tls is None else self.tls.encrypt(part))
+            if self.closed:
+                return
+            if self.tls is not None:
+                try:
+                    part = self.tls.encrypt(part)
+                except OSError as error:
+                    self.close(f"TLS: {error}")
+                    return
+            self.push(part)
 
     cdef int push(self, object data) except -1:
         cdef Py_ssize_t size = len(data)
@@ -302,6 +310,7 @@ cdef class Connection:
                 self.close("")
                 return False
             self.active_at = time.monotonic()
+            self.limits.sent += n
             self.unsent -= n
             n += self.gone
             self.gone = 0

@@ -1,32 +1,38 @@
-"""`Reasons`: for what reasons connections were closed, told to the log at a bounded rate."""
+"""`Reasons`: why connections were closed, or requests refused, for the log at a bounded rate."""
 
 from __future__ import annotations
 
+import re
 import time
 from typing import Any, Final
 
-#: Reasons are logged this often (s), each with how many connections it has ended.
+#: Reasons are logged this often (s), each with how many connections or requests it has ended.
 EVERY_S: Final = 1.0
 _MOST: Final = 20
+_OTHERS: Final = "other reasons"
+_NUMBER: Final = re.compile(r"[0-9]+")
 
 
 class Reasons:
-    """Counts reasons until they are told to the logger."""
+    """Counts reasons for `what` until they are told to the logger."""
 
-    def __init__(self, logger: Any) -> None:
+    def __init__(self, logger: Any, what: str = "connections closed") -> None:
         self._logger = logger
+        self._what = what
         self._counts: dict[str, int] = {}
         self._told_at = 0.0
-        #: All that were counted, by reason: for the status.
+        #: All that were counted, by reason without its numbers, which a peer may choose.
         self.total: dict[str, int] = {}
 
     def add(self, why: str, peer: str) -> None:
         """Counts a reason, and tells the log of it unless it was told just before."""
+        kind = _NUMBER.sub("N", why)
+        if kind not in self.total and len(self.total) >= _MOST:
+            kind = _OTHERS
+        self.total[kind] = self.total.get(kind, 0) + 1
         if why not in self._counts and len(self._counts) >= _MOST:
-            why = "other reasons"
+            why = _OTHERS
         self._counts[why] = self._counts.get(why, 0) + 1
-        if why in self.total or len(self.total) < _MOST:
-            self.total[why] = self.total.get(why, 0) + 1
         self.tell(peer)
 
     def tell(self, peer: str = "") -> None:
@@ -36,5 +42,5 @@ class Reasons:
             return
         self._told_at = now
         for why, count in self._counts.items():
-            self._logger.warning("connections closed", why=why, count=count, last_peer=peer)
+            self._logger.warning(self._what, why=why, count=count, last_peer=peer)
         self._counts.clear()

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ssl
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from typing_extensions import Buffer
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 _PIECE: Final = 1 << 18
 
@@ -21,7 +22,9 @@ class TlsLayer:
         self._ready = False
 
     def receive(self, data: bytes) -> bytes:
-        """The plain bytes in what has come, if any are whole."""
+        """The plain bytes in what has come, if any are whole. That the peer says goodbye is no
+        error: the end of the connection follows it.
+        """
         self._incoming.write(data)
         if not self._ready:
             try:
@@ -33,7 +36,7 @@ class TlsLayer:
         try:
             while piece := self._tls.read(_PIECE):
                 pieces.append(piece)
-        except ssl.SSLWantReadError:
+        except (ssl.SSLWantReadError, ssl.SSLZeroReturnError):
             pass
         return b"".join(pieces)
 

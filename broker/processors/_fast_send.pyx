@@ -12,43 +12,21 @@ from libc.stdio cimport snprintf
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
-from silomq.broker.loop._connection cimport Connection, FastPath
+from silomq.broker.loop._connection cimport Connection
+from silomq.broker.processors._fast_path cimport FastRequest
 from silomq.broker.processors._send_answers cimport Answers, Reply
+from silomq.broker.wire._header cimport (
+    SEND_BATCH_MESSAGE, SEND_MESSAGE, SEND_MESSAGE_V2, silo_field, silo_header, silo_is,
+    silo_number, silo_number32, silo_unescape, silo_value)
 from silomq.client.producing._ring cimport FRAME_HEADER, Ring, frame_length
+from silomq.store.record._new_record cimport silo_begin_record, silo_new_record
 
 import array
 import os
 
-cdef extern from "store/record/checksum.h" nogil:
-    uint32_t silo_crc32(uint32_t seed, const uint8_t *p, size_t n)
-
-cdef extern from "shm/words.h" nogil:
-    void silo_put16(uint8_t *p, uint32_t v)
-    void silo_put32(uint8_t *p, uint32_t v)
-    void silo_put64(uint8_t *p, uint64_t v)
-
 cdef extern from "store/record/record.h" nogil:
-    int RECORD_TOTAL_SIZE, RECORD_MAGIC, RECORD_BODY_CRC, RECORD_QUEUE_ID, RECORD_FLAG
-    int RECORD_QUEUE_OFFSET, RECORD_SYS_FLAG, RECORD_BORN_TIMESTAMP, RECORD_BORN_HOST
-    int RECORD_STORE_TIMESTAMP, RECORD_STORE_HOST, RECORD_RECONSUME_TIMES, RECORD_BODY_LENGTH
     int RECORD_FIXED, FLAG_BORN_V6, FLAG_STORE_V6, CRC_PROPERTY_SIZE, HOST_SIZE
     int FLAG_COMPRESSED, FLAG_COMPRESSION_TYPE
-    uint32_t RECORD_MAGIC_V1
-
-cdef extern from "broker/wire/header.h" nogil:
-    ctypedef struct silo_value:
-        const uint8_t *at
-        uint32_t length, escaped
-    ctypedef struct silo_header:
-        int32_t code, flag, opaque
-        uint32_t form, body_length
-        const uint8_t *body
-    bint silo_parse_header(const uint8_t *frame, uint32_t length, silo_header *h)
-    const silo_value *silo_field(const silo_header *h, const char *name)
-    bint silo_number(const silo_value *v, int64_t *out)
-    bint silo_number32(const silo_value *v, int32_t *out)
-    bint silo_is(const silo_value *v, const char *text)
-    int64_t silo_unescape(const silo_value *v, uint8_t *out)
 
 cdef extern from "broker/processors/messages.h" nogil:
     ctypedef struct silo_message:
@@ -61,11 +39,7 @@ cdef extern from "broker/processors/messages.h" nogil:
     uint32_t silo_members(const uint8_t *p, uint32_t length, silo_message *out, uint32_t most)
 
 cdef enum:
-    SEND_MESSAGE = 10
-    SEND_MESSAGE_V2 = 310
-    SEND_BATCH_MESSAGE = 320
-    ANSWER = 1                      # bits of a command's flag
-    ONE_WAY = 2
+    ONE_WAY = 2                     # a bit of a command's flag
     DURABLE = 1                     # AckLevel.DURABLE
     MOST_PROPERTIES = 32767
     MOST_TOPIC = 127                # bytes of a topic in a record of version 1
@@ -95,7 +69,7 @@ cdef class Topic:
         self.count = len(slots)
 
 
-cdef class FastSend(FastPath):
+cdef class FastSend(FastRequest):
     """The usual sends of all connections.
 
     `ring` is the broker's, `waiting` what waits for room in it: nothing may pass that by. `added`
@@ -113,7 +87,8 @@ cdef class FastSend(FastPath):
     cdef uint8_t *scratch
     cdef silo_message *messages
     cdef uint64_t key_counter
-    cdef readonly uint64_t served
+    cdef uint64_t sent
+    cdef uint64_t served[3]         # of SEND_MESSAGE, SEND_MESSAGE_V2, SEND_BATCH_MESSAGE
 
     def __cinit__(self):
         # The properties of a message without their escapes; and the messages of a batch.
@@ -153,30 +128,31 @@ cdef class FastSend(FastPath):
         """Serves no topic until it is learnt again."""
         self.topics.clear()
 
+    def counted(self):
+        codes = (SEND_MESSAGE, SEND_MESSAGE_V2, SEND_BATCH_MESSAGE)
+        return {codes[i]: self.served[i] for i in range(3)}, self.sent, 0
+
     # -- requests
 
-    cdef bint serve(self, Connection connection, const uint8_t *frame, Py_ssize_t length) except -1:
-        cdef silo_header h
+    cdef bint take(self, Connection connection, const silo_header *h) except -1:
         cdef const silo_value *value
         cdef Fields fields
         cdef uint32_t count = 1, i
         cdef uint64_t total = 0, bodies = 0
         cdef silo_message whole
         cdef Topic topic
-        if self.waiting or not silo_parse_header(frame, <uint32_t>length, &h):
+        if self.waiting:
             return False
-        if h.code not in (SEND_MESSAGE, SEND_MESSAGE_V2, SEND_BATCH_MESSAGE) or h.flag & ANSWER:
-            return False
-        value = silo_field(&h, "topic" if h.code == SEND_MESSAGE else "b")
+        value = silo_field(h, "topic" if h.code == SEND_MESSAGE else "b")
         if value == NULL or value.escaped:
             return False
         found = self.topics.get((<const char *>value.at)[:value.length])
         if found is None:
             return False
         topic = <Topic>found
-        if not take_fields(&h, &fields) or not 0 <= fields.queue_id < <int32_t>topic.count:
+        if not take_fields(h, &fields) or not 0 <= fields.queue_id < <int32_t>topic.count:
             return False
-        value = silo_field(&h, "properties" if h.code == SEND_MESSAGE else "i")
+        value = silo_field(h, "properties" if h.code == SEND_MESSAGE else "i")
         if not self.take_properties(value, &whole):
             return False
         if fields.is_batch:
@@ -191,7 +167,7 @@ cdef class FastSend(FastPath):
             bodies += self.messages[i].body_length
         if count == 0 or bodies > self.max_body:
             return False
-        return self.put(connection, &h, topic, &fields, &whole, count, total)
+        return self.put(connection, h, topic, &fields, &whole, count, total)
 
     cdef bint take_properties(self, const silo_value *value, silo_message *whole) noexcept:
         """Takes the pairs of a message, or of a whole batch. False for unusual ones."""
@@ -211,13 +187,15 @@ cdef class FastSend(FastPath):
         whole.properties_length = <uint32_t>size
         return silo_look_through(whole)
 
+    cdef uint32_t properties_of(self, const silo_message *m) noexcept:
+        """The length of a record's properties: the message's own, and those that are added."""
+        return <uint32_t>(m.properties_length + PyBytes_GET_SIZE(self.added)
+                          + (KEY_PAIR if m.key == NULL else 0)
+                          + (CRC_PROPERTY_SIZE if self.append_crc else 0))
+
     cdef bint measure(self, Topic topic, Connection connection, silo_message *m) noexcept:
         """Sets the lengths of a message's record. False if it is too long, or empty."""
-        cdef uint64_t length = m.properties_length + PyBytes_GET_SIZE(self.added)
-        if m.key == NULL:
-            length += KEY_PAIR
-        if self.append_crc:
-            length += CRC_PROPERTY_SIZE
+        cdef uint32_t length = self.properties_of(m)
         if m.body_length == 0 or m.body_length > self.max_body or length > MOST_PROPERTIES:
             return False
         m.total = <uint32_t>(
@@ -242,7 +220,8 @@ cdef class FastSend(FastPath):
         if not h.flag & ONE_WAY:
             reply = Reply.__new__(Reply)
             reply.answers, reply.connection = self.answers, connection
-            reply.opaque, reply.form, reply.queue_id = h.opaque, h.form, <uint32_t>fields.queue_id
+            reply.code, reply.opaque, reply.form = h.code, h.opaque, h.form
+            reply.queue_id = <uint32_t>fields.queue_id
             reply.count = count
             if whole.key != NULL:
                 reply.key_length = whole.key_length
@@ -262,46 +241,30 @@ cdef class FastSend(FastPath):
         self.ring.seal(frame, length, <uint32_t>total, count, topic.slots[fields.queue_id],
                        not whole.no_wait)
         self.ring.publish(frame, length)
-        self.served += 1
+        self.served[0 if h.code == SEND_MESSAGE else 1 if h.code == SEND_MESSAGE_V2 else 2] += 1
+        self.sent += count
         return True
 
     cdef uint8_t *encode(self, uint8_t *r, Connection connection, Topic topic,
                          const Fields *fields, const silo_message *m) noexcept:
         """Writes a record, as `Encoder.encode` of a producer does. Returns its end."""
         cdef uint8_t *p
-        cdef uint32_t born_length = <uint32_t>PyBytes_GET_SIZE(connection.host), length
-        cdef int32_t sys_flag = fields.sys_flag
-        if born_length > HOST_SIZE:
-            sys_flag |= FLAG_BORN_V6
-        if self.store_host_length > HOST_SIZE:
-            sys_flag |= FLAG_STORE_V6
-        silo_put32(r + RECORD_TOTAL_SIZE, m.total)
-        silo_put32(r + RECORD_MAGIC, RECORD_MAGIC_V1)
-        silo_put32(r + RECORD_BODY_CRC, silo_crc32(0, m.body, m.body_length) & 0x7FFFFFFF)
-        silo_put32(r + RECORD_QUEUE_ID, <uint32_t>fields.queue_id)
-        silo_put32(r + RECORD_FLAG, <uint32_t>m.flag)
-        memset(r + RECORD_QUEUE_OFFSET, 0, RECORD_SYS_FLAG - RECORD_QUEUE_OFFSET)
-        silo_put32(r + RECORD_SYS_FLAG, <uint32_t>sys_flag)
-        silo_put64(r + RECORD_BORN_TIMESTAMP, <uint64_t>fields.born)
-        p = r + RECORD_BORN_HOST
-        memcpy(p, PyBytes_AS_STRING(connection.host), born_length)
-        p += born_length
-        memset(p, 0, RECORD_STORE_HOST - RECORD_STORE_TIMESTAMP)
-        p += RECORD_STORE_HOST - RECORD_STORE_TIMESTAMP
-        memcpy(p, self.store_host, self.store_host_length)
-        p += self.store_host_length
-        memset(p, 0, RECORD_BODY_LENGTH - RECORD_RECONSUME_TIMES)
-        p += RECORD_BODY_LENGTH - RECORD_RECONSUME_TIMES
-        silo_put32(p, m.body_length)
-        p += 4
-        memcpy(p, m.body, m.body_length)
-        p += m.body_length
-        length = <uint32_t>PyBytes_GET_SIZE(topic.name)
-        p[0] = <uint8_t>length
-        memcpy(p + 1, PyBytes_AS_STRING(topic.name), length)
-        p += 1 + length
-        silo_put16(p, <uint32_t>(r + m.total - p - 2))
-        p += 2
+        cdef silo_new_record n
+        n.body, n.body_length = m.body, m.body_length
+        n.topic = <const uint8_t *>PyBytes_AS_STRING(topic.name)
+        n.topic_length = <uint32_t>PyBytes_GET_SIZE(topic.name)
+        n.born_host = <const uint8_t *>PyBytes_AS_STRING(connection.host)
+        n.born_host_length = <uint32_t>PyBytes_GET_SIZE(connection.host)
+        n.store_host, n.store_host_length = self.store_host, self.store_host_length
+        n.total, n.queue_id = m.total, <uint32_t>fields.queue_id
+        n.flag, n.sys_flag = <uint32_t>m.flag, <uint32_t>fields.sys_flag
+        if n.born_host_length > HOST_SIZE:
+            n.sys_flag |= FLAG_BORN_V6
+        if n.store_host_length > HOST_SIZE:
+            n.sys_flag |= FLAG_STORE_V6
+        n.born_ms = fields.born
+        n.properties_length = self.properties_of(m)
+        p = silo_begin_record(r, &n)
         if m.properties_length:
             memcpy(p, m.properties, m.properties_length)
             p += m.properties_length

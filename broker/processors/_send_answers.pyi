@@ -6,6 +6,6 @@ class Answers:
     def __init__(
         self,
         always: dict[str, str],
-        refused: Callable[[Connection, int, int, int], None],
+        refused: Callable[[Connection, int, int, int, int], None],
     ) -> None: ...
     def bind(self, store_host: bytes) -> None: ...

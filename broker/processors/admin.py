@@ -7,6 +7,7 @@ import msgspec
 from ...shm.protocol.requests import Alter, Clean, Delete, Reset, SetGroup
 from ...store.errors import IllegalMessage
 from ...store.names import UNSENDABLE_TOPICS, validate_topic
+from ..access.signatures import CREDENTIALS
 from ..groups.heartbeats import decode as decode_body
 from ..groups.relay import Relay
 from ..wire import route_data
@@ -133,6 +134,8 @@ class AdminProcessor:
             raise Refused(ResponseCode.SYSTEM_ERROR, why)
         if parts.consumers.has_members(header.group):
             for queue_id, offset in offsets.items():
+                if parts.progress.shared.refuses(header.group, (header.topic, queue_id)):
+                    continue  # its reader has been told by the store
                 parts.progress.resets[header.group, header.topic, queue_id] = offset
         name = parts.settings.broker_name
         table = {
@@ -170,7 +173,9 @@ class AdminProcessor:
         body = b""
         if request.code == RequestCode.CONSUME_MESSAGE_DIRECTLY and header.msg_id is not None:
             body = self._parts.reading.record_at(_offset_in(header.msg_id))
-        asked = Command(request.code, dict(request.fields), body)
+        # Whoever has a signature may make the request again: it is the sender's, and the broker's.
+        fields = {name: text for name, text in request.fields.items() if name not in CREDENTIALS}
+        asked = Command(request.code, fields, body)
         answer = await self._relay.ask(client.connection, asked, _RELAY_S)
         if answer is None:
             why = f"consumer <{header.consumer_group}> <{header.client_id}> did not answer"

@@ -9,6 +9,8 @@ from typing import Any, Final, TypeAlias
 from ...client.errors import StoreClosed
 from ...store.errors import IllegalMessage, StoreError
 from ...store.status import PutMessageStatus
+from ..access.access import EVERYTHING, Grant
+from ..access.permissions import Denied
 from ..groups.heartbeats import BadBody
 from ..link.store import StoreGone
 from ..loop._connection import Connection
@@ -20,10 +22,11 @@ from ..wire.headers import BadHeader
 
 @dataclass(slots=True)
 class Call:
-    """A request, and the connection by which it came."""
+    """A request, the connection by which it came, and what its sender may do."""
 
     request: Command
     connection: Connection
+    grant: Grant = EVERYTHING
 
 
 #: So many characters of what went wrong are told: a name from the network may be long.
@@ -66,10 +69,12 @@ def refusal(request: Command, error: Exception) -> Command | None:
     why = str(error)[:_MOST_REMARK]
     if isinstance(error, Refused):
         return request.answer(error.code, remark=why, fields=error.fields)
+    if isinstance(error, Denied):
+        return request.answer(ResponseCode.NO_PERMISSION, remark=why)
     if isinstance(error, IllegalMessage):
         return request.answer(code_of(error.status), remark=error.why[:_MOST_REMARK])
     if isinstance(error, StoreGone | StoreClosed):
         return request.answer(ResponseCode.SERVICE_NOT_AVAILABLE, remark=why)
-    if isinstance(error, BadHeader | BadBody | StoreError):
+    if isinstance(error, BadHeader | BadBody | StoreError | OSError):
         return request.answer(ResponseCode.SYSTEM_ERROR, remark=why)
     return None

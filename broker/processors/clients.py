@@ -5,6 +5,7 @@ ConsumerManageProcessor).
 from __future__ import annotations
 
 import time
+from typing import Final
 
 import msgspec
 
@@ -12,12 +13,15 @@ from ...store.filters.tags import FilterError
 from ...store.names import retry_topic
 from ..groups import heartbeats
 from ..groups.consumers import Client
-from ..groups.heartbeats import ClientConfig, ConsumerData
+from ..groups.heartbeats import ClientConfig, ClientId, ConsumerData, Name
 from ..wire.codes import RequestCode, ResponseCode
 from ..wire.command import Command
 from ..wire.headers import parse
 from .calls import Call, Handlers, Refused
 from .parts import Parts
+
+#: A header of JSON may name any language: so many characters of it are kept.
+_MOST_LANGUAGE: Final = 32
 
 
 class _Unregister(msgspec.Struct):
@@ -31,14 +35,14 @@ class _Group(msgspec.Struct, rename="camel"):
 
 
 class _Queue(msgspec.Struct, rename="camel"):
-    topic: str
-    broker_name: str
+    topic: Name
+    broker_name: Name
     queue_id: int
 
 
 class _Lock(msgspec.Struct, rename="camel"):
-    consumer_group: str
-    client_id: str
+    consumer_group: Name
+    client_id: ClientId
     mq_set: list[_Queue]
 
 
@@ -52,6 +56,8 @@ class ClientProcessor:
         self._consumers = parts.consumers
         self._producers = parts.producers
         self._locks = parts.locks
+        self._progress = parts.progress
+        self._shared = parts.progress.shared
         self._topic_made = parts.topic_made
 
     @property
@@ -69,11 +75,11 @@ class ClientProcessor:
         """Notes a client's producers and consumers. A group's retry topic is made now."""
         beat = heartbeats.decode_heartbeat(call.request.body)
         request = call.request
+        language = request.language[:_MOST_LANGUAGE]
         client = Client(
-            call.connection, beat.client_id, request.language, request.version, time.monotonic()
+            call.connection, beat.client_id, language, request.version, time.monotonic()
         )
-        for producer in beat.producers:
-            self._producers.register(client, producer.group_name)
+        self._producers.register(call.connection, {one.group_name for one in beat.producers})
         for consumer in beat.consumers:
             await self._consumer(client, consumer)
         # Java's clients send all subscriptions each time, unless they are told that they need not.
@@ -117,9 +123,17 @@ class ClientProcessor:
         return call.request.answer()
 
     async def members(self, call: Call) -> Command:
-        """The client ids of a group's members."""
+        """The client ids of a group's members, those among them that are clients of the store. What
+        the registry divides by is awaited: the asking client divides by the same.
+        """
         group = parse(_Group, call.request.fields).consumer_group
         found = self._consumers.client_ids(group)
+        if self._consumers.sharing(group)[0]:
+            await self._progress.settle(group)
+            shared = self._shared.get(group)
+            if shared is not None:
+                found = shared.clients
+                self._shared.listed(call.connection, group)
         if not found:
             why = f"no consumer for this group, {group}"
             raise Refused(ResponseCode.SYSTEM_ERROR, why)
@@ -130,8 +144,13 @@ class ClientProcessor:
     async def lock(self, call: Call) -> Command:
         """Locks queues for a client; the answer names those that it holds now."""
         wanted: _Lock = heartbeats.decode(_Lock, call.request.body)
-        names = {(one.topic, one.queue_id): one for one in wanted.mq_set}
-        got = self._locks.lock(wanted.consumer_group, wanted.client_id, list(names))
+        group = wanted.consumer_group
+        names = {
+            (one.topic, one.queue_id): one
+            for one in wanted.mq_set
+            if self._shared.may_begin(group, (one.topic, one.queue_id), call.connection)
+        }
+        got = self._locks.lock(group, wanted.client_id, list(names))
         held = [
             {"brokerName": names[one].broker_name, "queueId": one[1], "topic": one[0]}
             for one in got
@@ -143,4 +162,5 @@ class ClientProcessor:
         wanted: _Lock = heartbeats.decode(_Lock, call.request.body)
         queues = [(one.topic, one.queue_id) for one in wanted.mq_set]
         self._locks.unlock(wanted.consumer_group, wanted.client_id, queues)
+        self._progress.give_back()
         return call.request.answer()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from ...client.consuming.message_view import MessageView
 from ...store.errors import MessageNotFound
 from ...store.record.properties import MAX_PROPERTIES_BYTES
 from ..link.reading import MOST_OF_A_UNIQUE_KEY
@@ -64,4 +65,5 @@ class LookUpProcessor:
         except MessageNotFound as error:
             why = f"can not find message by the offset, {header.offset}: {error}"
             raise Refused(ResponseCode.SYSTEM_ERROR, why) from error
+        call.grant.demand_reading(MessageView(record, 0).topic)
         return call.request.answer(body=record)

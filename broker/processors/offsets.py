@@ -8,6 +8,7 @@ from typing import Literal
 
 import msgspec
 
+from ..link.progress import WithAnother
 from ..wire.codes import RequestCode, ResponseCode
 from ..wire.command import Command
 from ..wire.headers import parse
@@ -43,6 +44,8 @@ class OffsetProcessor:
         self._topics = parts.topics
         self._reading = parts.reading
         self._progress = parts.progress
+        self._shared = parts.progress.shared
+        self._consumers = parts.consumers
 
     @property
     def handlers(self) -> Handlers:
@@ -59,6 +62,15 @@ class OffsetProcessor:
         """Where a group is in a queue (3.4 says what a group gets that has not begun there)."""
         header = parse(_Query, call.request.fields)
         group, topic, queue_id = header.consumer_group, header.topic, header.queue_id
+        found = self._link.find(topic)
+        there = found is not None and 0 <= queue_id < len(found.slots)
+        if there and self._consumers.is_sharing(group, call.connection):
+            # An error would have clients before RocketMQ 5 begin at the queue's end. A client that
+            # gets no answer in time tries again.
+            await self._progress.settle(group)
+            if not await self._shared.wait(group, (topic, queue_id), call.connection):
+                raise WithAnother(group, (topic, queue_id))
+            self._shared.began(call.connection, group, (topic, queue_id))
         offset = await self._progress.query(group, topic, queue_id)
         if offset is None and header.set_zero_if_not_found:
             offset = 0
@@ -89,6 +101,8 @@ class OffsetProcessor:
         if (group, topic, queue_id) in self._progress.resets:
             return call.request.answer(remark="Offset has been previously reset")
         await self._progress.commit(group, topic, queue_id, header.commit_offset)
+        self._shared.committed(call.connection, group, (topic, queue_id))
+        self._progress.give_back()
         return call.request.answer()
 
     async def search(self, call: Call) -> Command:

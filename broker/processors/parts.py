@@ -16,6 +16,7 @@ from ..link.sending import Sending
 from ..link.store import StoreLink
 from ..link.topics import Topics
 from ..loop._loop import Loop
+from .counts import Counts
 
 
 @dataclass
@@ -35,5 +36,6 @@ class Parts:
     producers: Producers
     locks: QueueLocks
     holds: Holds
+    counts: Counts
     topic_made: Callable[[], None]
     logger: Any

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from ...client.producing.message_properties import Delay, Delayed, plan_delay
 from ...conf.broker_settings import BrokerSettings
+from ...store.delay.cancelling import DELETE_KEY
 from ...store.errors import IllegalArgument, IllegalMessage, IllegalType
 from ...store.names import allows_light_queues
 from ...store.record.format import encode_record
@@ -82,6 +83,10 @@ class Placing:
         IllegalMessage, StoreGone.
         """
         topic, queue_id = header.topic, header.queue_id
+        other, plus, _ = properties.get(DELETE_KEY, "").rpartition("+")
+        if plus and other != topic:
+            why = f"{DELETE_KEY} names a message of another topic, {other[:255]!a}"
+            raise IllegalMessage(PutMessageStatus.MESSAGE_ILLEGAL, why)
         delay = self._delay(topic, queue_id, properties)
         where: str | Delayed = topic
         pairs, due = b"", None

@@ -13,11 +13,13 @@ from ...store.names import retry_topic
 from ...store.reading.get_message import MOST_BYTES
 from ...store.status import GetMessageStatus
 from ..groups.heartbeats import TAG, compile_filter
-from ..link.reading import Read
+from ..link._records import count
+from ..link.reading import Read, codes_of
 from ..loop.tasks import Waiter, start
 from ..wire.codes import RequestCode, ResponseCode
 from ..wire.command import Command
 from ..wire.headers import BadHeader
+from ._fast_pull import FastPull, Known
 from .calls import Call, Handlers, Refused
 from .parts import Parts
 
@@ -26,8 +28,14 @@ _PERM_READ: Final = 4
 #: A pull that comes before its group's heart-beat waits so long for it (s), in steps.
 _HEARTBEAT_S: Final = 2.0
 _STEP_S: Final = 0.02
+#: How often it is looked whether a queue has come back (s).
+_BACK_S: Final = 0.2
 #: A client that asks for a longer hold gets this one (ms).
 _LONGEST_HOLD_MS: Final = 60_000
+#: The fast path serves a queue for so long (s), then its group's settings are looked at again.
+_KNOWN_S: Final = 1.0
+#: The version of a subscription that comes with the pull.
+_POSTED: Final = -1
 _CODES: Final = {
     GetMessageStatus.FOUND: ResponseCode.SUCCESS,
     GetMessageStatus.MESSAGE_WAS_REMOVING: ResponseCode.PULL_RETRY_IMMEDIATELY,
@@ -89,6 +97,16 @@ def _compiled(kind: str, expression: str | None) -> MessageFilter | None:
     return None if kind == TAG and found.codes is None else found
 
 
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The filter of a pull, None if it takes everything. `version` is that of the subscription,
+    `_POSTED` if the pull has brought it, and None if the filter is good for this pull only.
+    """
+
+    chosen: MessageFilter | None
+    version: int | None = None
+
+
 class PullProcessor:
     """Gives consumers their messages, and holds their pulls while there are none."""
 
@@ -99,9 +117,24 @@ class PullProcessor:
         self._topics = parts.topics
         self._reading = parts.reading
         self._progress = parts.progress
+        self._shared = parts.progress.shared
         self._consumers = parts.consumers
         self._holds = parts.holds
+        self._counts = parts.counts
         self._logger = parts.logger
+        #: Serves what needs no decision.
+        self.fast = FastPull(
+            parts.progress.note,
+            parts.holds,
+            _LONGEST_HOLD_MS / 1000 if parts.settings.long_polling_enable else 0.0,
+            parts.settings.max_unsent_size,
+        )
+        parts.counts.fast.append(self.fast)
+        for changes in (
+            parts.link.ended, parts.topics.forgotten, parts.progress.was_reset,
+            parts.consumers.changed, parts.progress.shared.changed,
+        ):  # fmt: skip
+            changes.append(self.fast.forget)
 
     @property
     def handlers(self) -> Handlers:
@@ -111,7 +144,12 @@ class PullProcessor:
         """Reads a queue for a member of a group."""
         header = PullHeader.of(call.request)
         await self._check(header)
-        chosen = await self._filter(header)
+        selection = await self._filter(header)
+        chosen = selection.chosen
+        if self._is_refused(call, header):
+            return self._answer(call.request, header, await self._hold_back(call, header))
+        queue = (header.topic, header.queue_id)
+        self._shared.pulled(call.connection, header.group, queue, header.offset)
         key = (header.group, header.topic, header.queue_id)
         reset = self._progress.resets.pop(key, None)
         if reset is not None:
@@ -127,10 +165,39 @@ class PullProcessor:
             none = Read(GetMessageStatus.NO_MATCHED_MESSAGE, b"", header.offset, least, end)
             return self._answer(call.request, header, none)
         read = self._read(header, chosen)
+        known = read.status in (GetMessageStatus.FOUND, GetMessageStatus.OFFSET_OVERFLOW_ONE)
+        if known and self._shared.is_settled(header.group, queue):
+            self._learn(header, selection)
         not_found = _code(read, header.offset) == ResponseCode.PULL_NOT_FOUND
         if header.flags & _SUSPEND and not_found and self._holds.count < self._holds.MOST:
             read = await self._hold(call, header, chosen, read)
+            if self._is_refused(call, header):
+                read = await self._hold_back(call, header)
         return self._answer(call.request, header, read)
+
+    def _is_refused(self, call: Call, header: PullHeader) -> bool:
+        """Whether a member reads a queue that a client of the store has now: it has not divided
+        again yet.
+        """
+        if not self._shared.refuses(header.group, (header.topic, header.queue_id)):
+            return False
+        return self._consumers.is_sharing(header.group, call.connection)
+
+    async def _hold_back(self, call: Call, header: PullHeader) -> Read:
+        """Holds a pull as if there were no message."""
+        held_ms = min(header.suspend_ms, _LONGEST_HOLD_MS) if header.flags & _SUSPEND else 0
+        deadline = time.monotonic() + held_ms / 1000
+        while time.monotonic() < deadline and not call.connection.closed:
+            if not self._is_refused(call, header):
+                break
+            await self._sleep(_BACK_S)
+        least, end = self._reading.bounds(header.topic, header.queue_id)
+        return Read(GetMessageStatus.OFFSET_FOUND_NULL, b"", header.offset, least, end)
+
+    async def _sleep(self, seconds: float) -> None:
+        step: Waiter[None] = Waiter()
+        self._loop.call_later(seconds, lambda: step.set(None))
+        await step
 
     def _read(self, header: PullHeader, chosen: MessageFilter | None) -> Read:
         return self._reading.read(
@@ -160,7 +227,8 @@ class PullProcessor:
                 return read
             again = self._read(header, chosen)
             if again.status == GetMessageStatus.NO_MATCHED_LOGIC_QUEUE:
-                return again  # the topic was deleted
+                await self._check(header)  # the topic was deleted
+                return again
             if again.status == GetMessageStatus.NO_MATCHED_MESSAGE:
                 header.offset = again.next
                 if again.next < again.end:
@@ -173,12 +241,33 @@ class PullProcessor:
             read = Read(again.status, b"", again.next, again.least, again.end)
         return read
 
+    def _learn(self, header: PullHeader, selection: Selection) -> None:
+        """Teaches the fast path a queue, unless a pull of it may need a decision again."""
+        chosen, version = selection.chosen, selection.version
+        codes = None if chosen is None else codes_of(chosen)
+        if version is None or (chosen is not None and codes is None):
+            return
+        place = self._reading.place(header.topic, header.queue_id)
+        if place is None:
+            return
+        known = Known(
+            header.group,
+            header.topic,
+            place,
+            codes,
+            subscription=header.subscription if version == _POSTED else None,
+            kind=header.kind,
+            version=version,
+            until=time.monotonic() + _KNOWN_S,
+        )
+        self.fast.learn(known, header.queue_id)
+
     async def _commit(self, header: PullHeader) -> None:
         try:
             await self._progress.commit(
                 header.group, header.topic, header.queue_id, header.commit_offset
             )
-        except StoreError as error:
+        except (StoreError, OSError) as error:
             self._logger.warning("cannot note an offset", group=header.group, error=str(error))
 
     # -- checks
@@ -210,13 +299,15 @@ class PullProcessor:
             why = f"subscription group [{header.group}] is not permitted to broadcast"
             raise Refused(ResponseCode.NO_PERMISSION, why)
 
-    async def _filter(self, header: PullHeader) -> MessageFilter | None:
-        """The filter of a pull, None if it takes everything. Raises Refused."""
+    async def _filter(self, header: PullHeader) -> Selection:
+        """The filter of a pull. Raises Refused."""
+        version: int | None
         if header.flags & _SUBSCRIPTION:
             kind, expression = header.kind, header.subscription
+            version = _POSTED
         else:
             if self._is_resumed(header):
-                return None
+                return Selection(None)
             await self._await_heartbeat(header)
             group = self._consumers.get(header.group)
             if group is None:
@@ -227,18 +318,19 @@ class PullProcessor:
                 why = f"the consumer's subscription not exist: {header.group} {header.topic}"
                 raise Refused(ResponseCode.SUBSCRIPTION_NOT_EXIST, why)
             kind, expression = found.kind, found.sub_string
+            version = found.sub_version if found.sub_version >= 0 else None
             if found.sub_version < header.sub_version:
                 if kind != TAG or header.kind != TAG:
                     why = f"the consumer's subscription is not the latest: {header.group}"
                     raise Refused(ResponseCode.SUBSCRIPTION_NOT_LATEST, why)
                 # The client filters by tags itself: it gets everything, and misses nothing until
                 # its next heart-beat. RocketMQ refuses its pulls up to 30 s.
-                return None
+                return Selection(None)
         if kind != TAG and not self._settings.enable_property_filter:
             why = f"The broker does not support consumer to filter message by {kind}"
             raise Refused(ResponseCode.SYSTEM_ERROR, why)
         try:
-            return _compiled(kind, expression)
+            return Selection(_compiled(kind, expression), version)
         except FilterError as error:
             why = f"parse the consumer's subscription failed: {error}"
             raise Refused(ResponseCode.SUBSCRIPTION_PARSE_FAILED, why) from error
@@ -259,9 +351,7 @@ class PullProcessor:
             group = self._consumers.get(header.group)
             if group is not None and header.topic in group.subscriptions:
                 return
-            step: Waiter[None] = Waiter()
-            self._loop.call_later(_STEP_S, lambda step=step: step.set(None))  # type: ignore[misc]
-            await step
+            await self._sleep(_STEP_S)
 
     def _answer(self, request: Command, header: PullHeader, read: Read) -> Command:
         code = _code(read, header.offset)
@@ -273,6 +363,7 @@ class PullProcessor:
             "topicSysFlag": "0",
             "groupSysFlag": "0",
         }
+        self._counts.pulled += count(read.records)
         return request.answer(code, remark=read.status.name, fields=fields, body=read.records)
 
 

@@ -56,7 +56,9 @@ class SendProcessor:
         self._reading = parts.reading
         self._locks = parts.locks
         self._topic_made = parts.topic_made
+        self._counts = parts.counts
         self._placing = Placing(parts.settings, parts.link, parts.topics)
+        self._max_message_size = 0  # that of the store
         #: Fields of every answer. Java's producer fails on an answer without any.
         self._always = {
             "MSG_REGION": parts.settings.region_id,
@@ -69,15 +71,17 @@ class SendProcessor:
             self._placing.added,
             Answers(self._always, self._refuse),
         )
+        parts.counts.fast.append(self.fast)
         parts.link.began.append(self._bind)
         parts.link.ended.append(self.fast.forget)
         parts.topics.forgotten.append(self.fast.forget)
 
     def _bind(self, connection: Connection, _: OpenStore) -> None:
         config = connection.config
+        self._max_message_size = config.max_message_size
         self.fast.bind(config.store_host, config.max_message_size, config.append_crc)
 
-    def _refuse(self, peer: Peer, opaque: int, form: int, status: int) -> None:
+    def _refuse(self, peer: Peer, request: int, opaque: int, form: int, status: int) -> None:
         """Answers a message of the fast path that the store has refused, or lost."""
         error = self._sending.why(status)
         code = code_of(error.status)
@@ -85,6 +89,7 @@ class SendProcessor:
             # The right to write to the topic was taken back: a client that sends again learns why.
             self._topics.forget()
             code = ResponseCode.SYSTEM_ERROR
+        self._counts.refuse(request, code)
         answer = Command(
             code, dict(self._always), b"", opaque, ANSWER, error.why,
             serialization=Serialization(form),
@@ -142,6 +147,10 @@ class SendProcessor:
         self.fast.learn(header.topic.encode(), await self._topics.route(header.topic))
         records = []
         found = members(request.body)
+        size, most = sum(len(one.body) for one in found), self._max_message_size
+        if size > most:
+            why = f"the batch's bodies have {size} bytes; at most {most} are allowed"
+            raise Refused(ResponseCode.MESSAGE_ILLEGAL, f"{why} (max_message_size)")
         for member in found:
             properties = decode_properties(member.properties.encode(), "replace")
             header.flag = member.flag

@@ -86,6 +86,7 @@ class SendBackProcessor:
         except MessageNotFound as error:
             why = f"look message by offset failed, {header.offset}: {error}"
             raise Refused(ResponseCode.SYSTEM_ERROR, why) from error
+        call.grant.demand_reading(message.topic)
         most = settings.retry_max_times
         if request.version >= _LIMIT_VERSION and header.max_reconsume_times is not None:
             most = header.max_reconsume_times

@@ -7,8 +7,10 @@ from typing import Final
 
 import msgspec
 
-from ...store.names import AUTO_CREATE_TOPIC, is_system_topic
+from ...store.errors import IllegalMessage
+from ...store.names import AUTO_CREATE_TOPIC, RETRY_PREFIX, is_system_topic
 from ...store.topics.topic_table import Topic, TopicState
+from ..access.permissions import Denied
 from ..processors.calls import Call, Handlers, Refused
 from ..processors.parts import Parts
 from ..wire import route_data
@@ -33,6 +35,8 @@ class RouteProcessor:
     def __init__(self, parts: Parts, address: str) -> None:
         settings = parts.settings
         self._link = parts.link
+        self._topics = parts.topics
+        self._topic_made = parts.topic_made
         self._settings = settings
         self._address = address
         self._name = settings.broker_name
@@ -77,15 +81,33 @@ class RouteProcessor:
             yield AUTO_CREATE_TOPIC, inherited
 
     async def route(self, call: Call) -> Command:
-        """A topic's route."""
+        """A topic's route. A consumer asks for that of its group's retry topic before it sends its
+        first heart-beat, and then not for 30 s: so the topic is made now.
+        """
         header = parse(_Topic, call.request.fields)
         queues = self.queues(header.topic)
+        if queues is None and header.topic.startswith(RETRY_PREFIX):
+            await self._make_retry(call, header.topic)
+            queues = self.queues(header.topic)
         if queues is None:
             why = f"No topic route info in name server for the topic: {header.topic}"
             raise Refused(ResponseCode.TOPIC_NOT_EXIST, why)
         standard = call.request.version >= QUOTED_KEYS_VERSION or header.accept_standard_json_only
         body = route_data.route(self._brokers, {self._name: queues}, None, standard=standard)
         return call.request.answer(body=body)
+
+    async def _make_retry(self, call: Call, topic: str) -> None:
+        group, make = (
+            topic.removeprefix(RETRY_PREFIX),
+            self._settings.auto_create_subscription_group,
+        )
+        try:
+            call.grant.demand_reading(topic)
+            if (await self._topics.group(group, make=make)).known:
+                await self._topics.retry(group)
+                self._topic_made()
+        except (IllegalMessage, Denied):
+            return  # no name of a group, or not the sender's: there is no such topic
 
     async def cluster_info(self, call: Call) -> Command:
         """The one broker in its cluster."""

@@ -8,7 +8,7 @@ import threading
 import time
 import zlib
 from collections.abc import Callable, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from ...conf.broker_settings import BrokerSettings
 from ...store.names import SELF_TEST_TOPIC
@@ -18,6 +18,8 @@ from ..wire.command import BadFrame, Command, decode
 from ..wire.frames import FrameReader
 from ..wire.route_data import Queues
 
+#: Whether a name server knows the broker: it was not asked yet, or it does, or it does not.
+State: TypeAlias = Literal["asked", "registered", "failed"]
 #: RocketMQ's registerNameServerPeriod (s).
 PERIOD_S: Final = 30.0
 #: A name server that does not know the broker is tried again after so long (s).
@@ -101,6 +103,7 @@ class _Registration(threading.Thread):
         self._command = command
         self._logger = logger
         self._said = ""  # the last problem that was logged
+        self._asked = False
         self.news: queue.SimpleQueue[_News | None] = queue.SimpleQueue()
 
     def run(self) -> None:
@@ -139,6 +142,13 @@ class _Registration(threading.Thread):
         elif not problem and self._said:
             self._logger.info("registered with a name server again", address=address)
         self._said = problem
+        self._asked = True
+
+    def state(self) -> tuple[str, State, str]:
+        """The name server's address, and why it does not know the broker. For any thread."""
+        problem = self._said
+        state: State = "failed" if problem else "registered" if self._asked else "asked"
+        return self._server.address, state, problem
 
 
 class Registrar:
@@ -163,6 +173,10 @@ class Registrar:
             self._news = _News(found, self._news.counter + 1, time.time_ns() // 1_000_000)
         for thread in self._threads:
             thread.news.put(self._news)
+
+    def states(self) -> list[tuple[str, State, str]]:
+        """Of each name server its address, its state, and the problem of one that has failed."""
+        return [thread.state() for thread in self._threads]
 
     def end(self) -> None:
         """Unregisters from all name servers that answer soon."""

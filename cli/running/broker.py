@@ -9,6 +9,7 @@ import click
 
 from ..shared.common import set_option, store_option
 from ..shared.outcome import Exit, Failure
+from .listening import listen_address
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,11 +22,17 @@ Examples:
   silo broker --store /var/lib/silomq
   silo broker --listen 127.0.0.1:10911 --set namesrvAddr=10.0.0.5:9876
   silo broker --listen 0.0.0.0:10911 --open
+  silo broker --listen 0.0.0.0:10911 --set aclEnable=true --set acl_file=plain_acl.yml
 """
 #: Names the file with the settings of a broker.
 CONFIG_VARIABLE = "SILOMQ_BROKER_CONFIG"
 #: How long a store may take to start (s).
 _PATIENCE_S = 30.0
+
+_NOT_OPEN = (
+    "this broker serves whoever connects. Listen on 127.0.0.1, let it ask for accounts "
+    "(acl_enable, acl_file), or say --open if only machines that you trust reach that address"
+)
 
 listen_option = click.option(
     "--listen",
@@ -36,7 +43,8 @@ open_option = click.option(
     "--open",
     "is_open",
     is_flag=True,
-    help="Allow an address that other machines reach: whoever connects may send and read.",
+    help="Allow an address that other machines reach without accounts: whoever connects may send "
+    "and read.",
 )
 
 
@@ -44,21 +52,7 @@ def parse_address(listen: str | None, *, is_open: bool) -> Address | None:
     """The address to listen at; None is that of the store. Raises Failure for one that is none, or
     that other machines reach without `is_open`.
     """
-    from ...broker.wire.address import Address
-
-    if listen is None:
-        return None
-    try:
-        address = Address.parse(listen)
-    except ValueError as error:
-        raise Failure(Exit.USAGE, f"--listen: {error}") from error
-    if not (is_open or address.is_loopback):
-        why = (
-            f"--listen {address}: a broker serves whoever connects. Listen on 127.0.0.1, or say "
-            "--open if only machines that you trust reach that address"
-        )
-        raise Failure(Exit.SETTING, why)
-    return address
+    return None if listen is None else listen_address(listen, _NOT_OPEN, is_open=is_open)
 
 
 def load_broker_settings(
@@ -108,6 +102,7 @@ def broker(
     from ...conf.logging import configure
 
     settings = load_broker_settings(config_file, overrides)
+    is_open = is_open or settings.knows_clients
     address = parse_address(listen, is_open=is_open)
     configure(store.name, "broker")
 

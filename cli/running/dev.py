@@ -19,8 +19,9 @@ from .serve import load_settings, rereader
 from .with_broker import Both, listen, run, split_overrides
 
 if TYPE_CHECKING:
-    import socket
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+
+    from ...conf.settings import Settings
 
 _EPILOG = """\b
 Examples:
@@ -74,11 +75,14 @@ def dev(
     can connect, two lines are printed: NAMESRV_ADDR= and SILOMQ_STORE_PATH=.
     """
     from ...broker.wire.address import Address
+    from ...conf import developer
 
-    texts = split_overrides(overrides)
-    listener, place = listen(address, is_open=is_open)
+    of_store, of_broker = split_overrides(overrides)
+    broker = load_broker_settings(None, of_broker, developer.BROKER)
+    listener, place = listen(address, is_open=is_open or broker.knows_clients)
     with _folder(store) as path:
-        both = _load(path, texts, listener, place)
+        settings, reread = _load(path, of_store, place)
+        both = Both(settings, reread, broker, listener)
         temporary = store is None
         remove = functools.partial(_remove, path) if temporary or clean_on_exit else None
         status, claimed = run(
@@ -108,18 +112,14 @@ def _folder(store: Path | None) -> Iterator[Path]:
 
 
 def _load(
-    path: Path,
-    overrides: tuple[list[str], list[str]],
-    listener: socket.socket,
-    place: dict[str, Any],
-) -> Both:
+    path: Path, overrides: list[str], place: dict[str, Any]
+) -> tuple[Settings, Callable[[], Settings]]:
     from ...conf import developer
 
-    of_store = [*overrides[0], f"store_path={path}"]
+    of_store = [*overrides, f"store_path={path}"]
     defaults = {**developer.STORE, **place}
     settings, _ = load_settings(None, of_store, defaults)
-    broker = load_broker_settings(None, overrides[1], developer.BROKER)
-    return Both(settings, rereader(None, of_store, defaults), broker, listener)
+    return settings, rereader(None, of_store, defaults)
 
 
 def _print_places(path: Path, address: str) -> None:

@@ -6,13 +6,17 @@ from pathlib import Path
 
 import click
 
-from ..shared.outcome import Exit, Failure
+from .listening import listen_address
 
 _EPILOG = """\b
 Examples:
   silo names
   silo names --listen 0.0.0.0:9876 --open --data /var/lib/silomq-names
 """
+_NOT_OPEN = (
+    "a name server believes whoever connects. Listen on 127.0.0.1, or say --open if only machines "
+    "that you trust reach that address"
+)
 
 
 @click.command(epilog=_EPILOG, short_help="Run a name server.")
@@ -46,19 +50,9 @@ def names(listen: str, data: Path | None, *, is_open: bool, ordered_topics: bool
     It tells RocketMQ's clients which brokers have a topic. Brokers register with it: RocketMQ's own
     (namesrvAddr) as well. Log lines go to stderr.
     """
-    from ...broker.wire.address import Address
     from ...conf.logging import configure
     from ...names.server import serve
 
-    try:
-        address = Address.parse(listen)
-    except ValueError as error:
-        raise Failure(Exit.USAGE, f"--listen: {error}") from error
-    if not (is_open or address.is_loopback):
-        why = (
-            f"--listen {address}: a name server believes whoever connects. Listen on 127.0.0.1, "
-            "or say --open if only machines that you trust reach that address"
-        )
-        raise Failure(Exit.SETTING, why)
+    address = listen_address(listen, _NOT_OPEN, is_open=is_open)
     configure("names", "names")
     serve(address, folder=data, ordered_topics=ordered_topics)

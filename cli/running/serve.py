@@ -137,11 +137,11 @@ def _serve_with_broker(
     is_open: bool,
 ) -> int:
     of_store, of_broker = split_overrides(overrides)
-    listener, place = listen(address, is_open=is_open)
-    texts = _with_store(store, of_store)
-    settings, _ = load_settings(config_file, texts, place)
     named = os.environ.get(CONFIG_VARIABLE)
     broker = load_broker_settings(Path(named) if named else None, of_broker)
+    listener, place = listen(address, is_open=is_open or broker.knows_clients)
+    texts = _with_store(store, of_store)
+    settings, _ = load_settings(config_file, texts, place)
     reread = rereader(config_file, texts, place)
     status, _ = run(Both(settings, reread, broker, listener))
     return status

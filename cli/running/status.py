@@ -16,6 +16,7 @@ from ..shared.common import json_option, output, put_json, say, store_option
 from ..shared.outcome import Exit
 from ..shared.tables import duration, plain_table
 from ..shared.times import Seconds
+from .broker_tables import broker_parts, broker_warnings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,7 +32,7 @@ Examples:
 """
 
 
-@click.command(epilog=_STATUS_EPILOG, short_help="Show positions, processes, start-up.")
+@click.command(epilog=_STATUS_EPILOG, short_help="Show positions, processes, start-up, brokers.")
 @store_option
 @click.option("--watch", is_flag=True, help="Show it again and again, with rates, until Ctrl-C.")
 @click.option(
@@ -44,7 +45,7 @@ Examples:
 )
 @json_option
 def status(store: Path, *, watch: bool, interval: float, as_json: bool) -> int:
-    """Show positions, processes and the last start-up of a running store.
+    """Show positions, processes, the last start-up and the brokers of a running store.
 
     With --watch and --json each look is one line.
     """
@@ -116,7 +117,8 @@ def _parts(
     up_s = time.time() - found["started_ms"] / 1000
     yield f"{found['store']}: {found['state']}, {found['flush_disk_type']}, up {duration(up_s)}"
     tables = (_positions(found), _counts(found), _disk(found), _processes(found))
-    for table in (*([_speeds(rates)] if rates else ()), *tables, _start_up(found)):
+    brokers = broker_parts(found["brokers"])
+    for table in (*([_speeds(rates)] if rates else ()), *tables, _start_up(found), *brokers):
         yield ""
         yield table
 
@@ -141,6 +143,7 @@ def _warnings(found: dict[str, Any]) -> Iterator[str]:
         yield f"a file is missing or damaged, and {names} cannot go on: the store's log names it"
     if found["disk"]["flags"]:
         yield "the disk is too full: the store takes no messages until there is space"
+    yield from broker_warnings(found["brokers"])
 
 
 def _positions(found: dict[str, Any]) -> Table:

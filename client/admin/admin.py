@@ -14,6 +14,7 @@ from ...store.retention.rules import DiskFlag
 from ...store.status import AckLevel
 from .. import arguments
 from ..session import Connection
+from .brokers import read_brokers
 from .group_admin import GroupAdmin
 
 # Words of the control block that `status` repeats (`shm/control.py` says what each one means).
@@ -120,6 +121,9 @@ class Admin(GroupAdmin):
         - `processes`: for each actor `pid` (0 while it does not run), `starts` (how often),
           `started_ms`, `state`.
         - `start_up`: what the last start found and did, by name.
+        - `brokers`: what each broker of the store says of itself (docs/network.md): connections,
+          requests, groups, name servers. Each has `session`, `uid`, and `problem`: "", or why there
+          is nothing else. Texts in it come from the network as they are.
         """
         control = self._link.control
         words = {name: control.load(name) for name in _WORDS}
@@ -139,6 +143,7 @@ class Admin(GroupAdmin):
             "flush_disk_type": "SYNC_FLUSH" if sync else "ASYNC_FLUSH",
             "processes": {name: _process(control, n) for n, name in enumerate(ACTORS)},
             "start_up": self._link.request(AskReport()).report,
+            "brokers": read_brokers(self._link),
         }
 
     def topics(self) -> list[TopicInfo]:

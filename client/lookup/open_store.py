@@ -27,17 +27,25 @@ from ..session import Connection
 
 #: The largest number that a record or a queue entry holds: no offset and no time exceeds it.
 FOREVER: Final = 2**63 - 1
-#: At most this many queues are kept open: each costs a descriptor and a mapped file.
+#: Unless the caller says otherwise, this many queues are kept open: each costs a descriptor and a
+#: mapped file.
 _QUEUES_KEPT: Final = 64
 
 
 class OpenStore:
     """A read-only session with the store in folder `store`: its commit log, queues and index files,
     opened when they are needed. `link` is a session of the caller's own to use, which ends with it.
-    Raises StoreClosed when no store runs there.
+    At most `queues_kept` queues are kept open. Raises StoreClosed when no store runs there.
     """
 
-    def __init__(self, store: str | os.PathLike[str], link: Connection | None = None) -> None:
+    def __init__(
+        self,
+        store: str | os.PathLike[str],
+        link: Connection | None = None,
+        *,
+        queues_kept: int = _QUEUES_KEPT,
+    ) -> None:
+        self._queues_kept = queues_kept
         self._folders: list[Folder] = []
         # Keyed by slot: a topic that was deleted and made again has other queues of the same ids.
         self._queues: OrderedDict[int, ServedQueue] = OrderedDict()
@@ -118,7 +126,7 @@ class OpenStore:
                 end=table.queue_word(slot, "max_offset"),
                 since=table.queue_word(slot, "since"),
             )
-            if len(self._queues) >= _QUEUES_KEPT:
+            if len(self._queues) >= self._queues_kept:
                 with NO_FORK:
                     self._queues.popitem(last=False)[1].close()
         self._queues[slot] = found

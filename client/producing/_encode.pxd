@@ -3,22 +3,13 @@
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 from silomq.client.producing._message cimport Parts, Route, take
-
-cdef extern from "store/record/checksum.h" nogil:
-    uint32_t silo_crc32(uint32_t seed, const uint8_t *p, size_t n)
+from silomq.store.record._new_record cimport silo_begin_record, silo_new_record
 
 cdef extern from "shm/words.h" nogil:
     int64_t silo_realtime_ms()
-    void silo_put16(uint8_t *p, uint32_t v)
-    void silo_put32(uint8_t *p, uint32_t v)
-    void silo_put64(uint8_t *p, uint64_t v)
 
 cdef extern from "store/record/record.h" nogil:
-    int RECORD_TOTAL_SIZE, RECORD_MAGIC, RECORD_BODY_CRC, RECORD_QUEUE_ID, RECORD_FLAG
-    int RECORD_QUEUE_OFFSET, RECORD_SYS_FLAG, RECORD_BORN_TIMESTAMP, RECORD_BORN_HOST
-    int RECORD_STORE_TIMESTAMP, RECORD_STORE_HOST, RECORD_RECONSUME_TIMES, RECORD_BODY_LENGTH
     int RECORD_FIXED, FLAG_BORN_V6, FLAG_STORE_V6, CRC_PROPERTY_SIZE
-    uint32_t RECORD_MAGIC_V1, RECORD_MAGIC_V2
 
 cdef enum:
     MAX_PROPERTIES = 32767

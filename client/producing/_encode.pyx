@@ -162,39 +162,15 @@ cdef class Encoder:
     cdef uint8_t *encode(self, uint8_t *r, Route route, uint32_t queue_id, const Parts *m) noexcept:
         """Writes one record at `r` and returns its end. `measure` has set the lengths in `m`."""
         cdef uint8_t *p
-        silo_put32(r + RECORD_TOTAL_SIZE, m.total)
-        silo_put32(r + RECORD_MAGIC, RECORD_MAGIC_V2 if route.wide else RECORD_MAGIC_V1)
-        silo_put32(r + RECORD_BODY_CRC, silo_crc32(0, m.body, m.body_length) & 0x7FFFFFFF)
-        silo_put32(r + RECORD_QUEUE_ID, queue_id)
-        silo_put32(r + RECORD_FLAG, m.flag)
-        memset(r + RECORD_QUEUE_OFFSET, 0, RECORD_SYS_FLAG - RECORD_QUEUE_OFFSET)
-        silo_put32(r + RECORD_SYS_FLAG, self.sys_flag)
-        silo_put64(r + RECORD_BORN_TIMESTAMP, m.born if m.born >= 0 else self.now_ms)
-        # From here on the fields' places depend on the sizes of the hosts before them.
-        p = r + RECORD_BORN_HOST
-        memcpy(p, self.born_host, self.born_host_length)
-        p += self.born_host_length
-        memset(p, 0, RECORD_STORE_HOST - RECORD_STORE_TIMESTAMP)
-        p += RECORD_STORE_HOST - RECORD_STORE_TIMESTAMP
-        memcpy(p, self.store_host, self.store_host_length)
-        p += self.store_host_length
-        memset(p, 0, RECORD_BODY_LENGTH - RECORD_RECONSUME_TIMES)
-        p += RECORD_BODY_LENGTH - RECORD_RECONSUME_TIMES
-        silo_put32(p, <uint32_t>m.body_length)
-        p += 4
-        memcpy(p, m.body, m.body_length)
-        p += m.body_length
-        if route.wide:
-            silo_put16(p, route.name_length)
-            p += 2
-        else:
-            p[0] = <uint8_t>route.name_length
-            p += 1
-        memcpy(p, route.name, route.name_length)
-        p += route.name_length
-        silo_put16(p, m.properties_length)
-        p += 2
-        return self.encode_properties(p, m)
+        cdef silo_new_record n
+        n.body, n.body_length = m.body, <uint32_t>m.body_length
+        n.topic, n.topic_length = route.name, route.name_length
+        n.born_host, n.born_host_length = self.born_host, self.born_host_length
+        n.store_host, n.store_host_length = self.store_host, self.store_host_length
+        n.total, n.queue_id, n.flag, n.sys_flag = m.total, queue_id, m.flag, self.sys_flag
+        n.properties_length = m.properties_length
+        n.born_ms = m.born if m.born >= 0 else self.now_ms
+        return self.encode_properties(silo_begin_record(r, &n), m)
 
     cdef uint8_t *encode_properties(self, uint8_t *p, const Parts *m) noexcept:
         """Writes the property pairs at `p`: UNIQ_KEY, TAGS, KEYS, the user's, and room for the

@@ -37,6 +37,19 @@ class BellMade(Answer, frozen=True, tag="bell made"):
     """The session's bell, whose descriptors come along."""
 
 
+class BoardMade(Answer, frozen=True, tag="board made"):
+    """The session's board, whose descriptor comes along."""
+
+
+class BoardFound(Answer, frozen=True, tag="board found"):
+    """The board of the session with this number, whose client is user `uid`. A read-only descriptor
+    comes along. With session 0 there is none: no further session has a board.
+    """
+
+    session: int
+    uid: int
+
+
 class TransferLimits(Struct, frozen=True):
     """The limits of one read, as `store/reading/get_message.py` takes them."""
 
@@ -175,8 +188,9 @@ class GroupQueue(Struct, frozen=True, array_like=True):
 
 
 class GroupMember(Struct, frozen=True, array_like=True):
-    """A member of a group: its session's number, its model (clustering or broadcasting), and how
-    many queues it has.
+    """A member of a group: its session's number, its model (clustering, broadcasting or network),
+    and how many queues it has. A member on the network has the session of its broker, and its
+    client id as `instance`.
     """
 
     session: int
@@ -216,12 +230,26 @@ class GroupSettings(Answer, frozen=True, tag="group settings"):
 
 class KeptFile(Answer, frozen=True, tag="kept"):
     """The session's ack file for a group is the one with this `number`. Its descriptors come along
-    unless the session has it. `resets` are queues whose offsets were set since the file that the
-    session has: topic, queue id, offset.
+    unless the session has it. The file says which offsets were set (`About.resets`).
     """
 
     number: int
-    resets: list[tuple[str, int, int]]
+
+
+class Sides(Answer, frozen=True, tag="sides"):
+    """How a group is divided between members that are clients of the store and members on the
+    network. `mixed`: there are members of the first kind; without them the rest says nothing.
+
+    `number` is that of the session's ack file for the group, 0 if there is none. `clients` are the
+    client ids of all members of both kinds. The members on the network have the queues `has`, and
+    are to give back those in `revoked`.
+    """
+
+    number: int
+    mixed: bool
+    clients: list[str]
+    has: list[tuple[str, int]]
+    revoked: list[tuple[str, int]]
 
 
 class ProgressFound(Answer, frozen=True, tag="progress"):
@@ -237,6 +265,8 @@ AnyAnswer = (
     | RegistryRestarted
     | Done
     | BellMade
+    | BoardMade
+    | BoardFound
     | Welcome
     | Opened
     | OpenedDelayed
@@ -253,5 +283,6 @@ AnyAnswer = (
     | ResetAnswer
     | GroupSettings
     | KeptFile
+    | Sides
     | ProgressFound
 )

@@ -34,16 +34,20 @@ open group     the settings of a group, which may be made            group setti
 set group      other settings of a group, which is made if missing   group settings
 keep           to keep a group's progress in some queues             kept
 release        the end of that                                       done
+remote         the queues of a group's members on the network        sides
 progress       a group's progress in one topic                       progress
+board          the session's board, made at the first request        board made
+next board     the board of the next session that has one            board found
 =============  ====================================================  ==================
 
 Instead of these answers there may be an `error`. One message answers no request:
 `registry restarted` tells each client to repeat its pending request.
 
-Descriptors come with four answers. `welcome` brings those of the control block and of the topic
+Descriptors come with six answers. `welcome` brings those of the control block and of the topic
 table, and for a session with a ring those of the ring and of append's eventfd. `bell made` brings
 the bell page and the client's socket (`shm/bell.py`). `assigned` and `kept` bring the two of an ack
-file (`store/groups/ack_file.py`), or none when the client has that file already.
+file (`store/groups/ack_file.py`), or none when the client has that file already. `board made` and
+`board found` bring that of a board (`shm/board.py`), for writing and for reading.
 
 Requests come from outside, so their fields have bounds, and the registry acts only on a packet that
 could be decoded into one of these structs. For some numbers and names the registry has narrower
@@ -65,6 +69,8 @@ from .answers import (
     Answer,
     Assigned,
     BellMade,
+    BoardFound,
+    BoardMade,
     Deleted,
     Done,
     GroupPage,
@@ -79,6 +85,7 @@ from .answers import (
     ResetAnswer,
     Revoke,
     SessionOpen,
+    Sides,
     TopicFound,
     TopicsPage,
     Welcome,
@@ -94,6 +101,8 @@ Index = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 AnyNumber = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 #: A name of a topic, group or instance, which `store/names.py` checks later.
 Name = Annotated[str, Meta(max_length=1024)]
+#: Client ids of one group, and its topics.
+MOST_CLIENTS = 10_000
 Queue = tuple[Name, Index]
 #: The language of a filter, and its expression (`store/filters`).
 Filter = tuple[Literal["TAG", "SQL92"], Annotated[str, Meta(max_length=65536)]]
@@ -325,6 +334,21 @@ class Release(Request[Done], frozen=True, tag="release"):
     group: Name
 
 
+class Remote(Request[Sides], frozen=True, tag="remote"):
+    """Says who reads as part of a group without being a client of the store: the client ids of
+    clustering members of the session's network, and the topics to which one of them subscribes.
+    `released` are queues that these members have given back, each with the queue offset of the
+    first message that they have read there; -1 if it is not known.
+    """
+
+    group: Name
+    clients: Annotated[list[Name], Meta(max_length=MOST_CLIENTS)]
+    topics: Annotated[list[Name], Meta(max_length=MOST_CLIENTS)]
+    released: Annotated[list[tuple[Name, Index, AnyNumber]], Meta(max_length=65536)] = (
+        msgspec.field(default_factory=list)
+    )
+
+
 class AskProgress(Request[ProgressFound], frozen=True, tag="progress"):
     """Asks how far a group is in the queues of a topic."""
 
@@ -332,11 +356,24 @@ class AskProgress(Request[ProgressFound], frozen=True, tag="progress"):
     topic: Name
 
 
+class AskBoard(Request[BoardMade], frozen=True, tag="board"):
+    """Asks for the session's board. A second request gets the same one. After a restart of the
+    registry it gets a new one, and nobody finds the old one.
+    """
+
+
+class FindBoard(Request[BoardFound], frozen=True, tag="next board"):
+    """Asks for a board: that of the session with the least number above `after`."""
+
+    after: Number
+
+
 TopicRequest = Open | OpenDelayed | OpenRetry | Create | Alter | Delete | AskTopic | AskTopics
 GroupRequest = Join | Sync | Busy | AskGroups | AskGroup | Reset | DeleteGroup
-KeptRequest = OpenGroup | SetGroup | Keep | Release | AskProgress
+KeptRequest = OpenGroup | SetGroup | Keep | Release | Remote | AskProgress
 SessionRequest = Watch | AskBell | Lease | Clean | AskReport | IsOpen
-AnyRequest = Hello | TopicRequest | GroupRequest | KeptRequest | SessionRequest
+BoardRequest = AskBoard | FindBoard
+AnyRequest = Hello | TopicRequest | GroupRequest | KeptRequest | SessionRequest | BoardRequest
 
 
 class _Numbered(Struct):

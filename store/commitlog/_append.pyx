@@ -166,6 +166,8 @@ cdef class Appender:
             reason = self.batch()
             if reason == R_ROLL or reason == R_BAD_RING:
                 return reason
+            if silo_load(self.control + CONTROL_APPEND_MAIL) != self.seen_mail:
+                return R_MAIL
             now = silo_monotonic_ns()
             if reason == R_SLICE:
                 last_work = now
@@ -173,8 +175,6 @@ cdef class Appender:
                 return R_IDLE
             else:
                 silo_relax(now - last_work)
-            if silo_load(self.control + CONTROL_APPEND_MAIL) != self.seen_mail:
-                return R_MAIL
             if now - start >= slice_ns:
                 return R_SLICE
 

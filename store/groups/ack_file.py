@@ -87,7 +87,13 @@ class Progress:
 
 
 class About(msgspec.Struct, frozen=True):
-    """The member and the queues of an ack file. `filters` is topic -> (kind, expression)."""
+    """The member and the queues of an ack file. `filters` is topic -> (kind, expression).
+
+    A file of the model KEPT names the client ids of members on the network, and in `has` the queues
+    that they have beside members of other kinds; None stands for all. `resets` are queues whose
+    offset was set: the offset, and the number of the file that set it. One with a file below that
+    number must not go on from there.
+    """
 
     group: str
     session: Annotated[int, Meta(ge=0, le=MOST_OFFSET)]
@@ -95,6 +101,9 @@ class About(msgspec.Struct, frozen=True):
     instance: str
     filters: dict[str, tuple[str, str]]
     queues: list[tuple[str, Annotated[int, Meta(ge=0, le=2**31 - 1)]]]
+    clients: list[str] = []
+    has: list[tuple[str, Annotated[int, Meta(ge=0, le=2**31 - 1)]]] | None = None
+    resets: list[tuple[str, int, int, int]] = []
 
 
 def window_for(queues: int, model: str = "") -> int:

@@ -192,6 +192,11 @@ class TopicTable(SessionWords):
         slots = (*range(first, first + row), *added)
         return Topic(index, name, perm, write_nums, read_nums, slots, TopicState(state))
 
+    def topic_numbers(self, index: int) -> memoryview:
+        """The bytes of all numbers in entry `index`: they change when the topic does."""
+        at = self._topics_at + TOPIC_SIZE * index
+        return self.view[at : at + _TOPIC.size].toreadonly()
+
     def entries(self) -> Iterator[Topic]:
         """Every topic since the store's start, deleted ones too."""
         for index in range(self.topic_count):

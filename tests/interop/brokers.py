@@ -9,10 +9,12 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from interop.rocketmq import require
-from interop.servers import BROKER, free_port, real_broker
+from interop.servers import BROKER, real_broker
 from support.brokers import BrokerProcess
 from support.harness import StoreProcess, eventually
 from support.name_servers import Peer, name_server
+
+from silomq.bench.broker.rocketmq import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

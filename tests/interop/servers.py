@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import shutil
-import socket
-import subprocess
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,14 +16,21 @@ from support.name_servers import name_server
 from support.remoting_client import RemotingClient
 from support.small_settings import SMALL
 
+from silomq.bench.broker.rocketmq import (
+    RELEASE,
+    Jvm,
+    RocketMQBroker,
+    RocketMQNameServer,
+    free_port,
+)
 from silomq.conf.schema import kinds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
-#: The only release of which there is a broker to be had.
-BROKER = "5.3.3"
+#: The release whose broker the tests run.
+BROKER = RELEASE
 CLUSTER = "DefaultCluster"
 NAME = "broker-a"
 STARTS_WITHIN_S = 90.0
@@ -136,68 +141,17 @@ LOCK_LIFE_MS = 6_000
 # -- RocketMQ's broker
 
 
-def free_port() -> int:
-    """A port that is free, and the one two below it, which RocketMQ takes too."""
-    while True:
-        with socket.socket() as first, socket.socket() as second:
-            first.bind(("127.0.0.1", 0))
-            port: int = first.getsockname()[1]
-            with contextlib.suppress(OSError):
-                second.bind(("127.0.0.1", port - 2))
-                return port
-
-
-class RocketMQBroker:
-    """RocketMQ's broker in a folder. `more` are further settings."""
-
-    def __init__(self, folder: Path, names: str, more: Mapping[str, str]) -> None:
-        folder.mkdir()
-        self.folder = folder
-        self.settings = {
-            "brokerClusterName": CLUSTER,
-            "brokerName": NAME,
-            "brokerId": "0",
-            "brokerIP1": "127.0.0.1",
-            "listenPort": str(free_port()),
-            "haListenPort": str(free_port()),
-            "namesrvAddr": names,
-            "storePathRootDir": str(folder / "store"),
-            **more,
-        }
-        self.address = f"127.0.0.1:{self.settings['listenPort']}"
-        self._file = folder / "broker.conf"
-        lines = [f"{name}={value}\n" for name, value in self.settings.items()]
-        self._file.write_text("".join(lines))
-        self._process = self._start()
-
-    def _start(self) -> subprocess.Popen[bytes]:
-        folder, place = self.folder, BUILD / BROKER
-        with (folder / "broker.log").open("ab") as log:
-            return subprocess.Popen(
-                [
-                    *JAVA, f"-Duser.home={folder}", f"-Djava.io.tmpdir={folder}",
-                    f"-Drocketmq.home.dir={folder}",
-                    f"-Drocketmq.broker.rebalance.lockMaxLiveTime={LOCK_LIFE_MS}",
-                    "-cp", f"{place}/classes:{place}/lib/*",
-                    "org.apache.rocketmq.broker.BrokerStartup", "-c", str(self._file),
-                ],
-                stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, cwd=folder,
-            )  # fmt: skip
-
-    def kill(self) -> None:
-        self._process.kill()
-        self._process.wait()
-
-    def restart(self) -> None:
-        """Kills it and starts it again."""
-        self.kill()
-        self._process = self._start()
+def _jvm(*more: str) -> Jvm:
+    place = BUILD / BROKER
+    return Jvm(f"{place}/classes:{place}/lib/*", (*JAVA[1:], *more))
 
 
 @contextlib.contextmanager
 def real_broker(folder: Path, names: str, settings: Mapping[str, str]) -> Iterator[RocketMQBroker]:
     """RocketMQ's broker, which is killed at the end, and its store removed."""
-    broker = RocketMQBroker(folder, names, settings)
+    folder.mkdir()
+    lock_life = f"-Drocketmq.broker.rebalance.lockMaxLiveTime={LOCK_LIFE_MS}"
+    broker = RocketMQBroker(folder, _jvm(lock_life), names, settings)
     try:
         yield broker
     finally:
@@ -209,30 +163,18 @@ def real_broker(folder: Path, names: str, settings: Mapping[str, str]) -> Iterat
 def real_name_server(folder: Path) -> Iterator[str]:
     """RocketMQ's name server, which is killed at the end: its address."""
     folder.mkdir()
-    port, place, file = free_port(), BUILD / BROKER, folder / "namesrv.conf"
-    file.write_text(f"listenPort={port}\nkvConfigPath={folder}/kv.json\n")
-    with (folder / "namesrv.log").open("ab") as log:
-        process = subprocess.Popen(
-            [
-                *JAVA, f"-Duser.home={folder}", f"-Djava.io.tmpdir={folder}",
-                f"-Drocketmq.home.dir={folder}", "-cp", f"{place}/classes:{place}/lib/*",
-                "org.apache.rocketmq.namesrv.NamesrvStartup", "-c", str(file),
-            ],
-            stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, cwd=folder,
-        )  # fmt: skip
-    address = f"127.0.0.1:{port}"
+    server = RocketMQNameServer(folder, _jvm())
 
     def answers() -> bool:
-        with contextlib.suppress(OSError), RemotingClient(address) as client:
+        with contextlib.suppress(OSError), RemotingClient(server.address) as client:
             return client.ask(106).code == 0
         return False
 
     try:
         eventually(answers, "the name server answers", STARTS_WITHIN_S)
-        yield address
+        yield server.address
     finally:
-        process.kill()
-        process.wait()
+        server.kill()
 
 
 #: What RocketMQ's broker needs besides, on a machine that is small and busy.

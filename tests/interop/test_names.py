@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 import pytest
 from interop.brokers import SMALL
 from interop.rocketmq import BUILD, JAVA, RELEASES, TIMEOUT_S, require
-from interop.servers import free_port, real_broker, real_name_server
+from interop.servers import real_broker, real_name_server
 from support import small_settings
 from support.brokers import BrokerProcess
 from support.harness import StoreProcess, eventually
 from support.name_servers import name_server
 from support.remoting_client import RemotingClient
+
+from silomq.bench.broker.rocketmq import free_port
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,9 +12,10 @@ from silomq.broker.loop._connection import Limits
 from silomq.broker.loop._loop import Loop
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import TracebackType
 
-    from silomq.broker.loop._connection import Connection
+    from silomq.broker.loop._connection import Connection, Secure
 
 
 def frame(body: bytes, header: int = 0) -> bytes:
@@ -25,8 +26,15 @@ def frame(body: bytes, header: int = 0) -> bytes:
 class Echo:
     """Serves until the end of its block. What it notes may be read when a peer has its answer."""
 
-    def __init__(self, *, most: int = 1 << 24, unsent: int = 1 << 20, held: int = 1 << 22) -> None:
-        self.limits = Limits(frame=most, unsent=unsent, held=held)
+    def __init__(
+        self,
+        *,
+        most: int = 1 << 24,
+        unsent: int = 1 << 20,
+        held: int = 1 << 22,
+        secure: Callable[[], Secure] | None = None,
+    ) -> None:
+        self.limits = Limits(frame=most, unsent=unsent, held=held, secure=secure)
         self.loop = Loop(self, self.limits)
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.loop.listen(self.listener)

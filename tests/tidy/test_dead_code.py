@@ -34,6 +34,10 @@ READ_BY_OTHERS = {
 #: Classes whose fields are all written to a file or sent in an answer, and to which.
 WHOLE = {
     "names/processor.py: _MasterOf": "the fields of an answer",
+    **{
+        f"shm/protocol/broker_status.py: {name}": "the document that `silo status` shows"
+        for name in ("BrokerStatus", "Group", "Requests")
+    },
     "store/commitlog/seals.py: Seal": "a JSON file",
     "store/config/offsets.py: GroupConfig": "RocketMQ's subscriptionGroup.json",
     "store/recovery/plan.py: Report": "the report of a start",

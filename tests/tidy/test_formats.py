@@ -21,6 +21,7 @@ OWNERS: Final = {
     "broker/wire/command.py": "frames and headers of RocketMQ's protocol",
     "broker/processors/send_headers.py": "bodies of batches in RocketMQ's protocol",
     "names/registration.py": "compressed registrations of RocketMQ 4",
+    "shm/board.py": "boards",
     "shm/control.py": "the control block",
     "shm/ringwriter.py": "frames of rings",
     "store/consumequeue/queue.py": "queue entries",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tidy.imports import circles, graph, imported
-from tidy.sources import PACKAGES, ROOMS, ROOT, sources
+from tidy.sources import PACKAGES, ROOMS, ROOT, project, sources
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,6 +38,7 @@ ALLOWED = {
         "supervisor",
         "client",
         "tools",
+        "broker",
         "cli",
         "pipeline",
         "",
@@ -58,12 +59,21 @@ FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("recovery",),
     ),
     "client": (("",), ("admin", "consuming", "producing"), ("groups", "lookup")),
-    "broker": (("wire",), ("loop",), ("link",), ("groups",), ("processors",), ("routes",), ("",)),
+    "broker": (
+        ("wire",),
+        ("loop",),
+        ("link",),
+        ("groups",),
+        ("access",),
+        ("processors",),
+        ("routes",),
+        ("",),
+    ),
     "actors": (("",), ("registry", "schedule")),
     "tools": (("holes", "raw"), ("rocketmq",), ("", "verify")),
     "pipeline": (("",), ("sink",), ("source",), ("spark",), ("jobs",)),
     "cli": (("shared",), ("offline", "running"), ("demo", "spark"), ("",)),
-    "bench": (("",), ("spark",)),
+    "bench": (("",), ("broker", "spark")),
 }
 #: Modules that `import silomq` must not load: each import makes a user's process start later.
 NOT_IN_CLIENTS = ("structlog", "rich", "click", "asyncio")
@@ -148,6 +158,37 @@ def test_imports_inside_are_relative(path: Path) -> None:
         if isinstance(node, ast.ImportFrom) and not node.level
     }
     assert not roots & {"silomq", "tests", *PACKAGES}
+
+
+@pytest.mark.parametrize("path", sources(".py"), ids=str)
+def test_what_is_imported_at_run_time_is_declared(path: Path) -> None:
+    tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            node.body = [ast.Pass()]
+    roots = {
+        name.split(".")[0]
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for name in (
+            [alias.name for alias in node.names]
+            if isinstance(node, ast.Import)
+            else [node.module or ""] * (not node.level)
+        )
+    }
+    with_others = {"cli": {"py4j"}, "testing": {"pytest"}}  # pyspark brings py4j
+    declared = _declared() | with_others.get(_package(str(path)), set())
+    assert roots <= set(sys.stdlib_module_names) | declared
+
+
+def _declared() -> set[str]:
+    """The modules of the packages that users of SiloMQ have: all but those of the extra `dev`."""
+    about = project()["project"]
+    extras = about["optional-dependencies"]
+    wanted = [*about["dependencies"]]
+    wanted += [one for name, some in extras.items() if name != "dev" for one in some]
+    names = {re.split(r"[^\w-]", one)[0].replace("-", "_") for one in wanted}
+    return {"yaml" if name == "pyyaml" else name for name in names}
 
 
 def test_a_client_imports_little() -> None:

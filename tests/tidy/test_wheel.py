@@ -96,7 +96,15 @@ def test_an_edited_header_compiles_its_users_again(
     (copy / "store" / "consumequeue" / "entries.h").touch()
     _setuptools(copy, "build_ext", environ={"CC": str(compiler)})
     made = {Path(name).name.partition(".")[0] for name in (tmp_path / "log").read_text().split()}
-    assert made == {"_columns", "_dispatch", "_log", "_message_view", "_queue", "_records"}
+    assert made == {
+        "_columns",
+        "_dispatch",
+        "_fast_pull",
+        "_log",
+        "_message_view",
+        "_queue",
+        "_records",
+    }
 
 
 def _wheel_of(tree: Path) -> set[str]:

@@ -60,6 +60,7 @@ def _writer_in_table(meaning: str) -> str:
 def test_the_shared_layouts() -> None:
     assert [str(path) for path in OWNERS] == [
         "shm/bell.py",
+        "shm/board.py",
         "shm/control.py",
         "shm/ring.py",
         "store/groups/ack_file.py",

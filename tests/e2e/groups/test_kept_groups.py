@@ -10,7 +10,7 @@ from support.harness import StoreProcess, eventually
 
 from silomq import Admin, GroupConsumer, IllegalMessage
 from silomq.client.session import Connection
-from silomq.shm.protocol.requests import AskProgress, Keep, OpenGroup, Release
+from silomq.shm.protocol.requests import AskProgress, Keep, OpenGroup, Release, Remote
 from silomq.store.groups.ack_file import AckWriter
 
 if TYPE_CHECKING:
@@ -29,10 +29,13 @@ class Keeper:
     def keep(self, group: str, topic: str, **offsets: int) -> None:
         queues = {int(name[1:]): offset for name, offset in offsets.items()}
         answer, fds = self.link.ask(Keep(group, {topic: queues}, self.number))
+        self.resets = []
         if fds:
             self.writer = AckWriter(*fds)
+            found = self.writer.about.resets
+            self.resets = [reset[:3] for reset in found if reset[3] > self.number]
         self.link.drop(fds)
-        self.number, self.resets = answer.number, answer.resets
+        self.number = answer.number
 
     def move(self, topic: str, queue_id: int, offset: int) -> None:
         assert self.writer is not None
@@ -109,6 +112,39 @@ def test_a_reset_counts_and_the_keeper_learns_of_it(store: StoreProcess, topic: 
     keeper.close()
 
 
+def test_a_reset_is_told_after_the_death_of_the_registry(store: StoreProcess, topic: str) -> None:
+    send(store, topic, 40)
+    keeper = Keeper(store.path)
+    keeper.keep("told", topic, q0=9, q1=4)
+    with Admin(store.path) as admin:
+        admin.reset_offset("told", topic, {0: 1})
+    store.kill("registry")
+    keeper.keep("told", topic)
+    assert keeper.resets == [(topic, 0, 1)]
+    assert keeper.offsets("told", topic) == {0: 1, 1: 4}
+    keeper.keep("told", topic, q2=3)
+    assert keeper.resets == []
+    keeper.close()
+
+
+def test_a_reset_of_many_queues(tmp_path: Path) -> None:
+    """More than one packet of an answer takes."""
+    count, topic = 1024, "t" * 120
+    with (
+        StoreProcess(tmp_path / "store", max_queues=4096) as store,
+        Admin(store.path) as admin,
+    ):
+        admin.create_topic(topic, read_queues=count, write_queues=count)
+        keeper = Keeper(store.path)
+        keeper.keep("many", topic, **{f"q{n}": 0 for n in range(count)})
+        pid = store.pid("registry")
+        admin.reset_offset("many", topic, dict.fromkeys(range(count), 0))
+        keeper.keep("many", topic)
+        assert len(keeper.resets) == count
+        assert store.pid("registry") == pid, "it has not died"
+        keeper.close()
+
+
 def test_a_deleted_topic_is_taken_from_its_keeper(store: StoreProcess, topic: str) -> None:
     send(store, topic, 40)
     keeper = Keeper(store.path)
@@ -121,7 +157,7 @@ def test_a_deleted_topic_is_taken_from_its_keeper(store: StoreProcess, topic: st
     keeper.close()
 
 
-def test_members_and_a_keeper_exclude_each_other(store: StoreProcess, topic: str) -> None:
+def test_a_keeper_without_members_does_not_disturb_others(store: StoreProcess, topic: str) -> None:
     send(store, topic, 40)
     keeper = Keeper(store.path)
     with GroupConsumer(store.path, "mixed", topic, start="earliest") as member:
@@ -130,14 +166,43 @@ def test_members_and_a_keeper_exclude_each_other(store: StoreProcess, topic: str
             keeper.keep("mixed", topic, q0=0)
     eventually(lambda: not _members(store), "the member has left")
     keeper.keep("mixed", topic, q0=0)
-    with pytest.raises(IllegalMessage, match="over the network"):
-        GroupConsumer(store.path, "mixed", topic)
     with Admin(store.path) as admin, pytest.raises(IllegalMessage, match="has members"):
         admin.delete_group("mixed")
     keeper.link.request(Release("mixed"))
     with GroupConsumer(store.path, "mixed", topic) as member:
         assert drain(member)[0] == []
     keeper.close()
+
+
+def test_a_keeper_gives_back_what_is_revoked(store: StoreProcess, topic: str) -> None:
+    send(store, topic, 40)
+    keeper = Keeper(store.path)
+    named = keeper.link.request(Remote("halves", ["a"], [topic]))
+    assert (named.mixed, named.number > 0) == (False, True)
+    keeper.keep("halves", topic, q0=0, q7=0)
+    keeper.move(topic, 0, 2)
+    keeper.move(topic, 7, 4)
+    notice = keeper.link.notice.load()
+    with GroupConsumer(store.path, "halves", topic, start="earliest") as member:
+        eventually(lambda: keeper.link.notice.load() != notice, "the keeper is told")
+        named = keeper.link.request(Remote("halves", ["a"], [topic]))
+        assert (named.mixed, len(named.clients)) == (True, 2)
+        assert named.revoked == [(topic, i) for i in range(4, QUEUES)]
+        assert drain(member)[0] == [], "nothing is given back yet"
+        starts = {4: 0, 5: 3, 6: -1, 7: 1}
+        released = [(topic, queue_id, offset) for queue_id, offset in starts.items()]
+        store.replace("registry")
+        named = keeper.link.request(Remote("halves", ["a"], [topic], released))
+        assert (named.has, named.revoked) == ([(topic, i) for i in range(4)], [])
+        wanted = {4: 5, 5: 2, 6: 5, 7: 1}  # messages from where the keeper's members were
+        found = drain(member)[0]
+        assert {i: sum(one % QUEUES == i for one in found) for i in wanted} == wanted
+        assert keeper.offsets("halves", topic) == {0: 2, 4: 5, 5: 5, 6: 5, 7: 5}
+        keeper.move(topic, 7, 3)  # late, into the old file: it does not count
+        keeper.keep("halves", topic, q7=3)
+        assert keeper.offsets("halves", topic)[7] == 5
+        keeper.close()  # its members are expected back
+        assert drain(member, quiet_s=0.6)[0] == []
 
 
 def _members(store: StoreProcess) -> int:

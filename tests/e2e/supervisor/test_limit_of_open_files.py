@@ -18,6 +18,8 @@ from support.harness import WAIT_S, StoreProcess, eventually
 
 from silomq import Admin, Consumer, IllegalMessage, Producer, StoreClosed
 from silomq.actors.descriptors import Descriptors
+from silomq.client.session import Connection
+from silomq.shm.protocol.requests import AskBoard
 from silomq.store.disk.paths import SOCKET
 
 if TYPE_CHECKING:
@@ -37,7 +39,7 @@ class LimitedStore(StoreProcess):
         return ["/bin/sh", "-c", shell, "sh", *super().command]
 
 
-def fill(store: StoreProcess, client: type[Producer | Consumer]) -> tuple[list[Any], str]:
+def fill(store: StoreProcess, client: type[Any]) -> tuple[list[Any], str]:
     """Clients until one is refused, and why it is."""
     clients: list[Any] = []
     extra = {"ring_size": 65536} if client is Producer else {"topic": "t"}
@@ -208,3 +210,35 @@ def test_the_command_says_it_in_one_sentence(tmp_path: Path) -> None:
             assert "limit of open files" in sentence(silo("status", store=store.path, status=1))
         finally:
             close(clients)
+
+
+class WithBoard(Connection):
+    """A session that has a board."""
+
+    def __init__(self, store: Path, topic: str) -> None:
+        super().__init__(store, client=topic)
+        try:
+            _, fds = self.ask(AskBoard())
+        except IllegalMessage:
+            self.close()
+            raise
+        self.drop(fds)
+
+
+def test_boards_count_as_well(tmp_path: Path) -> None:
+    """A session with a board takes two descriptors in the registry."""
+
+    def boards() -> int:
+        with Admin(store.path) as admin:
+            return len(admin.status()["brokers"])
+
+    with LimitedStore(tmp_path / "store", max_sessions=MOST) as store:
+        links, why = fill(store, WithBoard)
+        try:
+            assert "no descriptors for another" in why
+            assert 2 <= len(links) <= Descriptors(store.limit, inherited=3).room // 2
+            links.pop().close()
+            eventually(lambda: boards() == len(links), "the others are there")
+        finally:
+            close(links)
+        eventually(lambda: boards() == 0, "they are gone")

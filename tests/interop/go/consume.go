@@ -14,6 +14,7 @@ func options(wanted request) []consumer.Option {
 	return []consumer.Option{
 		consumer.WithNameServer(primitive.NamesrvAddr{wanted.Names}),
 		consumer.WithGroupName(wanted.Group),
+		consumer.WithCredentials(credentials(wanted)),
 		consumer.WithConsumeFromWhere(consumer.ConsumeFromFirstOffset),
 	}
 }

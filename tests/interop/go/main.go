@@ -35,12 +35,21 @@ type request struct {
 	Orderly    bool      `json:"orderly"`
 	Broadcast  bool      `json:"broadcast"`
 	Refuse     int       `json:"refuse"`
-	Most       int       `json:"most"`
-	Queues     []struct {
+	// Access key and secret, if requests are signed.
+	Credentials []string `json:"credentials"`
+	Most        int      `json:"most"`
+	Queues      []struct {
 		Broker string `json:"broker"`
 		Queue  int    `json:"queue"`
 		Count  int    `json:"count"`
 	} `json:"queues"`
+}
+
+func credentials(wanted request) primitive.Credentials {
+	if len(wanted.Credentials) == 0 {
+		return primitive.Credentials{}
+	}
+	return primitive.Credentials{AccessKey: wanted.Credentials[0], SecretKey: wanted.Credentials[1]}
 }
 
 var printing sync.Mutex

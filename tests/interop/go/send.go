@@ -15,6 +15,7 @@ func send(wanted request) {
 		producer.WithNameServer(primitive.NamesrvAddr{wanted.Names}),
 		producer.WithGroupName(wanted.Group),
 		producer.WithRetry(2),
+		producer.WithCredentials(credentials(wanted)),
 		// Messages without a sharding key go to a random queue.
 		producer.WithQueueSelector(producer.NewHashQueueSelector()),
 	)

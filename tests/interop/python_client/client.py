@@ -46,9 +46,16 @@ def say_sent(body: str, result: Any, later: int = 0) -> None:
     )  # fmt: skip
 
 
+def sign(client: Any, wanted: dict[str, Any]) -> None:
+    """Has the client sign its requests, if the test says so."""
+    if "credentials" in wanted:
+        client.set_session_credentials(*wanted["credentials"], "channel")
+
+
 def send(wanted: dict[str, Any]) -> None:
     producer = Producer(wanted["group"])
     producer.set_namesrv_addr(wanted["names"])
+    sign(producer, wanted)
     producer.start()
     topic = wanted["topics"][0]
     batch = [one for one in wanted["messages"] if one.get("how") == "batch"]
@@ -106,6 +113,7 @@ def consume(wanted: dict[str, Any]) -> None:
     model = MessageModel.BROADCASTING if wanted["broadcast"] else MessageModel.CLUSTERING
     member = PushConsumer(wanted["group"], wanted["orderly"], model)
     member.set_namesrv_addr(wanted["names"])
+    sign(member, wanted)
     deliveries: Counter[str] = Counter()
 
     def listen(_: object, handle: int) -> int:

@@ -30,6 +30,7 @@ def test_sources_and_their_order(tmp_path: Path) -> None:
         *("namesrvAddr=nohost", "namesrvAddr=a:70000", "namesrvAddr=a:0", "namesrvAddr=a:1;;b:2"),
         *("default_topic_queue_nums=0", "default_topic_queue_nums=x", "max_connections=-1"),
         *("tls.server.mode=maybe", "tls.server.mode=enforcing", "tls.server.certPath=/only/one"),
+        *("aclEnable=true", "authenticationEnabled=true", "authorizationEnabled=true"),
         *("frame_max_length=1", "server_channel_max_idle_time_s=0", "trace_on=2"),
     ],
 )
@@ -44,6 +45,31 @@ def test_name_servers() -> None:
     assert found.name_servers == ("a:1", "[::1]:2")
     assert BrokerSettings().name_servers == ()
     assert BrokerSettings().tls_server_mode == TlsMode.PERMISSIVE
+
+
+@pytest.mark.parametrize(
+    ("overrides", "authenticates", "authorizes"),
+    [
+        ([], False, False),
+        (["aclEnable=true"], True, True),
+        (["authenticationEnabled=true"], True, False),
+        (["authenticationEnabled=true", "authorizationEnabled=true"], True, True),
+    ],
+)
+def test_accounts_by_the_names_of_rocketmq(
+    overrides: list[str], *, authenticates: bool, authorizes: bool
+) -> None:
+    found = load(environ={}, overrides=[*overrides, "rocketmq.acl.plain.file=plain_acl.yml"])
+    assert (found.authenticates, found.authorizes) == (authenticates, authorizes)
+    assert found.knows_clients == authenticates
+    assert found.acl_file == "plain_acl.yml"
+
+
+def test_client_certificates_make_clients_known() -> None:
+    own = ["tls.server.certPath=c", "tls.server.keyPath=k"]
+    enforcing, trusting = "tls.server.mode=enforcing", "tls.server.trustCertPath=t"
+    for more, known in (([enforcing], False), ([trusting], False), ([enforcing, trusting], True)):
+        assert load(environ={}, overrides=[*own, *more]).knows_clients == known
 
 
 def test_every_setting_is_described() -> None:

@@ -119,7 +119,10 @@ def test_a_new_version_is_a_decision() -> None:
         "notify_consumer_ids_changed_enable retry_max_times retry_queue_nums id",
         "keep": "group queues have id",
         "release": "group id",
+        "remote": "group clients topics released id",
         "progress": "group topic id",
+        "board": "id",
+        "next board": "after id",
     }
 
 

@@ -16,6 +16,8 @@ from support.harness import eventually
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from typing_extensions import Buffer
+
 
 @pytest.fixture
 def echo() -> Iterator[Echo]:
@@ -115,6 +117,7 @@ def test_unfinished_frames_are_bounded_and_given_back(echo: Echo) -> None:
         with contextlib.suppress(ConnectionError):
             second.sendall(part)
         assert read(second, 1) == b""
+        eventually(lambda: echo.ends, "it is told why")
         assert echo.ends == ["more than 4 MiB of unfinished requests"]
         first.sendall(bytes((1 << 20) - 4))
         assert len(read(first, 4 + (3 << 20))) == 4 + (3 << 20)
@@ -133,3 +136,29 @@ def test_a_handler_ends_its_connection(echo: Echo) -> None:
         assert read(other, len(good)) == good
     assert echo.ends[:20] == ["poison"] * 20
     assert echo.limits.holds == 0
+
+
+class Breaking:
+    """A layer of TLS that cannot encrypt some answers. OpenSSL cannot be brought to that."""
+
+    def receive(self, data: bytes) -> bytes:
+        return data.removeprefix(b"\x16")
+
+    def to_send(self) -> bytes:
+        return b""
+
+    def encrypt(self, data: Buffer) -> bytes:
+        if b"broken" in bytes(data):
+            raise OSError("the layer is broken")
+        return bytes(data)
+
+
+def test_an_answer_that_cannot_be_encrypted_ends_its_connection() -> None:
+    with Echo(secure=Breaking) as echo, echo.connect() as end, echo.connect() as other:
+        end.sendall(b"\x16" + frame(b"first"))
+        assert read(end, len(frame(b"first"))) == frame(b"first")
+        end.sendall(frame(b"broken"))
+        assert read(end, 1) == b""
+        assert echo.ends == ["TLS: the layer is broken"]
+        other.sendall(frame(b"other"))
+        assert read(other, len(frame(b"other"))) == frame(b"other")

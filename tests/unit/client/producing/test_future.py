@@ -26,24 +26,10 @@ from silomq.shm.protocol.requests import Open
 from silomq.store.status import AckLevel
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    pass
 
 ILLEGAL = int(PutMessageStatus.MESSAGE_ILLEGAL)
 NOT_NOW = int(PutMessageStatus.SERVICE_NOT_AVAILABLE)
-
-
-@pytest.fixture
-def store() -> Iterator[MemoryStore]:
-    found = MemoryStore()
-    yield found
-    found.close()
-
-
-@pytest.fixture
-def sender(store: MemoryStore) -> Iterator[Sender]:
-    found = connect(store)
-    yield found
-    session_of(found).close()
 
 
 def test_it_says_what_was_sent(sender: Sender) -> None:

@@ -23,23 +23,7 @@ from silomq.client.producing._sender import Sender, session_of
 from silomq.store.status import AckLevel
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from silomq import SendFuture, SendResult
-
-
-@pytest.fixture
-def store() -> Iterator[MemoryStore]:
-    found = MemoryStore()
-    yield found
-    found.close()
-
-
-@pytest.fixture
-def sender(store: MemoryStore) -> Iterator[Sender]:
-    found = connect(store)
-    yield found
-    session_of(found).close()
 
 
 async def result_of(future: SendFuture) -> SendResult:

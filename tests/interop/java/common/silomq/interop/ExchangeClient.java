@@ -12,12 +12,14 @@ import java.util.concurrent.CountDownLatch;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
+import org.apache.rocketmq.client.consumer.rebalance.AllocateMessageQueueAveragely;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.client.producer.SendCallback;
 import org.apache.rocketmq.client.producer.SendResult;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.common.message.MessageExt;
+import org.apache.rocketmq.remoting.RPCHook;
 
 /**
  * The Java client of RocketMQ, driven as the clients in other languages are: one request as JSON
@@ -44,6 +46,12 @@ public final class ExchangeClient {
         System.exit(0); // threads of the client may live on
     }
 
+    /** What signs the client's requests; null if they are not signed. */
+    private RPCHook signer() {
+        final JSONArray words = wanted.getJSONArray("credentials");
+        return words == null ? null : Release.signer(words.getString(0), words.getString(1));
+    }
+
     private static void say(final Json line) {
         line.with("at", System.currentTimeMillis());
         synchronized (System.out) {
@@ -53,7 +61,8 @@ public final class ExchangeClient {
     }
 
     private void send() throws Exception {
-        final DefaultMQProducer producer = new DefaultMQProducer(wanted.getString("group"));
+        final DefaultMQProducer producer =
+            new DefaultMQProducer(wanted.getString("group"), signer());
         producer.setNamesrvAddr(wanted.getString("names"));
         producer.start();
         final List<CountDownLatch> answers = new ArrayList<>();
@@ -134,8 +143,8 @@ public final class ExchangeClient {
     }
 
     private void consume() throws Exception {
-        final DefaultMQPushConsumer consumer =
-            new DefaultMQPushConsumer(wanted.getString("group"));
+        final DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(
+            wanted.getString("group"), signer(), new AllocateMessageQueueAveragely());
         consumer.setNamesrvAddr(wanted.getString("names"));
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         consumer.setMaxReconsumeTimes(wanted.getIntValue("most"));

@@ -3,6 +3,7 @@ package silomq.interop;
 import java.io.IOException;
 import java.io.PrintStream;
 import org.apache.rocketmq.common.BrokerConfig;
+import org.apache.rocketmq.remoting.RPCHook;
 import org.apache.rocketmq.store.DefaultMessageStore;
 import org.apache.rocketmq.store.MessageExtBrokerInner;
 import org.apache.rocketmq.store.config.MessageStoreConfig;
@@ -19,6 +20,10 @@ final class Release {
             new BrokerStatsManager("interop", false),
             (topic, queueId, offset, tags, time, bits, properties) -> { },
             new BrokerConfig());
+    }
+
+    static RPCHook signer(String accessKey, String secretKey) {
+        throw new UnsupportedOperationException("RocketMQ 4 has the class in another jar");
     }
 
     static MessageExtBrokerInner newMessage() {

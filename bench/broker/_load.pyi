@@ -1,0 +1,36 @@
+from array import array
+from collections.abc import Sequence
+
+class Requests:
+    @property
+    def size(self) -> int: ...
+    @property
+    def queues(self) -> int: ...
+    @property
+    def asked(self) -> int: ...
+    @property
+    def answered(self) -> int: ...
+    @property
+    def failed(self) -> int: ...
+    @property
+    def messages(self) -> int: ...
+    @property
+    def code(self) -> int: ...
+
+class Sends(Requests):
+    def __init__(self, frame: bytes, opaque: int, queue: int, queues: int, key: int) -> None: ...
+
+class Pulls(Requests):
+    def __init__(
+        self,
+        frame: bytes,
+        opaque: int,
+        queue: int,
+        queues: int,
+        offset: int,
+        each: int,
+        count: int,
+    ) -> None: ...
+
+def run(what: Requests, fds: Sequence[int], window: int, count: int, patience_ms: int) -> float: ...
+def lone(what: Requests, fd: int, count: int) -> array[int]: ...

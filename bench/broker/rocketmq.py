@@ -1,0 +1,96 @@
+"""RocketMQ's own broker and name server, from its published jars, as processes."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+#: The only release of which a broker is published as a jar with what it needs.
+RELEASE = "5.3.3"
+
+
+class Jvm(NamedTuple):
+    """How Java programs are run: `jars` is a class path, `options` are Java's."""
+
+    jars: str
+    options: Sequence[str] = ()
+
+    def command(self, folder: Path, main: str, *words: str) -> list[str]:
+        """The command of a program that writes its files and logs below `folder`."""
+        own = (f"-Duser.home={folder}", f"-Djava.io.tmpdir={folder}")
+        return ["java", *self.options, *own, "-cp", self.jars, main, *words]
+
+
+class JavaServer:
+    """A server of RocketMQ's: the class `main` with a file of `settings`, in `folder`."""
+
+    def __init__(self, folder: Path, jvm: Jvm, main: str, settings: Mapping[str, str]) -> None:
+        self.folder = folder
+        self._name = main.rpartition(".")[2]
+        file = folder / f"{self._name}.conf"
+        file.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+        home = Jvm(jvm.jars, (*jvm.options, f"-Drocketmq.home.dir={folder}"))
+        self._command = home.command(folder, main, "-c", str(file))
+        self.process = self._start()
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        with (self.folder / f"{self._name}.log").open("ab") as log:
+            return subprocess.Popen(
+                self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.folder
+            )
+
+    def kill(self) -> None:
+        """Kills it. RocketMQ's servers take many seconds to end in order."""
+        self.process.kill()
+        self.process.wait()
+
+    def restart(self) -> None:
+        """Kills it and starts it again."""
+        self.kill()
+        self.process = self._start()
+
+
+class RocketMQBroker(JavaServer):
+    """RocketMQ's broker, with its store below `folder`. `more` are further settings."""
+
+    def __init__(self, folder: Path, jvm: Jvm, names: str, more: Mapping[str, str]) -> None:
+        self.settings = {
+            "brokerClusterName": "DefaultCluster",
+            "brokerName": "broker-a",
+            "brokerId": "0",
+            "brokerIP1": "127.0.0.1",
+            "listenPort": str(free_port()),
+            "haListenPort": str(free_port()),
+            "namesrvAddr": names,
+            "storePathRootDir": str(folder / "store"),
+            **more,
+        }
+        self.address = f"127.0.0.1:{self.settings['listenPort']}"
+        super().__init__(folder, jvm, "org.apache.rocketmq.broker.BrokerStartup", self.settings)
+
+
+class RocketMQNameServer(JavaServer):
+    """RocketMQ's name server."""
+
+    def __init__(self, folder: Path, jvm: Jvm) -> None:
+        port = free_port()
+        self.address = f"127.0.0.1:{port}"
+        settings = {"listenPort": str(port), "kvConfigPath": f"{folder}/kv.json"}
+        super().__init__(folder, jvm, "org.apache.rocketmq.namesrv.NamesrvStartup", settings)
+
+
+def free_port() -> int:
+    """A port that is free, and the one two below it, which RocketMQ takes too."""
+    while True:
+        with socket.socket() as first, socket.socket() as second:
+            first.bind(("127.0.0.1", 0))
+            port: int = first.getsockname()[1]
+            with contextlib.suppress(OSError):
+                second.bind(("127.0.0.1", port - 2))
+                return port

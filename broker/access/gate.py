@@ -1,0 +1,65 @@
+"""`Gate`: what a broker asks before it serves a request."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..loop.reasons import Reasons
+from ..loop.tasks import Thread, start
+from ._checked import CheckedFastPath
+from .access import Access
+from .permissions import Denied
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ...conf.broker_settings import BrokerSettings
+    from ..loop._connection import Connection, FastPath
+    from ..loop._loop import Loop
+    from ..wire.command import Command
+    from .access import Grant
+
+
+class Gate:
+    """The accounts of a broker, kept as the file changes, and a log of what was refused."""
+
+    def __init__(self, access: Access, loop: Loop, logger: Any) -> None:
+        self._access = access
+        self._refused = Reasons(logger, "requests refused")
+        self._thread = Thread(loop, "accounts")
+
+    @classmethod
+    def of(cls, settings: BrokerSettings, loop: Loop, logger: Any) -> Gate | None:
+        """The gate that the settings ask for, None if everybody may do everything. Raises
+        BadAccounts.
+        """
+        if not settings.authenticates:
+            return None
+        access = Access(Path(settings.acl_file), logger, authorizes=settings.authorizes)
+        return cls(access, loop, logger)
+
+    @property
+    def changed(self) -> list[Callable[[], None]]:
+        """What is called when the accounts have changed."""
+        return self._access.changed
+
+    def before(self, fast: FastPath) -> FastPath:
+        """A fast path behind the gate."""
+        return CheckedFastPath(fast, self._access.allows)
+
+    def check(self, request: Command, connection: Connection) -> Grant:
+        """What the sender of a request may do. Raises Denied unless it may make the request."""
+        try:
+            return self._access.check(request, connection.host)
+        except Denied as denied:
+            self._refused.add(str(denied), connection.peer)
+            raise
+
+    def tick(self) -> None:
+        """Logs what was refused, and looks at the file."""
+        self._refused.tell()
+        start(self._access.reread(self._thread))
+
+    def end(self) -> None:
+        self._thread.end()

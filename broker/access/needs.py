@@ -1,0 +1,142 @@
+"""What each request needs: one table of all codes that a broker serves.
+
+Source: RocketMQ's PlainAccessResource (4.9) and DefaultAuthorizationContextBuilder (5.3). Where
+they differ the stricter one counts, but for CONSUMER_SEND_MSG_BACK: 4.9 demands PUB of a topic from
+consumers that only read it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final, TypeAlias
+
+import msgspec
+
+from ...store.names import RETRY_PREFIX, retry_topic
+from ..groups.heartbeats import ClientConfig, Subscription, decode, decode_heartbeat
+from ..wire.codes import RequestCode
+from .permissions import Need, Perm
+
+Fields: TypeAlias = Mapping[str, str]
+Rule: TypeAlias = Callable[[Fields, bytes], Iterator[Need]]
+
+
+class _OfGroup(msgspec.Struct, rename="camel"):
+    """A body that names a group."""
+
+    consumer_group: str
+
+
+def _group(name: str) -> Need:
+    return Need(retry_topic(name), Perm.SUB)
+
+
+def _writes(topic: str) -> Iterator[Need]:
+    """A consumer that sends to its group's retry topic by itself consumes."""
+    needed = Perm.SUB if topic.startswith(RETRY_PREFIX) else Perm.PUB
+    yield Need(topic, needed)
+
+
+def _send(fields: Fields, _: bytes) -> Iterator[Need]:
+    return _writes(fields.get("topic", ""))
+
+
+def _send_short(fields: Fields, _: bytes) -> Iterator[Need]:
+    return _writes(fields.get("b", ""))
+
+
+def _read(fields: Fields, _: bytes) -> Iterator[Need]:
+    yield Need(fields.get("topic", ""), Perm.SUB)
+
+
+def _consume(fields: Fields, _: bytes) -> Iterator[Need]:
+    yield Need(fields.get("topic", ""), Perm.SUB)
+    yield _group(fields.get("consumerGroup", ""))
+
+
+def _member(fields: Fields, _: bytes) -> Iterator[Need]:
+    yield _group(fields.get("consumerGroup", ""))
+
+
+def _leave(fields: Fields, _: bytes) -> Iterator[Need]:
+    if fields.get("consumerGroup"):
+        yield _group(fields["consumerGroup"])
+
+
+def _send_back(fields: Fields, _: bytes) -> Iterator[Need]:
+    """The message's topic is known when it has been read: `Grant.demand`."""
+    yield _group(fields.get("group", ""))
+
+
+def _lock(_: Fields, body: bytes) -> Iterator[Need]:
+    yield _group(decode(_OfGroup, body).consumer_group)
+
+
+def _subscribed(group: str, subscriptions: list[Subscription]) -> Iterator[Need]:
+    yield _group(group)
+    for subscription in subscriptions:
+        yield Need(subscription.topic, Perm.SUB)
+
+
+def _beat(_: Fields, body: bytes) -> Iterator[Need]:
+    for consumer in decode_heartbeat(body).consumers:
+        yield from _subscribed(consumer.group_name, consumer.subscription_data_set)
+
+
+def _check_config(_: Fields, body: bytes) -> Iterator[Need]:
+    config: ClientConfig = decode(ClientConfig, body)
+    return _subscribed(config.group, [config.subscription_data])
+
+
+def _account(_: Fields, __: bytes) -> Iterator[Need]:
+    """Any account; also one that may read no topic finds the broker."""
+    return iter(())
+
+
+#: The rule of each code; None needs an administrator.
+NEEDS: Final[Mapping[int, Rule | None]] = {
+    RequestCode.SEND_MESSAGE: _send,
+    RequestCode.SEND_MESSAGE_V2: _send_short,
+    RequestCode.SEND_BATCH_MESSAGE: _send_short,
+    RequestCode.RECALL_MESSAGE: _send,
+    RequestCode.CONSUMER_SEND_MSG_BACK: _send_back,
+    RequestCode.PULL_MESSAGE: _consume,
+    RequestCode.LITE_PULL_MESSAGE: _consume,
+    RequestCode.QUERY_CONSUMER_OFFSET: _consume,
+    RequestCode.UPDATE_CONSUMER_OFFSET: _consume,
+    RequestCode.QUERY_MESSAGE: _read,
+    RequestCode.VIEW_MESSAGE_BY_ID: _account,  # the message's topic: `Grant.demand`
+    RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: _read,
+    RequestCode.GET_MAX_OFFSET: _read,
+    RequestCode.GET_MIN_OFFSET: _read,
+    RequestCode.GET_EARLIEST_MSG_STORETIME: _read,
+    RequestCode.HEART_BEAT: _beat,
+    RequestCode.CHECK_CLIENT_CONFIG: _check_config,
+    RequestCode.UNREGISTER_CLIENT: _leave,
+    RequestCode.GET_CONSUMER_LIST_BY_GROUP: _member,
+    RequestCode.LOCK_BATCH_MQ: _lock,
+    RequestCode.UNLOCK_BATCH_MQ: _lock,
+    RequestCode.GET_ROUTEINFO_BY_TOPIC: _account,
+    RequestCode.GET_BROKER_CLUSTER_INFO: _account,
+    RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: _account,
+    RequestCode.GET_TOPICS_BY_CLUSTER: _account,
+    RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS: _account,
+    RequestCode.GET_UNIT_TOPIC_LIST: _account,
+    RequestCode.GET_HAS_UNIT_SUB_TOPIC_LIST: _account,
+    RequestCode.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST: _account,
+    RequestCode.GET_KV_CONFIG: _account,
+    RequestCode.GET_KVLIST_BY_NAMESPACE: _account,
+    RequestCode.UPDATE_AND_CREATE_TOPIC: None,
+    RequestCode.DELETE_TOPIC_IN_BROKER: None,
+    RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: None,
+    RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: None,
+    RequestCode.GET_CONSUMER_RUNNING_INFO: None,
+    RequestCode.CONSUME_MESSAGE_DIRECTLY: None,
+    RequestCode.DELETE_EXPIRED_COMMITLOG: None,
+}
+
+
+def needs_of(code: int, fields: Fields, body: bytes) -> list[Need] | None:
+    """The permissions that a request needs, None for an administrator's. Raises BadBody."""
+    rule = NEEDS.get(code)
+    return None if rule is None else list(rule(fields, body))

@@ -1,0 +1,101 @@
+"""What accounts may do with topics and groups (RocketMQ's Permission and PlainPermissionChecker).
+
+A group's permission stands beside those of topics, under the name of its retry topic: that is how
+RocketMQ keeps it, and why a retry topic is checked by its group.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from ...store.names import (
+    MAX_RETRY_NAME_BYTES,
+    RETRY_PREFIX,
+    SCHEDULE_TOPIC,
+    TIMER_TOPIC,
+    TRACE_TOPIC,
+    TRANS_CHECK_MAX_TIME_TOPIC,
+    TRANS_HALF_TOPIC,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from .addresses import AddressPattern
+    from .signatures import SigningKey
+
+#: Messages of all topics wait here: whoever may read one may read all.
+_OF_ALL_TOPICS: Final = frozenset(
+    (SCHEDULE_TOPIC, TIMER_TOPIC, TRANS_HALF_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC)
+)
+
+
+class Perm(enum.Flag):
+    """Permissions of a topic or a group."""
+
+    DENY = 0
+    PUB = 1
+    SUB = 2
+
+    @classmethod
+    def parse(cls, text: str) -> Perm:
+        """DENY, PUB, SUB or PUB|SUB. Raises ValueError."""
+        found = _PERMS.get(text.strip())
+        if found is None:
+            raise ValueError(f"{text!a} is no permission: DENY, PUB, SUB or PUB|SUB")
+        return found
+
+
+_PERMS: Final = {
+    "DENY": Perm.DENY,
+    "PUB": Perm.PUB,
+    "SUB": Perm.SUB,
+    "PUB|SUB": Perm.PUB | Perm.SUB,
+    "SUB|PUB": Perm.PUB | Perm.SUB,
+}
+
+
+class Need(NamedTuple):
+    """One permission that a request needs. `resource` is a topic, or a group's retry topic."""
+
+    resource: str
+    perm: Perm
+
+    def __str__(self) -> str:
+        name = self.resource[:MAX_RETRY_NAME_BYTES]  # it came from the network
+        if name.startswith(RETRY_PREFIX):
+            return f"{self.perm.name} of group {name.removeprefix(RETRY_PREFIX)!a}"
+        return f"{self.perm.name} of topic {name!a}"
+
+
+class Denied(Exception):
+    """A request that its sender may not make. The text says what is missing, and no secret."""
+
+
+@dataclass(frozen=True)
+class Account:
+    """One account. `perms` are by topic, and by the retry topic of a group."""
+
+    access_key: str
+    key: SigningKey = field(repr=False)
+    admin: bool = False
+    white: AddressPattern | None = None
+    default_topic: Perm = Perm.DENY
+    default_group: Perm = Perm.DENY
+    perms: Mapping[str, Perm] = field(default_factory=dict)
+
+    def has(self, need: Need) -> bool:
+        """Whether the account has a permission. An administrator without a list of its own has
+        every one. Every account may send traces.
+        """
+        if (self.admin and not self.perms) or need == (TRACE_TOPIC, Perm.PUB):
+            return True
+        given = self.perms.get(need.resource)
+        if given is None:
+            is_group = need.resource.startswith(RETRY_PREFIX)
+            given = self.default_group if is_group else self.default_topic
+            if need.resource in _OF_ALL_TOPICS:
+                given = Perm.DENY
+        return need.perm in given
