@@ -40,6 +40,8 @@ class DevServer:
         self.ready_s = 0.0
         self._family: list[int] = []
         self._identity: int | None = None
+        #: The store's folder. While it is open, no other store gets its number.
+        self._folder: int | None = None
 
     def launch(self) -> Self:
         """Starts it and does not wait."""
@@ -66,6 +68,8 @@ class DevServer:
         """Notes where it is, and its processes."""
         self.address, self.store = address, store
         self._identity = segments.store_identity(store)
+        if self._folder is None:
+            self._folder = os.open(store, os.O_RDONLY | os.O_DIRECTORY)
         self._family = self.family()
         return self
 
@@ -118,10 +122,11 @@ class DevServer:
     def nothing_runs(self) -> bool:
         return not any(lives(pid) for pid in self._family)
 
-    def nothing_is_left(self) -> bool:
-        """Whether neither processes, nor shared memory, nor temporary folders are left."""
-        left = [] if self._identity is None else segments.leftovers(self._identity)
-        return self.nothing_runs() and not left and not list(self.temporary.iterdir())
+    def left(self) -> list[str]:
+        """Its processes, shared memory and temporary folders that are still there."""
+        running = [f"process {pid}: {_title(pid)}" for pid in self._family if lives(pid)]
+        memory = [] if self._identity is None else segments.leftovers(self._identity)
+        return [*running, *memory, *map(str, self.temporary.iterdir())]
 
     def __enter__(self) -> Self:
         try:
@@ -157,9 +162,11 @@ class DevServer:
                 if stream is not None:
                     stream.close()
         eventually(self.nothing_runs, "all have ended")
-        # Another store may have the number of a folder that is gone.
-        if self.store.is_dir() and segments.store_identity(self.store) == self._identity:
+        if self._identity is not None:
             segments.remove_all(self._identity)
+        if self._folder is not None:
+            os.close(self._folder)
+            self._folder = None
         for path in self.temporary.glob("*"):
             assert memory_of(path) == []
 

@@ -109,7 +109,7 @@ def test_a_signal_leaves_nothing_behind(tmp_path: Path, number: signal.Signals) 
     with dev(tmp_path) as server:
         server.exchange("t")
         assert server.stop(number) == 0
-        assert server.nothing_is_left()
+        assert server.left() == []
         assert server.log() == ""
         assert server.running.stdout is not None
         assert server.running.stdout.read() == ""
@@ -135,7 +135,7 @@ def test_it_ends_with_its_standard_input(tmp_path: Path) -> None:
         assert server.running.stdin is not None
         server.running.stdin.close()
         assert server.wait() == 0
-        assert server.nothing_is_left()
+        assert server.left() == []
 
 
 def test_a_killed_command_takes_all_with_it(tmp_path: Path) -> None:
@@ -143,14 +143,14 @@ def test_a_killed_command_takes_all_with_it(tmp_path: Path) -> None:
         server.exchange("t")
         kill_now(server.running.pid)
         server.wait()
-        eventually(server.nothing_is_left, "nothing is left")
+        eventually(lambda: server.left() == [], "nothing is left")
 
 
 def test_a_killed_store_ends_the_command(tmp_path: Path) -> None:
     with dev(tmp_path) as server:
         kill_now(server.pid("supervisor"))
         assert server.wait() == 128 + signal.SIGKILL
-        eventually(server.nothing_is_left, "nothing is left")
+        eventually(lambda: server.left() == [], "nothing is left")
 
 
 def test_a_killed_broker_is_replaced(tmp_path: Path) -> None:
@@ -210,7 +210,7 @@ def test_a_folder_of_its_own_making_is_removed(tmp_path: Path) -> None:
     with dev(tmp_path, "--store", str(store), "--clean-on-exit") as server:
         server.exchange("t")
         assert server.stop() == 0
-        assert server.nothing_is_left()
+        assert server.left() == []
     assert not store.exists()
 
 
