@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from .client.producing._message import Message
     from .client.producing.producer import Producer
     from .client.producing.send_result import SendResult
+    from .client.transactions.checks import CheckedMessage
+    from .client.transactions.transaction import Transaction
+    from .client.transactions.transaction_producer import TransactionProducer
     from .store.errors import (
         BadBody,
         Corrupt,
@@ -53,6 +56,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Admin",
     "BadBody",
+    "CheckedMessage",
     "ColumnName",
     "Consumer",
     "Corrupt",
@@ -90,6 +94,8 @@ __all__ = [
     "TooManyOpenFiles",
     "TopicDeleted",
     "TopicInfo",
+    "Transaction",
+    "TransactionProducer",
     "UnsupportedFeature",
 ]
 __version__ = "0.1.0"
@@ -110,6 +116,9 @@ _PLACES = {
     ".client.consuming.message_view": "MessageView",
     ".client.producing.send_result": "SendResult",
     ".client.groups.subscription": "Sql",
+    ".client.transactions.checks": "CheckedMessage",
+    ".client.transactions.transaction": "Transaction",
+    ".client.transactions.transaction_producer": "TransactionProducer",
     ".store.errors": (
         "BadBody Corrupt CorruptRange IllegalArgument IllegalMessage IllegalQuery IllegalType "
         "IllegalUse MessageNotFound StoreError TooManyOpenFiles UnsupportedFeature"

@@ -47,11 +47,10 @@ BAD_FILE = 5
 STORAGE_FULL = 6
 # The exit status of an actor for want of descriptors, memory or processes.
 SHORTAGE = 7
-# The number of the session through which schedule sends. The numbers of clients' sessions are
-# monotonic clock times in ns, so they are never 1.
-SCHEDULE_SESSION = 1
-# How many sessions the store itself has. Their indexes follow the clients', 0 to `max_sessions`-1.
-OWN_SESSIONS = 1
+# The numbers of the sessions through which actors send. The numbers of clients' sessions are
+# monotonic clock times in ns, so they are never that small. The indexes of these sessions follow
+# the clients', 0 to `max_sessions` - 1.
+OWN_SESSIONS = {"schedule": 1, "transactions": 2}
 
 
 @dataclass

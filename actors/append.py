@@ -45,7 +45,7 @@ class Append(Actor):
         self.kernel = kernel.Appender(
             self.control.memory,
             self.world.table.memory,
-            settings.max_sessions + OWN_SESSIONS,
+            settings.max_sessions + len(OWN_SESSIONS),
             store_host=host.packed(),
             batch_bytes=settings.append_batch_bytes,
             max_body=settings.max_message_size,

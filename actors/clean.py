@@ -150,8 +150,9 @@ class Clean(Actor):
         removable = removable_below(
             self.control.load("wrote"), self._durable().dispatched, self.log.file_size
         )
-        if not at_once:  # a disk this full overrides what delayed messages still need
-            removable = min(removable, self.control.load("schedule_floor"))
+        if not at_once:  # a disk this full overrides what waiting messages still need
+            floors = (self.control.load("schedule_floor"), self.control.load("trans_floor"))
+            removable = min(removable, *floors)
         due = expired(
             removal.log_ages(self.folders.commit_log),
             file_size=self.log.file_size,

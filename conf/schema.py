@@ -222,6 +222,39 @@ class Fields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         ),
     ] = True
 
+    transaction_timeout_ms: Annotated[
+        int,
+        Duration(
+            "ms",
+            1,
+            DAY_MS,
+            "RocketMQ's default. So long after a half message was stored its producers are asked "
+            "what became of the transaction, if nobody has said it.",
+            "transactionTimeOut",
+        ),
+    ] = 6000
+    transaction_check_interval_ms: Annotated[
+        int,
+        Duration(
+            "ms",
+            1,
+            DAY_MS,
+            "RocketMQ's default since 5.1. They are asked again after this time.",
+            "transactionCheckInterval",
+        ),
+    ] = 30_000
+    transaction_check_max: Annotated[
+        int,
+        Number(
+            "",
+            1,
+            10_000,
+            "RocketMQ's default. A transaction that stays open after so many checks is given up: "
+            "its message goes to TRANS_CHECK_MAX_TIME_TOPIC.",
+            "transactionCheckMax",
+        ),
+    ] = 15
+
     message_delay_level: Annotated[
         tuple[int, ...],
         DelayLevels(

@@ -59,6 +59,9 @@ offset  size   type  field                meaning
 1544    8      u64   manual_asked         registry: requests to clean now. readers: clean; S
 1664    128    u64   watched              registry: bit per arrival word that has sleepers; S
 1792    8      u64   schedule_floor       schedule: log offset of the first delayed message; S
+1920    8      u64   trans_floor          transactions: log offset of the first open half; S
+1928    8      u64   trans_half_next      transactions: halves below it are done, durably; S
+1936    8      u64   trans_op_next        transactions: first op record that is needed; S
 2048    1024   line  process              supervisor: 16 × 64 bytes: pid, starts, started_ms, state
 3072    1024   line  heartbeat            each: its own 64 bytes: beat_ns (CLOCK_MONOTONIC)
 4096    8      u64   progress_generation  reput: the valid progress slot is generation % 2; S
@@ -135,6 +138,9 @@ CONTROL: dict[str, tuple[int, int]] = {
     "manual_asked": (1544, 8),
     "watched": (1664, 128),
     "schedule_floor": (1792, 8),
+    "trans_floor": (1920, 8),
+    "trans_half_next": (1928, 8),
+    "trans_op_next": (1936, 8),
     "process": (2048, 1024),
     "heartbeat": (3072, 1024),
     "progress_generation": (4096, 8),
@@ -163,6 +169,7 @@ _WRITTEN_BY = {
     ),
     "registry": ("topics", "manual_asked", "watched"),
     "schedule": ("schedule_floor",),
+    "transactions": ("trans_floor", "trans_half_next", "trans_op_next"),
     _EACH: ("heartbeat",),
 }  # fmt: skip
 #: Layout -> field -> writer; a field that is missing is written at start-up.
@@ -170,7 +177,10 @@ WRITERS = {"control": {name: who for who, fields in _WRITTEN_BY.items() for name
 LAYOUTS = {"control": CONTROL}
 
 # The processes in the order in which they start: the index is the entry in the process table.
-ACTORS = ("allocate", "append", "commit", "flush", "reput", "clean", "registry", "schedule")
+ACTORS = (
+    *("allocate", "append", "commit", "flush", "reput", "clean", "registry", "schedule"),
+    "transactions",
+)
 #: The bits in the word `failed` of actors without which a store takes no messages.
 NEEDED = sum(1 << ACTORS.index(name) for name in ("append", "commit", "flush", "reput"))
 SUPERVISOR = 15

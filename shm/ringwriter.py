@@ -1,7 +1,7 @@
-"""The producer's side of a ring in plain Python: schedule sends delayed messages through it.
+"""The producer's side of a ring in plain Python: actors that send use it.
 
 Frames are those of `shm/ring.py`, and append serves this ring like a client's. Unlike a client's
-ring it outlives its producer: the supervisor holds the memory, and the next schedule process
+ring it outlives its producer: the supervisor holds the memory, and the next process of that name
 continues at `head`.
 """
 
@@ -27,11 +27,13 @@ class RingWriter:
     """Writes frames of one record into the ring in `memory`, and reads their results.
 
     `bell` is the session's eventfd, `control` the control block of the calling process. Raises
-    NotTheWriter in any process but schedule, the only one of a store that sends.
+    NotTheWriter in any process but the actor `writer`, whose ring it is.
     """
 
-    def __init__(self, memory: Mapping, capacity: int, bell: int, control: Control) -> None:
-        check_writer("the store's own ring", "schedule", control.role)
+    def __init__(
+        self, memory: Mapping, capacity: int, bell: int, control: Control, writer: str
+    ) -> None:
+        check_writer("the store's own ring", writer, control.role)
         ring = Ring(memory, "producer")
         self._view = memoryview(memory)
         self._capacity = capacity
@@ -88,7 +90,9 @@ class RingWriter:
         if self._append_asleep.load():  # SYNC: append-asleep observe
             os.eventfd_write(self._bell, 1)
 
-    def result(self, at: int) -> tuple[int, int]:
-        """(status, physical offset) of the answered frame at position `at` of the ring."""
-        status, offset, _, _ = _RESULT.unpack_from(self._view, DATA + at + FRAME_HEADER - 32)
-        return status, offset
+    def result(self, at: int) -> tuple[int, int, int]:
+        """(status, physical offset, queue offset) of the answered frame at position `at` of the
+        ring.
+        """
+        status, offset, queue_offset, _ = _RESULT.unpack_from(self._view, DATA + at + FRAME_HEADER - 32)
+        return status, offset, queue_offset

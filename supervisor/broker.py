@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from ..actors.actor import SCHEDULE_SESSION, Session, World
+from ..actors.actor import OWN_SESSIONS, Session, World
 from ..actors.descriptors import HOW_TO_RAISE
 from ..conf.logging import get_logger
 from ..shm import mail
@@ -159,8 +159,8 @@ class Broker:
 
     def _count(self) -> None:
         """Publishes the number of clients' sessions."""
-        clients = [s for s in self.world.sessions.values() if s.number != SCHEDULE_SESSION]
-        self.session_count.store(len(clients))
+        own = set(OWN_SESSIONS.values())
+        self.session_count.store(sum(number not in own for number in self.world.sessions))
 
     def send_waiting(self) -> None:
         """Sends waiting messages, as far as the sockets have room."""

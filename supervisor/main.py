@@ -15,7 +15,7 @@ from typing import Any
 
 import setproctitle
 
-from ..actors.actor import BAD_FILE, SCHEDULE_SESSION, SHORTAGE, STORAGE_FULL, Actor
+from ..actors.actor import BAD_FILE, OWN_SESSIONS, SHORTAGE, STORAGE_FULL, Actor
 from ..actors.allocate import Allocate
 from ..actors.append import Append
 from ..actors.clean import Clean
@@ -25,6 +25,7 @@ from ..actors.flush import Flush
 from ..actors.registry.registry import Registry
 from ..actors.reput import Reput
 from ..actors.schedule.schedule import Schedule
+from ..actors.transactions.transactions import Transactions
 from ..actors.signals import handle_in_supervisor
 from ..conf.logging import configure, get_logger
 from ..conf.settings import Settings
@@ -42,11 +43,17 @@ from .restarts import RestartPolicy
 
 CLASSES: dict[str, type[Actor]] = {
     actor.name: actor
-    for actor in (Allocate, Append, Commit, Flush, Reput, Clean, Registry, Schedule)
+    for actor in (
+        *(Allocate, Append, Commit, Flush, Reput, Clean, Registry, Schedule),
+        Transactions,
+    )
 }
-# First the sources of new work end: clients' requests and delayed messages. Then each process ends
-# after the one that gives it work. Clean and allocate serve the others, and end last.
-STOP_ORDER = ("registry", "schedule", "append", "commit", "reput", "flush", "clean", "allocate")
+# First the sources of new work end: clients' requests, delayed messages, transactions. Then each
+# process ends after the one that gives it work. Clean and allocate serve the others, and end last.
+STOP_ORDER = (
+    *("registry", "schedule", "transactions", "append", "commit", "reput", "flush"),
+    *("clean", "allocate"),
+)
 _TICK_S = 1.0
 # The pause before another try to start an actor, if the machine has no room for it.
 _SHORTAGE_PAUSE_S = 0.25
@@ -192,14 +199,14 @@ class Supervisor:
         for session in self.world.sessions.values():
             if name != "registry":
                 mail.close_all([session.connection])
-            mine = name == "schedule" and session.number == SCHEDULE_SESSION
+            mine = session.number == OWN_SESSIONS.get(name)
             if name not in ("registry", "append") and not mine:
                 mail.close_all([fd for fd in (session.ring, session.bell) if fd >= 0])
             rings_bell = name == "append" and session.ring >= 0
             if session.client_bell and name not in ("registry", *RINGERS) and not rings_bell:
                 session.client_bell.close()
                 session.client_bell = None
-        if name not in ("registry", "append", "schedule", *RINGERS):
+        if name not in ("registry", "append", *OWN_SESSIONS, *RINGERS):
             self.world.sessions.clear()
 
     def _note(self, name: str, pid: int, state: ActorState) -> None:

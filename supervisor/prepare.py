@@ -15,7 +15,7 @@ import time
 
 import psutil
 
-from ..actors.actor import OWN_SESSIONS, SCHEDULE_SESSION, Session, World
+from ..actors.actor import OWN_SESSIONS, Session, World
 from ..actors.descriptors import HOW_TO_RAISE, Descriptors, raise_limit
 from ..actors.registry import passed_descriptors
 from ..conf.settings import Settings
@@ -80,7 +80,8 @@ def prepare(settings: Settings) -> tuple[World, int]:
             descriptors=descriptors,
             report=report.as_dict(),
         )
-        world.sessions[SCHEDULE_SESSION] = own_session(world)
+        for index, number in enumerate(OWN_SESSIONS.values(), settings.max_sessions):
+            world.sessions[number] = own_session(world, number, index)
         undo.pop_all()
     now_ms = int(time.time() * 1000)
     world.control.own("started_ms").store(now_ms)
@@ -171,7 +172,7 @@ def share_with_group(folders: StoreFolders, group: str) -> None:
 
 def make_memory(settings: Settings, store_id: int) -> tuple[Mapping, Mapping]:
     """Makes a new control block and a new topic table, and returns their mappings in this order."""
-    plan = Plan(settings.max_topics, settings.max_queues, settings.max_sessions + OWN_SESSIONS)
+    plan = Plan(settings.max_topics, settings.max_queues, settings.max_sessions + len(OWN_SESSIONS))
     control = segments.create_segment(store_id, "control", SIZE)
     table = segments.create_segment(store_id, "table", plan.size)
     Control(control, STARTUP).create(store_id)
@@ -231,18 +232,18 @@ def listen(folders: StoreFolders, group: str) -> socket.socket:
     return listener
 
 
-def own_session(world: World) -> Session:
-    """The session of the schedule process. Its ring has room for the longest record, and it has a
+def own_session(world: World, number: int, index: int) -> Session:
+    """A session of an actor that sends. Its ring has room for the longest record, and it has a
     grant for every topic.
     """
     settings = world.settings
     capacity = 2 * (settings.max_message_size + _RECORD_ROOM + ring.FRAME_HEADER)
     capacity = -(-capacity // 4096) * 4096
-    world.table.grant_all(settings.max_sessions)
+    world.table.grant_all(index)
     return Session(
-        SCHEDULE_SESSION,
-        settings.max_sessions,
-        ring.create(capacity, SCHEDULE_SESSION),
+        number,
+        index,
+        ring.create(capacity, number),
         capacity,
         os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC),
         connection=-1,

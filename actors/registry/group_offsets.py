@@ -26,6 +26,7 @@ from ...store.disk.files import Folder
 from ...store.errors import Corrupt
 from ...store.groups import ack_file
 from ...store.groups.ack_file import About, AckReader, Progress, Queue
+from ...store.names import TRANS_GROUP, TRANS_HALF_TOPIC, TRANS_OP_HALF_TOPIC
 from ...store.topics.topic_table import TopicTable
 from ..actor import World
 
@@ -33,6 +34,8 @@ Key = tuple[str, str, int]  # group, topic, queue id
 BROADCAST = "%BROADCAST%"
 _NAMELESS = f"{BROADCAST}#"
 _RESET = "reset"
+#: The topics of transactions, and the control words that say how far these are dealt with.
+_TRANSACTIONS = {TRANS_HALF_TOPIC: "trans_half_next", TRANS_OP_HALF_TOPIC: "trans_op_next"}
 
 
 def broadcast_key(group: str, instance: str, session: int) -> str:
@@ -70,6 +73,7 @@ class GroupProgress:
     def __init__(self, world: World, logger: Any) -> None:
         self.logger = logger
         self.table = world.table
+        self._control = world.control
         self.folder: Folder = world.folders.ours.folder(ack_file.FOLDER, create=True)
         paths = (
             (world.folders.config.path, offsets_json.OFFSETS_FILE),
@@ -325,6 +329,10 @@ class GroupProgress:
             self.last_saved[reader.number] = found = self._offsets_of(reader)
             for queue, offset in found.items():
                 offsets[reader.about.group, *queue] = offset
+        for topic, word in _TRANSACTIONS.items():
+            done, key = self._control.load(word), (TRANS_GROUP, topic, 0)
+            if done:
+                offsets[key] = max(done, offsets.get(key, 0))
         for (group, topic, queue_id), offset in offsets.items():
             if group.startswith(_NAMELESS):
                 continue

@@ -147,12 +147,12 @@ class Registry(Actor):
             self.sessions.bells.notify(member.session, member.index)
 
     def _stop_watching_for_nobody(self) -> None:
-        """Stops watching queues once no client can sleep on one, except those of delayed messages.
-        Reput then spares the system calls that would wake sleepers.
+        """Stops watching queues once no client can sleep on one, except those for which processes
+        of the store wait. Reput then spares the system calls that would wake sleepers.
         """
         if not self.sessions.has_readers():
             self.control.watch_none()
-            self.topics.watch_delayed()
+            self.topics.watch_own()
 
     # -- requests
 

@@ -1,13 +1,13 @@
-"""The topics that the store makes for itself: for delayed messages, and for a consumer group's
-retries and dead letters.
+"""The topics that the store makes for itself: for delayed messages, for transactions, and for a
+consumer group's retries and dead letters.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
-from ...shm.protocol.answers import Answer, Opened, OpenedDelayed
+from ...shm.protocol.answers import Answer, Opened, OpenedDelayed, OpenedTransaction
 from ...shm.protocol.requests import (
     Alter,
     AskTopic,
@@ -17,12 +17,16 @@ from ...shm.protocol.requests import (
     Open,
     OpenDelayed,
     OpenRetry,
+    OpenTransaction,
     TopicRequest,
 )
 from ...store.config.topics import TopicConfig
 from ...store.names import (
     SCHEDULE_TOPIC,
     TIMER_TOPIC,
+    TRANS_END_TOPIC,
+    TRANS_HALF_TOPIC,
+    TRANS_TOPICS,
     dead_letter_topic,
     retry_topic,
     validate_group,
@@ -31,6 +35,9 @@ from ...store.names import (
 from ...store.topics.topic_table import Topic
 from ..actor import World
 from .topics import Topics, changed
+
+#: The topics of transactions whose messages a process awaits.
+_AWAITED: Final = (TRANS_HALF_TOPIC, TRANS_END_TOPIC)
 
 
 class SystemTopics(Topics):
@@ -42,7 +49,7 @@ class SystemTopics(Topics):
         self.delayed = {SCHEDULE_TOPIC: levels, TIMER_TOPIC: 1}
         super().__init__(world, logger, beat)
         self._grow_delayed()
-        self.watch_delayed()
+        self.watch_own()
 
     def serve(self, session: int | None, request: TopicRequest) -> Answer:
         """Answers a client whose session has the index `session`. Raises Refused, IllegalMessage,
@@ -53,6 +60,8 @@ class SystemTopics(Topics):
                 return self.open(request, session)
             case OpenDelayed():
                 return self.open_delayed(request, session)
+            case OpenTransaction():
+                return self.open_transaction(request, session)
             case OpenRetry():
                 return self.open_retry(request, session)
             case Create():
@@ -66,11 +75,11 @@ class SystemTopics(Topics):
             case AskTopics():
                 return self.page(request)
 
-    def watch_delayed(self) -> None:
-        """Makes reput wake the schedule process, which sleeps on the arrival words of the delayed
-        messages' queues.
+    def watch_own(self) -> None:
+        """Makes reput wake the processes that sleep on arrival words: `schedule` on those of the
+        delayed messages' queues, `transactions` on those of halves and decisions.
         """
-        for name in self.delayed:
+        for name in (*self.delayed, *_AWAITED):
             topic = self.table.find(name)
             for slot in topic.slots if topic is not None else ():
                 self.control.watch(slot)
@@ -88,6 +97,26 @@ class SystemTopics(Topics):
         if session is not None:
             self.table.grant(session, topic.index)
         return OpenedDelayed(index=opened.index, slots=opened.slots, delayed=topic.slots)
+
+    def open_transaction(
+        self, request: OpenTransaction, session: int | None
+    ) -> OpenedTransaction:
+        """Opens a topic for writing, if one is named, and the topics of transactions.
+
+        A client can write anything into halves and decisions. The process `transactions` checks
+        both before it moves a message.
+        """
+        opened = Opened(index=-1, slots=())
+        if request.topic:
+            opened = self.open(Open(request.topic, write=True), session)
+        made = {name: self.open_system(name, 1) for name in TRANS_TOPICS}
+        half, decisions = made[TRANS_HALF_TOPIC], made[TRANS_END_TOPIC]
+        if session is not None:
+            self.table.grant(session, half.index)
+            self.table.grant(session, decisions.index)
+        return OpenedTransaction(
+            index=opened.index, slots=opened.slots, half=half.slots, decisions=decisions.slots
+        )
 
     def open_retry(self, request: OpenRetry, session: int | None) -> Opened:
         """Opens the retry topic of a group, or its dead-letter topic, for writing. A new one gets
@@ -116,6 +145,6 @@ class SystemTopics(Topics):
 
     def _add(self, config: TopicConfig) -> Topic:
         topic = super()._add(config)
-        if config.topic_name in self.delayed:
-            self.watch_delayed()
+        if config.topic_name in self.delayed or config.topic_name in _AWAITED:
+            self.watch_own()
         return topic

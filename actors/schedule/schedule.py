@@ -31,10 +31,10 @@ from ...store.errors import IllegalMessage, StoreError
 from ...store.names import SCHEDULE_TOPIC, TIMER_TOPIC
 from ...store.record.ids import Host
 from ...store.status import PutMessageStatus
-from ..actor import SCHEDULE_SESSION, TICK_S, Actor
+from ..actor import OWN_SESSIONS, TICK_S, Actor
+from ..goal_topics import NoTopic, find_slot
 from .entering import Entering
 from .state import State
-from .topics import NoTopic, find_slot
 
 _BATCH = 256
 _IN_FLIGHT = 1024
@@ -78,9 +78,11 @@ class Schedule(Actor):
     def setup(self) -> None:
         settings, world = self.settings, self.world
         self.started = False
-        session = world.sessions[SCHEDULE_SESSION]
+        session = world.sessions[OWN_SESSIONS[self.name]]
         memory = Mapping(session.ring, 0, DATA + session.capacity)
-        self.ring = RingWriter(memory, session.capacity, session.bell, self.control)
+        self.ring = RingWriter(
+            memory, session.capacity, session.bell, self.control, self.name
+        )
         self.store_host = Host.of(settings.store_host, settings.store_port)
         self.queues = QueueFiles(
             world.folders.consume_queue, settings.mapped_file_size_consume_queue
@@ -344,7 +346,7 @@ class Schedule(Actor):
             item = self.in_flight.popleft()
             some = True
             if item.at >= 0:
-                status, item.offset = self.ring.result(item.at)
+                status, item.offset, _ = self.ring.result(item.at)
                 self.ring.reaped = item.end
                 if status in _FOR_EVER:
                     self.logger.error("a delayed message was refused", status=status)

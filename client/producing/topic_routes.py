@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from ...shm.protocol.requests import Open, OpenDelayed, OpenRetry
+from ...shm.protocol.requests import Open, OpenDelayed, OpenRetry, OpenTransaction
 from ...store.errors import IllegalMessage, StoreError
-from ...store.names import TIMER_TOPIC, allows_light_queues, dead_letter_topic, retry_topic
+from ...store.names import (
+    TIMER_TOPIC,
+    TRANS_END_TOPIC,
+    TRANS_HALF_TOPIC,
+    allows_light_queues,
+    dead_letter_topic,
+    retry_topic,
+)
 from ...store.record.properties import MULTI_DISPATCH
 from ...store.status import PutMessageStatus
 from .. import arguments
@@ -29,7 +36,11 @@ class TopicRoutes:
         """
         if self.closed is not None:
             raise self.closed
-        if isinstance(topic, Delayed):
+        if isinstance(topic, Delayed) and topic.system in (TRANS_HALF_TOPIC, TRANS_END_TOPIC):
+            opened = self._link.request(OpenTransaction(topic.topic))
+            slots = opened.half if topic.system == TRANS_HALF_TOPIC else opened.decisions
+            route = Route(topic.system, slots)
+        elif isinstance(topic, Delayed):
             timer = topic.system == TIMER_TOPIC
             answer = self._link.request(OpenDelayed(topic.topic, timer=timer))
             route = Route(topic.system, answer.delayed)

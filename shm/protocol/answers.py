@@ -108,6 +108,17 @@ class OpenedDelayed(Answer, frozen=True, tag="opened delayed"):
     delayed: tuple[int, ...]
 
 
+class OpenedTransaction(Answer, frozen=True, tag="opened transact"):
+    """`Opened`, without index and slots if no topic was named. `half` and `decisions` are the slots
+    of the topics of half messages and of decisions.
+    """
+
+    index: int
+    slots: tuple[int, ...]
+    half: tuple[int, ...]
+    decisions: tuple[int, ...]
+
+
 class Deleted(Answer, frozen=True, tag="deleted"):
     """Whether the topic existed."""
 
@@ -270,6 +281,7 @@ AnyAnswer = (
     | Welcome
     | Opened
     | OpenedDelayed
+    | OpenedTransaction
     | Deleted
     | TopicFound
     | TopicsPage

@@ -11,6 +11,7 @@ request        asks for                                              answer
 hello          a session, with or without a ring; comes first        welcome
 open           a topic's queues, and the right to write to it        opened
 open delayed   the same, to send messages that are delivered later   opened delayed
+open transact  the same, to send halves of transactions and decide   opened transact
 open retry     the retry topic of a group, or its dead-letter topic  opened
 create         a topic                                               done
 alter          other numbers of queues, or permissions, of a topic   done
@@ -80,6 +81,7 @@ from .answers import (
     KeptFile,
     Opened,
     OpenedDelayed,
+    OpenedTransaction,
     ProgressFound,
     Report,
     ResetAnswer,
@@ -157,6 +159,14 @@ class OpenDelayed(Request[OpenedDelayed], frozen=True, tag="open delayed"):
 
     topic: Name
     timer: bool
+
+
+class OpenTransaction(Request[OpenedTransaction], frozen=True, tag="open transact"):
+    """`Open` with `write`, unless `topic` is empty. The session also gets grants for the half
+    messages of transactions and for the decisions about them.
+    """
+
+    topic: Name
 
 
 class OpenRetry(Request[Opened], frozen=True, tag="open retry"):
@@ -368,7 +378,9 @@ class FindBoard(Request[BoardFound], frozen=True, tag="next board"):
     after: Number
 
 
-TopicRequest = Open | OpenDelayed | OpenRetry | Create | Alter | Delete | AskTopic | AskTopics
+TopicRequest = (
+    Open | OpenDelayed | OpenTransaction | OpenRetry | Create | Alter | Delete | AskTopic | AskTopics
+)
 GroupRequest = Join | Sync | Busy | AskGroups | AskGroup | Reset | DeleteGroup
 KeptRequest = OpenGroup | SetGroup | Keep | Release | Remote | AskProgress
 SessionRequest = Watch | AskBell | Lease | Clean | AskReport | IsOpen

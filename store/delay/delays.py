@@ -1,12 +1,8 @@
 """Delayed messages: the progress of their delivery, and the records that are delivered.
 
-`silomq/schedule` has four slots of 512 bytes. The schedule process writes the first two in turn
-after each step; they stay in the page cache, for its successor. It writes the last two in turn when
-the deliveries in them are durable; they are for a start after a power cut. The newest whole slot
-whose `scan_from` is not behind the log's end counts: all that it calls delivered is in the log.
-
-The first two may reach the disk before the timers' files that they count on. So the first start in
-another boot of the machine clears them.
+`silomq/schedule` has four slots of 512 bytes, as `store/disk/slots.py` describes: two for the next
+schedule process, two that are durable. The newest whole slot whose `scan_from` is not behind the
+log's end counts: all that it calls delivered is in the log.
 
 Layout slot:
 
@@ -25,19 +21,16 @@ offset  size  type  field       meaning
 from __future__ import annotations
 
 import hashlib
-import struct
-import threading
 from dataclasses import dataclass, field
 
-import crc32c
-
 from ...conf.kinds import MAX_DELAY_LEVELS
-from ...shm._memory import Mapping
-from ..disk import files as disk
+from ..disk import slots
 from ..disk.files import Folder
+from ..disk.slots import Slots
 from ..errors import IllegalMessage
 from ..names import SCHEDULE_TOPIC, TIMER_TOPIC, TRANS_HALF_TOPIC, allows_light_queues
-from ..record.format import LAYOUT, Record, encode_record
+from ..record.copies import copy_record, without
+from ..record.format import Record
 from ..record.ids import Host
 from ..record.properties import (
     CRC32,
@@ -54,9 +47,6 @@ from ..record.properties import (
 FILE = "schedule"
 MAGIC = int.from_bytes(b"SILODLY2", "little")
 SLOT_SIZE = 512
-SIZE = 4096
-_SLOT = struct.Struct(f"<{4 + MAX_DELAY_LEVELS}Q")
-_CRC = struct.Struct("<Q")
 LAYOUTS = {
     "slot": {
         "magic": (0, 8),
@@ -64,13 +54,11 @@ LAYOUTS = {
         "scan_from": (16, 8),
         "timer_next": (24, 8),
         "next": (32, 8 * MAX_DELAY_LEVELS),
-        "crc": (_SLOT.size, 8),
+        "crc": (32 + 8 * MAX_DELAY_LEVELS, 8),
     }
 }
 TIMER_OUT_MS = "TIMER_OUT_MS"
 TIMER_DELIVER_MS = "TIMER_DELIVER_MS"
-_BODY_AT = sum(LAYOUT["bodyLength"]) - 8  # less the hosts' addresses
-_NOT_KEPT = (CRC32.encode() + b"\x01", MULTI_QUEUE_OFFSET.encode() + b"\x01")
 
 
 @dataclass(slots=True)
@@ -91,12 +79,7 @@ def keep_durable_slots(ours: Folder) -> None:
     """Clears the slots that only a successor in the same boot of the machine may use, durably.
     `ours` may have no slots. Raises OSError.
     """
-    try:
-        with ours.file(FILE, write=True) as fd:
-            disk.write_at(fd, bytes(2 * SLOT_SIZE), 0)
-            disk.sync_data(fd)
-    except FileNotFoundError:
-        return
+    slots.keep_durable(ours, FILE, SLOT_SIZE)
 
 
 class ProgressFile:
@@ -105,55 +88,28 @@ class ProgressFile:
     """
 
     def __init__(self, ours: Folder) -> None:
-        with ours.file(FILE, write=True, create=True) as fd:
-            disk.allocate(fd, 0, SIZE)
-            self._mapping: Mapping = disk.map_file(fd, 0, SIZE, writable=True)
-        ours.sync()
-        self._view = memoryview(self._mapping)
-        found = [self._read(slot) for slot in range(4)]
-        self._slots = [slot for slot in found if slot is not None]
-        self._generation = max((generation for generation, _ in self._slots), default=0)
-        self._live = self._durable = 0
-        self._lock = threading.Lock()
-
-    def _read(self, slot: int) -> tuple[int, Progress] | None:
-        at = SLOT_SIZE * slot
-        data = bytes(self._view[at : at + _SLOT.size + _CRC.size])
-        magic, generation, scan_from, timer_next, *following = _SLOT.unpack_from(data)
-        whole = _CRC.unpack_from(data, _SLOT.size)[0] == crc32c.crc32c(data[: _SLOT.size])
-        if magic != MAGIC or not whole:
-            return None
-        return generation, Progress(scan_from, timer_next, following)
+        self._slots = Slots(ours, FILE, MAGIC, 2 + MAX_DELAY_LEVELS, SLOT_SIZE)
 
     def newest(self, log_end: int) -> Progress | None:
         """The progress in the newest slot that is not ahead of a log which ends at `log_end`. Only
         slots that were there when the file was opened count; None if there is none.
         """
-        known = [slot for slot in self._slots if slot[1].scan_from <= log_end]
-        return max(known, key=lambda slot: slot[0])[1].copy() if known else None
+        found = self._slots.newest(lambda words: words[0] <= log_end)
+        return None if found is None else Progress(found[0], found[1], list(found[2:]))
 
     def publish(self, progress: Progress) -> None:
         """Writes a slot for a successor, which survives the death of all processes."""
-        self._live = 1 - self._live
-        self._write(self._live, progress)
+        self._slots.publish(_words(progress))
 
     def make_durable(self, progress: Progress) -> None:
         """Writes a durable slot. The caller has made durable all that `progress` counts. Raises
         OSError.
         """
-        self._durable = 1 - self._durable
-        self._write(2 + self._durable, progress)
-        disk.sync_range(self._mapping, 0, SIZE)
+        self._slots.make_durable(_words(progress))
 
-    def _write(self, slot: int, progress: Progress) -> None:
-        with self._lock:
-            self._generation += 1
-            generation = self._generation
-        body = _SLOT.pack(
-            MAGIC, generation, progress.scan_from, progress.timer_next, *progress.next
-        )
-        data = body + _CRC.pack(crc32c.crc32c(body))
-        self._view[SLOT_SIZE * slot : SLOT_SIZE * slot + len(data)] = data
+
+def _words(progress: Progress) -> list[int]:
+    return [progress.scan_from, progress.timer_next, *progress.next]
 
 
 def identity(record: Record) -> bytes:
@@ -229,24 +185,15 @@ def restore(
     has room for its offsets in so many `light` queues. With `record_crc` it has a checksum of the
     whole record. Raises IllegalMessage if it does not fit into a record.
     """
-    kept = record.properties_raw.split(b"\x02")
-    properties = b"\x02".join(pair for pair in kept if not pair.startswith(_NOT_KEPT))
+    properties = without(record.properties_raw, CRC32, MULTI_QUEUE_OFFSET)
     if light:
-        separator = b"" if properties.endswith(b"\x02") else b"\x02"
-        properties += separator + encode_light_offsets(light)
-    made = encode_record(
-        topic=topic.encode(),
-        body=record.body,
-        properties=properties,
-        queue_id=queue_id,
-        flag=record.flag,
+        properties += encode_light_offsets(light)
+    return copy_record(
+        record,
+        topic,
+        queue_id,
+        properties,
+        store_host,
         sys_flag=record.sys_flag,
-        born_timestamp=record.born_timestamp,
-        born_host=record.born_host,
-        store_host=store_host,
-        reconsume_times=record.reconsume_times,
         record_crc=record_crc,
-        max_message_size=2**31 - 1 - 65536,
     )
-    body_at = _BODY_AT + len(record.born_host.address) + len(store_host.address)
-    return made, (body_at, body_at + len(record.body))

@@ -23,6 +23,7 @@ enum {
     RECORD_STORE_TIMESTAMP = 56,
     RECORD_STORE_HOST = 64,
     RECORD_RECONSUME_TIMES = 72,
+    RECORD_PREPARED_TRANSACTION_OFFSET = 76,
     RECORD_BODY_LENGTH = 84,
     RECORD_BODY = 88,
     RECORD_FIXED = 91, /* all but body, topic and properties; version 1, IPv4 */
@@ -64,6 +65,9 @@ static inline uint32_t silo_born_port(const silo_record *m) {
 }
 static inline uint32_t silo_reconsume_times(const silo_record *m) {
     return silo_be32(m->bytes + m->body_at - RECORD_BODY + RECORD_RECONSUME_TIMES);
+}
+static inline uint64_t silo_prepared_offset(const silo_record *m) {
+    return silo_be64(m->bytes + m->body_at - RECORD_BODY + RECORD_PREPARED_TRANSACTION_OFFSET);
 }
 
 /* Writes the ten digits of a record's checksum, the lowest one first, as RocketMQ does. */

@@ -23,6 +23,7 @@ from ..dispatch.dispatcher import Dispatching
 from ..errors import StoreError
 from ..topics.deletions import finish
 from ..topics.topic_table import TableFull, TopicTable
+from ..transactions import progress as transactions_progress
 from . import checkpoint, durable_progress, log_begin, power_cut
 from .durable_progress import DurableProgress
 from .layout import layout_of, note_layout
@@ -207,6 +208,7 @@ def note(plan: RecoveryPlan, folders: StoreFolders) -> None:
         log_begin.write(folders.ours, plan.log.first)
     if power_cut.machine_stopped(folders.ours):
         keep_durable_slots(folders.ours)
+        transactions_progress.keep_durable_slots(folders.ours)
     power_cut.note_boot(folders.ours)
     durable_progress.reserve(folders.ours)
     noted = plan.run.checkpoint

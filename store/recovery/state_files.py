@@ -13,6 +13,7 @@ from ..disk.files import Folder
 from ..disk.paths import TOPICS, StoreFolders
 from ..groups import ack_file
 from ..topics import deletions
+from ..transactions import progress
 
 #: What replacing a file leaves or needs beside it (`store/disk/replacing.py`).
 _BESIDE = ("", ".bak", ".tmp", ".bak.tmp")
@@ -26,7 +27,7 @@ def check_state_files(folders: StoreFolders) -> None:
     configs = (TOPICS, offsets.OFFSETS_FILE, offsets.GROUPS_FILE)
     for name in (*configs, delay_offsets.FILE_NAME, rocketmq_timers.FILE_NAME):
         _must_be_files(folders.config, name)
-    for name in (deletions.FILE_NAME, offsets.BROADCAST_FILE, delays.FILE):
+    for name in (deletions.FILE_NAME, offsets.BROADCAST_FILE, delays.FILE, progress.FILE):
         _must_be_files(folders.ours, name)
     for place in (timers.FOLDER, ack_file.FOLDER, SEALS):
         if folders.ours.has(place):

@@ -95,7 +95,7 @@ def removable_below(wrote: int, durable: int, file_size: int) -> int:
     The file with the log's last byte stays, so that the log's end is never lost. So do files that
     a start after a power cut must read: those behind `durable`, up to which queues and index are
     durable. Clean lowers the result further for messages that wait for their time
-    (`schedule_floor`), unless the disk is full.
+    (`schedule_floor`) or for the end of their transaction (`trans_floor`), unless the disk is full.
     """
     last = max(0, wrote - 1)
     return min(last - last % file_size, durable)

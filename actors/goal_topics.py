@@ -1,4 +1,4 @@
-"""Finds the queue to which schedule delivers a message. The registry makes a missing topic."""
+"""Finds the queue to which the store itself sends a message. The registry makes a missing topic."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from typing import Final
 
 import msgspec
 
-from ...shm import mail
-from ...shm.protocol.answers import Done, Error
-from ...shm.protocol.requests import Create
-from ...store.disk.paths import SOCKET
-from ...store.errors import IllegalMessage
-from ...store.names import RETRY_PREFIX, is_light_queue, validate_topic
-from ...store.status import PutMessageStatus
-from ..actor import World
+from ..shm import mail
+from ..shm.protocol.answers import Done, Error
+from ..shm.protocol.requests import Create
+from ..store.disk.paths import SOCKET
+from ..store.errors import IllegalMessage
+from ..store.names import RETRY_PREFIX, is_light_queue, validate_topic
+from ..store.status import PutMessageStatus
+from .actor import World
 
 _PATIENCE_S = 2.0
 _ANSWERS: Final[msgspec.json.Decoder[Done | Error]] = msgspec.json.Decoder(Done | Error)
 
 
 class NoTopic(Exception):
-    """The topic of a delayed message is missing and cannot be made now. The text says why."""
+    """The topic of a waiting message is missing and cannot be made now. The text says why."""
 
 
 def find_slot(world: World, topic: str, queue_id: int) -> tuple[int, int]:

@@ -1,0 +1,80 @@
+"""The queues of transactions as their process reads them, and the records behind their entries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from ...store.commitlog.log_reader import LogReader
+from ...store.consumequeue.queue import QueueFiles
+from ...store.delay.waiting_queue import DelayedQueue
+from ...store.errors import Corrupt
+from ...store.names import TRANS_END_TOPIC, TRANS_HALF_TOPIC, TRANS_OP_HALF_TOPIC
+from ...store.record.format import LAYOUT, Record, decode_record
+from ..actor import World
+
+_BATCH = 256
+_SIZE_BYTES = sum(LAYOUT["totalSize"])
+
+
+class Queues:
+    """The half queue, the op queue and the queue of decisions; None while a topic is missing."""
+
+    def __init__(self, world: World, logger: Any) -> None:
+        settings = world.settings
+        self._world = world
+        self._logger = logger
+        self._files = QueueFiles(
+            world.folders.consume_queue, settings.mapped_file_size_consume_queue
+        )
+        self._log = LogReader(world.folders.commit_log, settings.mapped_file_size_commit_log)
+        self.halves: DelayedQueue | None = None
+        self.ops: DelayedQueue | None = None
+        self.decisions: DelayedQueue | None = None
+
+    def open(self) -> None:
+        """Opens the queues of topics that have been made since the last call."""
+        self.halves = self.halves or self._open(TRANS_HALF_TOPIC)
+        self.ops = self.ops or self._open(TRANS_OP_HALF_TOPIC)
+        self.decisions = self.decisions or self._open(TRANS_END_TOPIC)
+
+    def _open(self, name: str) -> DelayedQueue | None:
+        world = self._world
+        topic = world.table.find(name)
+        if topic is None or not topic.slots:
+            return None
+        return DelayedQueue(self._files, world.table, world.control, name, 0, topic.slots[0])
+
+    def read(self, queue: DelayedQueue | None, end: int) -> Iterator[tuple[int, int, int]]:
+        """(queue offset, log offset, size) of the entries from the queue's cursor to `end`. The
+        cursor follows: it is behind the entry that was given out last.
+        """
+        while queue is not None and queue.cursor < end:
+            entries = queue.following(min(_BATCH, max(1, end - queue.cursor)))
+            if not entries:
+                return
+            for offset, size, _ in entries:
+                queue.cursor += 1
+                yield queue.cursor - 1, offset, size
+
+    def record(self, offset: int, size: int) -> Record | None:
+        """The record behind an entry. None, with an error in the log, if it is removed or damaged.
+        """
+        try:
+            return decode_record(self._log.record(offset, size))
+        except (FileNotFoundError, Corrupt) as error:
+            self._logger.error("a record of a transaction is lost", offset=offset, why=str(error))
+            return None
+
+    def record_at(self, offset: int, end: int) -> Record | None:
+        """The record at a log offset that somebody names; None if there is none below `end`."""
+        if not 0 <= offset <= end - _SIZE_BYTES:
+            return None
+        try:
+            size = int.from_bytes(self._log.record(offset, _SIZE_BYTES), "big")
+            if not _SIZE_BYTES < size <= end - offset:
+                return None
+            record = decode_record(self._log.record(offset, size))
+        except (FileNotFoundError, Corrupt):
+            return None
+        return record if record.physical_offset == offset else None
