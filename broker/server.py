@@ -21,6 +21,7 @@ from .groups.holds import Holds
 from .groups.membership import Membership
 from .groups.queue_locks import QueueLocks
 from .groups.relay import Relay
+from .groups.transaction_checks import TransactionChecks
 from .link.progress import Progress
 from .link.reading import Reading
 from .link.sending import Sending
@@ -44,6 +45,7 @@ from .processors.parts import Parts
 from .processors.pull import PullProcessor
 from .processors.send import SendProcessor
 from .processors.send_back import SendBackProcessor
+from .processors.transactions import TransactionProcessor
 from .routes.own_routes import RouteProcessor
 from .routes.registering import Registrar
 from .status import Status
@@ -112,6 +114,11 @@ class Broker:
             topic_made=self._topic_made,
             logger=self.logger,
         )
+        parts = self._parts
+        self._checks = TransactionChecks(
+            loop, link, reading=parts.reading, holds=parts.holds, producers=parts.producers,
+            relay=self._relay, name=settings.broker_name, logger=self.logger,
+        )  # fmt: skip
         self._send, self._pull = SendProcessor(self._parts), PullProcessor(self._parts)
         #: What serves most requests.
         self.fast = FastRequests(self._send.fast, self._pull.fast)
@@ -156,6 +163,7 @@ class Broker:
             self._send,
             self._pull,
             SendBackProcessor(parts),
+            TransactionProcessor(parts),
             OffsetProcessor(parts),
             LookUpProcessor(parts),
             ClientProcessor(parts),
@@ -219,6 +227,7 @@ class Broker:
             connection.close("nothing came or went for too long")
         for connection in parts.consumers.expired():
             connection.close("no heart-beat came for too long")
+        self._checks.tick()
         self.reasons.tell()
         if self._board is not None:
             self._board.tick()

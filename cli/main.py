@@ -24,6 +24,7 @@ from .running.serve import config, serve
 from .running.status import status
 from .running.tail import tail
 from .running.topics import delete_topic, topics
+from .running.transactions import transactions
 from .shared.outcome import Exit, tell
 from .spark.spark import spark
 
@@ -58,7 +59,7 @@ def silo(context: click.Context) -> None:
 
 for _command in (
     *(serve, dev, send, tail, query, status, topics, delete_topic),
-    *(groups, reset_offset, delete_group),
+    *(groups, reset_offset, delete_group, transactions),
     *(clean, config, dump, verify, repair, spark, names, broker),
 ):
     silo.add_command(_command)

@@ -115,6 +115,10 @@ class BrokerFields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
             "Whether producers may recall a message that waits for its time.", "recallMessageEnable"
         ),
     ] = True
+    reject_transaction_message: Annotated[
+        bool,
+        Switch("Whether transactions are refused.", "rejectTransactionMessage"),
+    ] = False
     long_polling_enable: Annotated[
         bool,
         Switch(

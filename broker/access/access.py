@@ -47,6 +47,10 @@ class Grant:
         """Raises Denied unless the sender may read messages of a topic."""
         self.demand(Need(topic, Perm.SUB))
 
+    def demand_writing(self, topic: str) -> None:
+        """Raises Denied unless the sender may send messages to a topic."""
+        self.demand(Need(topic, Perm.PUB))
+
 
 EVERYTHING: Final = Grant()
 

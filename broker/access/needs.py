@@ -100,6 +100,7 @@ NEEDS: Final[Mapping[int, Rule | None]] = {
     RequestCode.SEND_BATCH_MESSAGE: _send_short,
     RequestCode.RECALL_MESSAGE: _send,
     RequestCode.CONSUMER_SEND_MSG_BACK: _send_back,
+    RequestCode.END_TRANSACTION: _account,  # the half's topic: `Grant.demand`
     RequestCode.PULL_MESSAGE: _consume,
     RequestCode.LITE_PULL_MESSAGE: _consume,
     RequestCode.QUERY_CONSUMER_OFFSET: _consume,
@@ -133,6 +134,7 @@ NEEDS: Final[Mapping[int, Rule | None]] = {
     RequestCode.GET_CONSUMER_RUNNING_INFO: None,
     RequestCode.CONSUME_MESSAGE_DIRECTLY: None,
     RequestCode.DELETE_EXPIRED_COMMITLOG: None,
+    RequestCode.RESUME_CHECK_HALF_MESSAGE: None,
 }
 
 

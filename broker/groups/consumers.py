@@ -193,6 +193,8 @@ class Producers:
 
     def __init__(self) -> None:
         self._groups: dict[str, set[Connection]] = {}
+        #: Called with a group that has its first producer.
+        self.came: Callable[[str], None] = lambda _: None
         self._by_connection: dict[Connection, set[str]] = {}
 
     def counts(self) -> dict[str, int]:
@@ -203,10 +205,17 @@ class Producers:
         """Notes a heart-beat: it names all groups in which a client has producers."""
         for name in self._by_connection.get(connection, set()) - names:
             self.unregister(connection, name)
+        first = [name for name in names if name not in self._groups]
         for name in names:
             self._groups.setdefault(name, set()).add(connection)
         if names:
             self._by_connection[connection] = set(names)
+        for name in first:
+            self.came(name)
+
+    def of(self, name: str) -> list[Connection]:
+        """The connections of a group's producers."""
+        return list(self._groups.get(name, ()))
 
     def unregister(self, connection: Connection, name: str) -> None:
         """Removes a producer from a group."""

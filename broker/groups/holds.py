@@ -23,7 +23,9 @@ class Held(Protocol):
     @property
     def deadline(self) -> float: ...
     @property
-    def connection(self) -> Connection: ...
+    def connection(self) -> Connection | None:
+        """The peer that waits; None if the broker itself does."""
+
     def wake(self) -> None:
         """Goes on: the queue has grown, the time is over, or the connection has ended."""
 
@@ -31,7 +33,7 @@ class Held(Protocol):
 @dataclass(slots=True, eq=False)
 class _Waiting:
     deadline: float
-    connection: Connection
+    connection: Connection | None
     waiter: Waiter[None]
 
     def wake(self) -> None:
@@ -52,7 +54,7 @@ class Holds:
         self._arrivals = Arrivals()
         self._held: dict[Held, tuple[int, int]] = {}  # to slot and tick
         self._by_slot: dict[int, set[Held]] = {}
-        self._by_connection: dict[Connection, set[Held]] = {}
+        self._by_connection: dict[Connection | None, set[Held]] = {}
         self._by_tick: dict[int, set[Held]] = {}
         self._ticked = 0
         self._ticking = False
@@ -65,7 +67,7 @@ class Holds:
         return len(self._held)
 
     async def wait(
-        self, topic: str, queue_id: int, end: int, deadline: float, connection: Connection
+        self, topic: str, queue_id: int, end: int, deadline: float, connection: Connection | None
     ) -> None:
         """Waits until the queue's end is no longer `end`, or until `deadline` (monotonic, s)."""
         table = self._link.connection.table

@@ -10,8 +10,22 @@ from ...client.lookup.open_store import OpenStore
 from ...client.producing.message_properties import Delayed
 from ...client.session import Connection
 from ...shm.protocol.answers import GroupSettings
-from ...shm.protocol.requests import Alter, Open, OpenDelayed, OpenGroup, OpenRetry
-from ...store.names import TIMER_TOPIC, dead_letter_topic, is_system_topic, retry_topic
+from ...shm.protocol.requests import (
+    Alter,
+    Open,
+    OpenDelayed,
+    OpenGroup,
+    OpenRetry,
+    OpenTransaction,
+)
+from ...store.names import (
+    TIMER_TOPIC,
+    TRANS_END_TOPIC,
+    TRANS_HALF_TOPIC,
+    dead_letter_topic,
+    is_system_topic,
+    retry_topic,
+)
 from ..loop.tasks import Waiter, start
 from .store import StoreLink
 
@@ -56,7 +70,10 @@ class Topics:
         return found if found is not None else await self._once(topic, lambda: self._open(topic))
 
     async def _open(self, topic: str | Delayed) -> tuple[int, ...]:
-        if isinstance(topic, Delayed):
+        if isinstance(topic, Delayed) and topic.system in (TRANS_HALF_TOPIC, TRANS_END_TOPIC):
+            opened = await self._link.ask(OpenTransaction(topic.topic))
+            slots = opened.half if topic.system == TRANS_HALF_TOPIC else opened.decisions
+        elif isinstance(topic, Delayed):
             timer = topic.system == TIMER_TOPIC
             slots = (await self._link.ask(OpenDelayed(topic.topic, timer=timer))).delayed
         else:

@@ -13,7 +13,7 @@ from ..groups.relay import Relay
 from ..wire import route_data
 from ..wire.codes import RequestCode, ResponseCode
 from ..wire.command import Command
-from ..wire.headers import BadHeader, parse
+from ..wire.headers import offset_in_id, parse
 from .calls import Call, Handlers, Refused
 from .parts import Parts
 
@@ -172,7 +172,7 @@ class AdminProcessor:
             raise Refused(ResponseCode.SYSTEM_ERROR, why)
         body = b""
         if request.code == RequestCode.CONSUME_MESSAGE_DIRECTLY and header.msg_id is not None:
-            body = self._parts.reading.record_at(_offset_in(header.msg_id))
+            body = self._parts.reading.record_at(offset_in_id(header.msg_id))
         # Whoever has a signature may make the request again: it is the sender's, and the broker's.
         fields = {name: text for name, text in request.fields.items() if name not in CREDENTIALS}
         asked = Command(request.code, fields, body)
@@ -183,11 +183,3 @@ class AdminProcessor:
         return request.answer(
             answer.code, remark=answer.remark, fields=answer.fields, body=answer.body
         )
-
-
-def _offset_in(message_id: str) -> int:
-    """The log offset in an offset message id. Raises BadHeader."""
-    try:
-        return int(message_id[-16:], 16)
-    except ValueError as error:
-        raise BadHeader(f"the request's fields: msgId {message_id[:60]!a} is no id") from error

@@ -14,8 +14,8 @@ from ...client.producing.message_properties import Delay, Delayed, plan_delay
 from ...conf.broker_settings import BrokerSettings
 from ...store.delay.cancelling import DELETE_KEY
 from ...store.errors import IllegalArgument, IllegalMessage, IllegalType
-from ...store.names import allows_light_queues
-from ...store.record.format import encode_record
+from ...store.names import DLQ_PREFIX, RETRY_PREFIX, TRANS_HALF_TOPIC, allows_light_queues
+from ...store.record.format import SYS_TRANSACTION, encode_record
 from ...store.record.ids import Host
 from ...store.record.properties import (
     CRC32,
@@ -30,6 +30,7 @@ from ...store.record.properties import (
     parse_light_queues,
 )
 from ...store.status import PutMessageStatus
+from ...store.transactions.half import CHECK_TIMES, PRODUCER_GROUP, TRAN_MSG
 from ..link.store import StoreLink
 from ..link.topics import Topics
 from .send_headers import SendHeader
@@ -45,6 +46,10 @@ _OURS: Final = frozenset(
         *("CLUSTER", "MSG_REGION", "TRACE_ON"),
     )
 )
+#: RocketMQ's broker gives it to a half: the message's UNIQ_KEY.
+_TRANSACTION_ID: Final = "__transactionId__"
+#: What a client's half does not keep: only the store counts checks, and no transaction is delayed.
+_NOT_IN_HALVES: Final = (DELAY, CHECK_TIMES, _TRANSACTION_ID, "TRAN_PREPARED_QUEUE_OFFSET")
 
 
 class Placed(NamedTuple):
@@ -59,6 +64,15 @@ class Placed(NamedTuple):
     wanted_topic: str
     wanted_queue: int
     due_ms: int | None = None
+
+
+def is_half(header: SendHeader, properties: dict[str, str]) -> bool:
+    """Whether a message is the half of a transaction. A consumed one that goes back to its group
+    is none, though it has kept its properties.
+    """
+    if header.topic.startswith((RETRY_PREFIX, DLQ_PREFIX)):
+        return False
+    return properties.get(TRAN_MSG, "").lower() == "true"
 
 
 class Placing:
@@ -106,6 +120,27 @@ class Placing:
                 f"queue {place} of topic {stored}: it has {len(slots)} queues to write",
             )
         return Placed(stored, place, slots[place], pairs, topic, queue_id, due)
+
+    async def place_half(self, header: SendHeader, properties: dict[str, str]) -> Placed:
+        """Where the half of a transaction is stored. A delay by level is dropped, as RocketMQ's
+        clients do. Raises IllegalMessage, StoreGone.
+        """
+        timer = next((name for name in (*_TIMERS, DELETE_KEY) if name in properties), None)
+        if timer is not None:
+            why = f"a transaction cannot be delayed or cancelled: it has property {timer}"
+            raise IllegalMessage(PutMessageStatus.WHEEL_TIMER_MSG_ILLEGAL, why)
+        if not properties.get(PRODUCER_GROUP):
+            why = f"a half without a producer group: it has no property {PRODUCER_GROUP}"
+            raise IllegalMessage(PutMessageStatus.MESSAGE_ILLEGAL, why)
+        for name in _NOT_IN_HALVES:
+            properties.pop(name, None)
+        key = properties.get(UNIQ_KEY)
+        pairs = {_TRANSACTION_ID: key, REAL_TOPIC: header.topic, REAL_QID: str(header.queue_id)}
+        header.sys_flag &= ~SYS_TRANSACTION
+        (slot,) = await self._topics.route(Delayed(TRANS_HALF_TOPIC, header.topic))
+        return Placed(
+            TRANS_HALF_TOPIC, 0, slot, encode_properties(pairs), header.topic, header.queue_id
+        )
 
     def _delay(self, topic: str, queue_id: int, properties: dict[str, str]) -> Delay | None:
         level = _number(properties.pop(DELAY, "0"), DELAY)

@@ -17,6 +17,7 @@ from ...store.names import (
     UNSENDABLE_TOPICS,
     validate_topic,
 )
+from ...store.record.format import SYS_TRANSACTION, TRANSACTION_COMMIT
 from ...store.record.ids import Host, encode_offset_message_id
 from ...store.record.properties import UNIQ_KEY, WAIT, decode_properties
 from ...store.status import PutMessageStatus
@@ -28,10 +29,9 @@ from ._fast_send import FastSend
 from ._send_answers import Answers
 from .calls import Call, Handlers, Refused, code_of
 from .parts import Parts
-from .placing import Placed, Placing
+from .placing import Placed, Placing, is_half
 from .send_headers import SendHeader, members
 
-_PREPARED: Final = 0x4
 #: The version from which clients say how often a message may be consumed again: 3.4.9.
 _LIMIT_VERSION: Final = 121
 _STORED: Final = frozenset(
@@ -120,16 +120,21 @@ class SendProcessor:
         request = call.request
         header = SendHeader.of(request)
         await self._find_topic(header)
-        if header.sys_flag & _PREPARED:
-            why = "the broker takes no transactions"
-            raise Refused(ResponseCode.NO_PERMISSION, why)
         if header.topic.startswith(RETRY_PREFIX):
             await self._send_again(header, request.version)
         host = Host.unpack(call.connection.host)
         if header.batch:
+            _check_is_no_half(header)
             return await self._send_batch(request, header, host)
         properties = decode_properties(header.properties.encode(), "replace")
-        placed = await self._placing.place(header, properties)
+        if is_half(header, properties):
+            if self._settings.reject_transaction_message:
+                why = f"the broker[{self._reading.host}] sending transaction message is forbidden"
+                raise Refused(ResponseCode.NO_PERMISSION, why)
+            placed = await self._placing.place_half(header, properties)
+        else:
+            _check_is_no_half(header)
+            placed = await self._placing.place(header, properties)
         if placed.topic == header.topic and not header.topic.startswith((RETRY_PREFIX, DLQ_PREFIX)):
             self.fast.learn(header.topic.encode(), await self._topics.route(header.topic))
         record = self._placing.encode(placed, header, request.body, properties, host)
@@ -239,3 +244,13 @@ class SendProcessor:
             header.topic = await self._topics.retry(group, dead=True)
             header.queue_id = 0
             header.properties += "\x02DELAY\x010\x02"
+
+
+def _check_is_no_half(header: SendHeader) -> None:
+    """Raises Refused for a message that nobody would ever see: sysFlag calls it a half, or rolled
+    back, but the property TRAN_MSG does not.
+    """
+    kind = header.sys_flag & SYS_TRANSACTION
+    if kind and kind != TRANSACTION_COMMIT:
+        why = f"sysFlag {header.sys_flag} is of a transaction, and property TRAN_MSG is not true"
+        raise Refused(ResponseCode.MESSAGE_ILLEGAL, why)

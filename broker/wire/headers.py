@@ -31,3 +31,13 @@ def texts(header: msgspec.Struct) -> dict[str, str]:
 
 def _text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def offset_in_id(message_id: str) -> int:
+    """The log offset in an offset message id (RocketMQ: MessageDecoder.decodeMessageId). Raises
+    BadHeader.
+    """
+    try:
+        return int(message_id[-16:], 16)
+    except ValueError as error:
+        raise BadHeader(f"the request's fields: msgId {message_id[:60]!a} is no id") from error

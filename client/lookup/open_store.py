@@ -92,6 +92,14 @@ class OpenStore:
         """Bytes of the log that reput has not dispatched yet."""
         return max(0, self.log.end - self._link.control.load("dispatched"))
 
+    @property
+    def transactions(self) -> tuple[int, int]:
+        """The queue offset below which no half is open, and that below which no op record names an
+        open one.
+        """
+        control = self._link.control
+        return control.load("trans_half_next"), control.load("trans_op_next")
+
     def check_open(self) -> None:
         """Raises StoreClosed when the store has died or stopped, ForkedChild."""
         self._link.check_process()

@@ -26,6 +26,8 @@ DELAYS_S = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 20, 30, 40, 50, 60, 70, 80, 90)
 QUEUES = 4
 
 
+#: Producers of transactions are asked soon.
+TRANSACTIONS = {"transactionTimeOut": "1000", "transactionCheckInterval": "1000"}
 #: Files small enough that a broker of RocketMQ starts quickly.
 SMALL = {
     "mappedFileSizeCommitLog": str(1 << 20),
@@ -34,6 +36,7 @@ SMALL = {
     "timerWheelEnable": "false",
     "diskMaxUsedSpaceRatio": "99",
     "autoCreateTopicEnable": "true",
+    **TRANSACTIONS,
 }
 
 
@@ -119,6 +122,8 @@ def silomq_server(folder: Path) -> Iterator[Server]:
         message_delay_level=delays,
         mapped_file_size_commit_log=1 << 22,
         max_message_size=1 << 20,
+        transaction_timeout_ms=TRANSACTIONS["transactionTimeOut"],
+        transaction_check_interval_ms=TRANSACTIONS["transactionCheckInterval"],
     )
     with store, BrokerProcess(store.path, "enablePropertyFilter=true") as broker:
         yield Server("silomq", broker.address)

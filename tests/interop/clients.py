@@ -3,7 +3,8 @@
 
 Each program takes one request, a JSON object with these members:
 
-- `do`: "send", "consume", "pull" or "poll"; `names`: the name server's address; `group`.
+- `do`: "send", "transact", "consume", "pull" or "poll"; `names`: the name server's address;
+  `group`.
 - `topics`: to consume; messages are sent to the first one.
 - `messages`: of each `body`, and if it has them `tags`, `keys`, `properties`, `delay` (a level),
   `shard` (messages of one number go to one queue in their order), and `how` it is sent:
@@ -12,6 +13,10 @@ Each program takes one request, a JSON object with these members:
 - `credentials`: access key and secret; without them requests are not signed.
 - `refuse`: how often a message is refused; `most`: how often it may come again.
 - `queues`: to pull, with the number of messages in each.
+
+A program that does "transact" sends each message in a transaction, and decides as the body says:
+"commit", "roll back", or at a check what stands behind "later ". It tells each check as a line
+"checked" with the `body`.
 
 It answers with one JSON object a line. A line "sent" has `body`, and if the client tells them
 `status`, `id`, `queue` and `offset`. A line "received" has `topic`, `body`, `tags`, `keys`,

@@ -117,6 +117,9 @@ COMMON = {
     "maxMessageSize": str(4 << 20),
     "mappedFileSizeConsumeQueue": "20000",
     "diskMaxUsedSpaceRatio": "99",
+    "transactionTimeOut": "1000",
+    "transactionCheckInterval": "1000",
+    "transactionCheckMax": "3",
 }
 OPEN = {
     **COMMON,

@@ -22,6 +22,7 @@ from interop.conformance import (
     pulling,
     send_back,
     sending,
+    transactions,
 )
 from interop.conformance.points import CHECKS
 from interop.conformance.requests import commit, committed, pull, records
@@ -39,12 +40,13 @@ if TYPE_CHECKING:
 #: The modules whose checks run.
 MODULES = (
     frames, naming, sending, pulling, groups, send_back, lookups, languages, cleaned,
+    transactions,
 )  # fmt: skip
 SLOW = [*LONG, pytest.mark.timeout(300)]
 #: The points that RocketMQ's clients check, besides those on a cleaned topic and the restart.
 POINTS = {
     *(10, 11, 13, 16, 17, 19, 21, 23, 24, 26, 27, 28, 30, 31, 32, 34, 37, 38, 39, 40, 41, 42, 43),
-    *(49, 50),
+    *(44, 45, 46, 49, 50),
 }
 #: What a client stores that compresses by zlib: bits of sysFlag.
 ZLIB = 0x301

@@ -242,6 +242,23 @@ def test_a_message_that_is_refused_too_often_is_a_dead_letter(
     assert letter["properties"] == {"colour": "red", "RETRY_TOPIC": topic}
 
 
+def test_messages_of_transactions_come_once(clients: Clients, topic: str) -> None:
+    """Of the clients here only Go's sends them."""
+    texts = ["commit 1", "roll back", "later commit", "later roll back", "commit 2"]
+    request = {"do": "transact", "group": fresh("ending"), "topics": [topic]}
+    with (
+        clients.consumer("go", fresh("group"), topic) as reader,
+        clients.start("go", {**request, "messages": plain(*texts)}) as sender,
+    ):
+        sender.wait_for("ready")
+        reader.wait_for("received", 3)
+        eventually(
+            lambda: "later roll back" in {line["body"] for line in sender.told("checked")},
+            "what is open is asked about",
+        )
+        assert bodies(settled(reader)) == ["commit 1", "commit 2", "later commit"]
+
+
 @pytest.mark.parametrize("client", ["go", "python"])
 def test_an_orderly_consumer_keeps_the_order_of_a_queue(
     clients: Clients, client: str, topic: str

@@ -119,6 +119,12 @@ GOOD: dict[int, Asked] = {
     34: Asked({}, heart_beat()),
     35: Asked({"clientID": "c1", "producerGroup": "senders", "consumerGroup": "nobody"}),
     36: Asked({"offset": 0, "group": GROUP, "delayLevel": 3, "maxReconsumeTimes": 3}),
+    37: Asked(
+        {
+            "producerGroup": "senders", "tranStateTableOffset": 0, "commitLogOffset": 0,
+            "commitOrRollback": 8, "fromTransactionCheck": "false", "msgId": "K",
+        }
+    ),
     38: Asked({"consumerGroup": GROUP}),
     41: Asked({}, _LOCK),
     42: Asked({}, _LOCK),
@@ -133,6 +139,7 @@ GOOD: dict[int, Asked] = {
     101: Asked({"namespace": "n", "key": "k"}),
     307: Asked({**_OF_CLIENT, "jstackEnable": "false"}),
     309: Asked({**_OF_CLIENT, "msgId": "7F00000100002A9F0000000000000000"}),
+    323: Asked({"topic": TOPIC, "msgId": "7F00000100002A9F0000000000000000"}),
     370: Asked({"topic": TOPIC, "recallHandle": "djEgYiB0IDEgaw=="}),
     329: Asked({}),
     222: Asked({"topic": TOPIC, "group": GROUP, "timestamp": -1, "queueId": 0, "offset": 0}),

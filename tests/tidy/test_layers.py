@@ -61,7 +61,8 @@ FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
     "client": (
         ("",),
         ("admin", "consuming", "producing"),
-        ("groups", "lookup", "transactions"),
+        ("groups", "lookup"),
+        ("transactions",),
     ),
     "broker": (
         ("wire",),

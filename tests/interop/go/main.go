@@ -101,6 +101,8 @@ func main() {
 	switch wanted.Do {
 	case "send":
 		send(wanted)
+	case "transact":
+		transact(wanted)
 	case "consume":
 		consume(wanted)
 	case "pull":

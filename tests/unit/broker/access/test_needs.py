@@ -20,8 +20,8 @@ EXPECTED: dict[int, list[Need] | None] = {
     **{key: [MEMBER, SUB] for key in (34, 46)},
     **{key: [MEMBER] for key in (36, 38, 41, 42)},
     35: [Need("%RETRY%nobody", Perm.SUB)],
-    **{key: [] for key in (33, 105, 106, 206, 224, 304, 311, 101)},
-    **dict.fromkeys((17, 215, 200, 222, 307, 309, 329)),
+    **{key: [] for key in (33, 37, 105, 106, 206, 224, 304, 311, 101)},
+    **dict.fromkeys((17, 215, 200, 222, 307, 309, 323, 329)),
 }
 
 

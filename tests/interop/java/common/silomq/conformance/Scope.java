@@ -18,6 +18,7 @@ import org.apache.rocketmq.client.impl.consumer.DefaultMQPushConsumerImpl;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.client.producer.SendResult;
 import org.apache.rocketmq.client.producer.SendStatus;
+import org.apache.rocketmq.client.producer.TransactionMQProducer;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.common.message.MessageExt;
@@ -58,6 +59,15 @@ final class Scope implements AutoCloseable {
     DefaultMQProducer newProducer(String names) {
         DefaultMQProducer one = configure(new DefaultMQProducer(named("senders")), names);
         one.setSendMsgTimeout(15_000); // the machine may be busy
+        atEnd(one::shutdown);
+        return one;
+    }
+
+    /** A producer of transactions that is not started yet. */
+    TransactionMQProducer transactions(String group) {
+        TransactionMQProducer one = configure(new TransactionMQProducer(group), place.names);
+        one.setInstanceName(group + ends.size()); // two of a group are two clients
+        one.setSendMsgTimeout(15_000);
         atEnd(one::shutdown);
         return one;
     }
