@@ -60,11 +60,12 @@ def open_transactions(
     files = StoppedStore(path) if arguments.switch("stopped", stopped) else OpenStore(path)
     with contextlib.closing(files):
         first, first_op = _begin(files, path)
-        # Halves first: op records that end them may come meanwhile.
-        found = list(_places(files, TRANS_HALF_TOPIC, first))
+        # Op records first. A check puts a half once more, and an op record then names the older
+        # one: read in the other order, both could be missed.
         done: set[int] = set()
         for _, record in _places(files, TRANS_OP_HALF_TOPIC, first_op):
             done.update(read_op(record))
+        found = list(_places(files, TRANS_HALF_TOPIC, first))
     book = Book(first, 0, 0)
     for place, record in found:
         if place in done:
