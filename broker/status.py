@@ -64,6 +64,9 @@ class Status:
         self._told = told
         self._started_ms = time.time_ns() // 1_000_000
         self._looks: deque[tuple[float, dict[int, int]]] = deque(maxlen=_WINDOW + 1)
+        #: The groups as they were listed last, by the number that is listed, until they change.
+        self._groups: dict[int, list[Group]] = {}
+        parts.consumers.changed.append(self._groups.clear)
 
     def document(self) -> bytes:
         """The document for the broker's board. To be called about once a second."""
@@ -100,7 +103,7 @@ class Status:
                 for why, count in self._reasons.total.items()
             ],
             group_count=len(parts.consumers),
-            groups=list(_groups(parts.consumers, listed)),
+            groups=self._listed(listed),
             producer_group_count=len(producers),
             producer_groups=[
                 ProducerGroup(text(name), count)
@@ -111,6 +114,11 @@ class Status:
                 for address, state, problem in self._registrar.states()[:_MOST_SERVERS]
             ],
         )
+
+    def _listed(self, listed: int) -> list[Group]:
+        if listed not in self._groups:
+            self._groups[listed] = list(_groups(self._parts.consumers, listed))
+        return self._groups[listed]
 
     def _requests(self) -> list[Requests]:
         """The requests of each kind, the most frequent ones first."""

@@ -164,6 +164,11 @@ class Consumers:
         topics = frozenset[str]().union(*(one.topics for one in members))
         return sorted(one.client_id for one in members), sorted(topics)
 
+    def is_member(self, name: str, connection: Connection) -> bool:
+        """Whether a connection is a member of a group."""
+        group = self._groups.get(name)
+        return group is not None and connection in group.clients
+
     def is_sharing(self, name: str, connection: Connection) -> bool:
         """Whether a connection is a clustering member of a group."""
         group = self._groups.get(name)

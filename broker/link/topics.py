@@ -32,7 +32,7 @@ from .store import StoreLink
 T = TypeVar("T")
 
 #: How long the settings of a group are taken as known (s): tools of RocketMQ may change them.
-_GROUP_S: Final = 5.0
+GROUP_S: Final = 5.0
 #: The settings of so many groups are remembered, known groups and names that are none.
 _MOST_GROUPS: Final = 10_000
 _READ_AND_WRITE: Final = 6
@@ -105,10 +105,13 @@ class Topics:
         else:
             await self._link.ask(Alter(topic, queues, queues, perm))
 
-    async def group(self, name: str, *, make: bool) -> GroupSettings:
-        """The settings of a group. With `make` a new group gets RocketMQ's defaults."""
+    async def group(self, name: str, *, make: bool, age_s: float = GROUP_S) -> GroupSettings:
+        """The settings of a group, as they were `age_s` ago at most. With `make` a new group gets
+        RocketMQ's defaults.
+        """
         found = self._groups.get(name)
-        if found is not None and found[0] > time.monotonic() and (found[1].known or not make):
+        oldest = time.monotonic() - age_s
+        if found is not None and found[0] > oldest and (found[1].known or not make):
             return found[1]
         return await self._once(("group", name, make), lambda: self._open_group(name, make=make))
 
@@ -116,7 +119,7 @@ class Topics:
         settings = await self._link.ask(OpenGroup(name, make=make))
         if len(self._groups) >= _MOST_GROUPS:
             self._groups.clear()
-        self._groups[name] = time.monotonic() + _GROUP_S, settings
+        self._groups[name] = time.monotonic(), settings
         return settings
 
     async def _once(self, what: object, ask: Callable[[], Coroutine[Waiter[Any], None, T]]) -> T:

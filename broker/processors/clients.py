@@ -14,12 +14,16 @@ from ...store.names import retry_topic
 from ..groups import heartbeats
 from ..groups.consumers import Client
 from ..groups.heartbeats import ClientConfig, ClientId, ConsumerData, Name
+from ..link.topics import GROUP_S
 from ..wire.codes import RequestCode, ResponseCode
 from ..wire.command import Command
 from ..wire.headers import parse
 from .calls import Call, Handlers, Refused
 from .parts import Parts
 
+#: A member's further heart-beats take settings of its group that are so old (s): a thousand members
+#: would otherwise ask the registry again and again.
+_MEMBERS_S: Final = 60.0
 #: A header of JSON may name any language: so many characters of it are kept.
 _MOST_LANGUAGE: Final = 32
 
@@ -88,7 +92,9 @@ class ClientProcessor:
     async def _consumer(self, client: Client, data: ConsumerData) -> None:
         group = data.group_name
         settings = await self._topics.group(
-            group, make=self._settings.auto_create_subscription_group
+            group,
+            make=self._settings.auto_create_subscription_group,
+            age_s=_MEMBERS_S if self._consumers.is_member(group, client.connection) else GROUP_S,
         )
         if not settings.known:
             return
