@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from types import TracebackType
 from typing import Literal, Self
 
-from ...store.errors import IllegalUse
+from ...store.errors import IllegalUse, StoreError
 from ...store.names import TRANS_END_TOPIC
 from ...store.record.ids import Host
 from ...store.transactions.decisions import Decision, encode_decision
+from .. import arguments
 from ..arguments import OWN, Own
 from ..producing._sender import send_encoded, session_of
 from ..producing.message_properties import Delayed
 from ..producing.producer import Producer
 from ..producing.send_result import SendResult
 
+_log = logging.getLogger("silomq")
 _WHERE = Delayed(TRANS_END_TOPIC, "")
 
 
@@ -59,7 +62,7 @@ class Transaction:
 
     @property
     def state(self) -> Literal["open", "committed", "rolled back"]:
-        """What this object was told. The answer to a check may decide otherwise, if it was first."""
+        """What this object was told. The answer to a check decides otherwise if it was first."""
         return self._state
 
     def commit(self, *, timeout: float | Own | None = OWN) -> SendResult:
@@ -105,7 +108,18 @@ class Transaction:
         if kind is None:
             self.commit()
         else:
+            self.give_up()
+
+    def give_up(self) -> None:
+        """Rolls back because of an error, which must not be hidden by another one: if the store
+        does not take the decision, it asks the producers.
+        """
+        try:
             self.rollback()
+        except StoreError as error:
+            _log.warning("a transaction was not rolled back: %s", error)
+
+    __reduce_ex__ = arguments.no_copy
 
     def __repr__(self) -> str:
         return f"<Transaction {self.message_id} for {self.topic}: {self._state}>"
