@@ -17,7 +17,7 @@ from ..producing._sender import session_of
 from ..producing.message_properties import Delayed
 from ..producing.producer import Producer
 from .checks import Check, Checks
-from .transaction import Transaction
+from .transaction import Transaction, roll_back_after_error
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -159,12 +159,12 @@ class TransactionProducer:
             answer: object = local(transaction)
         except BaseException:
             if transaction.state == "open":
-                transaction.give_up()
+                roll_back_after_error(transaction)
             raise
         if answer is None or transaction.state != "open":
             return transaction
         if answer is not True and answer is not False:
-            transaction.give_up()
+            roll_back_after_error(transaction)
             raise IllegalType(f"local must return True, False or None, not {answer!r:.60}")
         if answer:
             transaction.commit()
