@@ -246,7 +246,7 @@ class Fields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     transaction_check_max: Annotated[
         int,
         Number(
-            "",
+            "checks",
             1,
             10_000,
             "RocketMQ's default. A transaction that stays open after so many checks is given up: "

@@ -94,5 +94,7 @@ class RingWriter:
         """(status, physical offset, queue offset) of the answered frame at position `at` of the
         ring.
         """
-        status, offset, queue_offset, _ = _RESULT.unpack_from(self._view, DATA + at + FRAME_HEADER - 32)
+        status, offset, queue_offset, _ = _RESULT.unpack_from(
+            self._view, DATA + at + FRAME_HEADER - 32
+        )
         return status, offset, queue_offset

@@ -30,9 +30,9 @@ TIMER_TOPIC: Final = "rmq_sys_wheel_timer"
 TRANS_HALF_TOPIC: Final = "RMQ_SYS_TRANS_HALF_TOPIC"
 TRANS_OP_HALF_TOPIC: Final = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
 TRANS_CHECK_MAX_TIME_TOPIC: Final = "TRANS_CHECK_MAX_TIME_TOPIC"
-#: The topic of the decisions about transactions. It is ours: RocketMQ keeps it as an ordinary topic.
+#: The topic of the decisions about transactions. It is ours: to RocketMQ it is like any other.
 TRANS_END_TOPIC: Final = "rmq_sys_silomq_trans_end"
-#: The group whose offsets say how far the halves and the op records of transactions are dealt with.
+#: The group whose offsets say how far halves and op records of transactions are dealt with.
 TRANS_GROUP: Final = "CID_RMQ_SYS_TRANS"
 #: The topics of transactions. Each has one queue.
 TRANS_TOPICS: Final = (
@@ -62,9 +62,9 @@ SYSTEM_TOPICS: Final = frozenset(
     )
 )
 #: System topics that a client must not send to (`TopicValidator.NOT_ALLOWED_SEND_TOPIC_SET`).
-UNSENDABLE_TOPICS: Final = (
-    SYSTEM_TOPICS - {TRACE_TOPIC, BENCHMARK_TOPIC, AUTO_CREATE_TOPIC} | {TRANS_END_TOPIC}
-)
+UNSENDABLE_TOPICS: Final = SYSTEM_TOPICS - {TRACE_TOPIC, BENCHMARK_TOPIC, AUTO_CREATE_TOPIC} | {
+    TRANS_END_TOPIC
+}
 
 _LEGAL = re.compile(r"[%|a-zA-Z0-9_-]*")
 

@@ -15,17 +15,8 @@ from typing import Any
 
 import setproctitle
 
-from ..actors.actor import BAD_FILE, OWN_SESSIONS, SHORTAGE, STORAGE_FULL, Actor
-from ..actors.allocate import Allocate
-from ..actors.append import Append
-from ..actors.clean import Clean
-from ..actors.commit import Commit
+from ..actors.actor import BAD_FILE, OWN_SESSIONS, SHORTAGE, STORAGE_FULL
 from ..actors.descriptors import HOW_TO_RAISE, SHORTAGES
-from ..actors.flush import Flush
-from ..actors.registry.registry import Registry
-from ..actors.reput import Reput
-from ..actors.schedule.schedule import Schedule
-from ..actors.transactions.transactions import Transactions
 from ..actors.signals import handle_in_supervisor
 from ..conf.logging import configure, get_logger
 from ..conf.settings import Settings
@@ -39,26 +30,12 @@ from .first_words import say_first_words
 from .logging_settings import LoggingSettings
 from .notify import Notifier
 from .prepare import prepare
+from .processes import CLASSES, STOP_ORDER
 from .restarts import RestartPolicy
 
-CLASSES: dict[str, type[Actor]] = {
-    actor.name: actor
-    for actor in (
-        *(Allocate, Append, Commit, Flush, Reput, Clean, Registry, Schedule),
-        Transactions,
-    )
-}
-# First the sources of new work end: clients' requests, delayed messages, transactions. Then each
-# process ends after the one that gives it work. Clean and allocate serve the others, and end last.
-STOP_ORDER = (
-    *("registry", "schedule", "transactions", "append", "commit", "reput", "flush"),
-    *("clean", "allocate"),
-)
 _TICK_S = 1.0
 # The pause before another try to start an actor, if the machine has no room for it.
 _SHORTAGE_PAUSE_S = 0.25
-assert tuple(CLASSES) == ACTORS
-assert sorted(STOP_ORDER) == sorted(ACTORS)
 
 
 class GaveUp(Exception):

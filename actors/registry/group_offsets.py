@@ -34,8 +34,10 @@ Key = tuple[str, str, int]  # group, topic, queue id
 BROADCAST = "%BROADCAST%"
 _NAMELESS = f"{BROADCAST}#"
 _RESET = "reset"
-#: The topics of transactions, and the control words that say how far these are dealt with.
-_TRANSACTIONS = {TRANS_HALF_TOPIC: "trans_half_next", TRANS_OP_HALF_TOPIC: "trans_op_next"}
+#: The topics of transactions, and the control words that say how far these are dealt with. The
+#: process `transactions` writes them the other way round. So op records that are left out name no
+#: half that is read.
+_TRANSACTIONS = {TRANS_OP_HALF_TOPIC: "trans_op_next", TRANS_HALF_TOPIC: "trans_half_next"}
 
 
 def broadcast_key(group: str, instance: str, session: int) -> str:

@@ -98,9 +98,7 @@ class SystemTopics(Topics):
             self.table.grant(session, topic.index)
         return OpenedDelayed(index=opened.index, slots=opened.slots, delayed=topic.slots)
 
-    def open_transaction(
-        self, request: OpenTransaction, session: int | None
-    ) -> OpenedTransaction:
+    def open_transaction(self, request: OpenTransaction, session: int | None) -> OpenedTransaction:
         """Opens a topic for writing, if one is named, and the topics of transactions.
 
         A client can write anything into halves and decisions. The process `transactions` checks

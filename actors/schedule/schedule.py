@@ -80,9 +80,7 @@ class Schedule(Actor):
         self.started = False
         session = world.sessions[OWN_SESSIONS[self.name]]
         memory = Mapping(session.ring, 0, DATA + session.capacity)
-        self.ring = RingWriter(
-            memory, session.capacity, session.bell, self.control, self.name
-        )
+        self.ring = RingWriter(memory, session.capacity, session.bell, self.control, self.name)
         self.store_host = Host.of(settings.store_host, settings.store_port)
         self.queues = QueueFiles(
             world.folders.consume_queue, settings.mapped_file_size_consume_queue

@@ -1,4 +1,4 @@
-"""`OwnRing`: puts records into the log through the process's own ring, and waits for the answers."""
+"""`OwnRing`: puts records into the log through the process's own ring, and awaits the answers."""
 
 from __future__ import annotations
 

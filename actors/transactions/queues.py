@@ -20,8 +20,9 @@ _SIZE_BYTES = sum(LAYOUT["totalSize"])
 class Queues:
     """The half queue, the op queue and the queue of decisions; None while a topic is missing."""
 
-    def __init__(self, world: World, logger: Any) -> None:
+    def __init__(self, world: World, logger: Any, largest: int) -> None:
         settings = world.settings
+        self._largest = largest
         self._world = world
         self._logger = logger
         self._files = QueueFiles(
@@ -32,7 +33,7 @@ class Queues:
         self.ops: DelayedQueue | None = None
         self.decisions: DelayedQueue | None = None
 
-    def open(self) -> None:
+    def find(self) -> None:
         """Opens the queues of topics that have been made since the last call."""
         self.halves = self.halves or self._open(TRANS_HALF_TOPIC)
         self.ops = self.ops or self._open(TRANS_OP_HALF_TOPIC)
@@ -53,28 +54,50 @@ class Queues:
             entries = queue.following(min(_BATCH, max(1, end - queue.cursor)))
             if not entries:
                 return
+            place = queue.cursor
             for offset, size, _ in entries:
-                queue.cursor += 1
-                yield queue.cursor - 1, offset, size
+                place += 1
+                queue.cursor = place
+                yield place - 1, offset, size
 
     def record(self, offset: int, size: int) -> Record | None:
-        """The record behind an entry. None, with an error in the log, if it is removed or damaged.
-        """
+        """The record behind an entry. None, with an error in the log, if it is gone or damaged."""
         try:
             return decode_record(self._log.record(offset, size))
         except (FileNotFoundError, Corrupt) as error:
             self._logger.error("a record of a transaction is lost", offset=offset, why=str(error))
             return None
 
+    def entry(self, queue: DelayedQueue | None, queue_offset: int) -> tuple[int, int] | None:
+        """(log offset, size) of one entry. None if the queue does not have it."""
+        if queue is None or not queue.start.load() <= queue_offset < queue.end.load():
+            return None
+        try:
+            found = queue.entries(queue_offset, 1)
+        except FileNotFoundError:  # clean has removed it
+            return None
+        return (found[0][0], found[0][1]) if found else None
+
     def record_at(self, offset: int, end: int) -> Record | None:
-        """The record at a log offset that somebody names; None if there is none below `end`."""
+        """The record at a log offset that another record names; None if there is none below `end`.
+        It has `largest` bytes at most: the number may lead anywhere.
+        """
         if not 0 <= offset <= end - _SIZE_BYTES:
             return None
         try:
             size = int.from_bytes(self._log.record(offset, _SIZE_BYTES), "big")
-            if not _SIZE_BYTES < size <= end - offset:
+            if not _SIZE_BYTES < size <= min(end - offset, self._largest):
                 return None
             record = decode_record(self._log.record(offset, size))
         except (FileNotFoundError, Corrupt):
             return None
         return record if record.physical_offset == offset else None
+
+
+def begin_at(queue: DelayedQueue, queue_offset: int) -> int:
+    """Sets the cursor of a queue to where the process was, and returns it. A queue that ends before
+    is another one than it was: then it begins at its start.
+    """
+    start, end = queue.start.load(), queue.end.load()
+    queue.cursor = max(queue_offset, start) if queue_offset <= end else start
+    return queue.cursor

@@ -29,7 +29,7 @@ class Refused:
         self._said_at = time.monotonic()
         for reason, count in self._counts.items():
             self._logger.warning(
-                "decisions about transactions moved nothing",
+                "halves or decisions of transactions were refused",
                 reason=reason, count=count, first=self._first[reason],
             )  # fmt: skip
         self._counts.clear()

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
 
@@ -13,15 +12,14 @@ from ...shm.control import Control
 from ...store.config import offsets as offsets_json
 from ...store.disk import files as disk
 from ...store.names import TRANS_GROUP, TRANS_HALF_TOPIC, TRANS_OP_HALF_TOPIC
-from ...store.record.format import Record, decode_record
-from ...store.transactions._finals import finals
 from ...store.transactions.book import Book
 from ...store.transactions.progress import Progress, ProgressFile
 from ..actor import World
 
 _TICK_MS = 1000
 _FAR_BYTES = 256 << 20
-_STEP = 8 << 20
+#: So many op records before RocketMQ's offset are read.
+_LOOK_BACK = 100_000
 _NOTHING_WAITS = 2**64 - 1
 
 
@@ -51,44 +49,20 @@ class State:
         self._ops: deque[tuple[int, int]] = deque()
         self._op_end = 0
 
-    # -- taking over
-
     def after_rocketmq(self) -> None:
-        """Takes the offsets that RocketMQ has saved, where it went further than this store."""
+        """Takes the offsets that RocketMQ has saved, where it went further than this store.
+
+        RocketMQ goes on behind an op record although it names a half of which there is a copy
+        further on. So some op records before its offset are read as well.
+        """
         path = f"{self._world.folders.config.path}/{offsets_json.OFFSETS_FILE}"
         saved, _ = offsets_json.load(path)
         halves = saved.get((TRANS_HALF_TOPIC, TRANS_GROUP), {}).get(0, 0)
         ops = saved.get((TRANS_OP_HALF_TOPIC, TRANS_GROUP), {}).get(0, 0)
         self.progress = self.progress._replace(
             half_next=max(self.progress.half_next, halves),
-            op_next=max(self.progress.op_next, ops),
+            op_next=max(self.progress.op_next, ops - _LOOK_BACK),
         )
-
-    def find_finals(
-        self, begin: int, end: int, beat: Callable[[], bool]
-    ) -> list[tuple[int, Record]]:
-        """The records in the log from offset `begin` to `end` that were made of halves, each with
-        the log offset of its half.
-        """
-        log = self._world.log
-        position = max(begin, self._control.load("min_offset"))
-        found: list[tuple[int, Record]] = []
-        while position < end:
-            base = log.base_of(position)
-            view = memoryview(log.open(base).mapping)
-            stop = min(end - base, log.file_size)
-            at = position - base
-            while at < stop and not beat():
-                places, reached = finals(view, at, min(stop, at + _STEP))
-                if reached == at:  # a record longer than the step, or the end of the file
-                    places, reached = finals(view, at, stop)
-                for place, half in places:
-                    found.append((half, decode_record(view, place, check_crc=False)))
-                if reached == at:
-                    break
-                at = reached
-            position = base + log.file_size
-        return found
 
     # -- op records
 
@@ -102,14 +76,16 @@ class State:
     def note(self, book: Book, decision_next: int, *, settled: bool) -> None:
         """Takes the progress from the book, and publishes it for a successor if it has changed.
 
-        `settled` means that op records name the halves of all finals so far.
+        `settled` means that op records name the halves of all finals so far. Without that the
+        progress stays as it was.
         """
+        if not settled:
+            return
         half_next = book.first
         while self._ops and self._ops[0][1] < half_next:
             self._ops.popleft()
-        scan_from = self._control.load("wrote") if settled else self.progress.scan_from
         op_next = self._ops[0][0] if self._ops else max(self._op_end, self.progress.op_next)
-        self.progress = Progress(scan_from, half_next, op_next, decision_next)
+        self.progress = Progress(self._control.load("wrote"), half_next, op_next, decision_next)
         if self.progress != self._published:
             self._file.publish(self.progress)
             self._published = self.progress
@@ -131,6 +107,10 @@ class State:
         if pending is not None and self._control.load("flushed") >= pending[0].scan_from:
             self._saving = self._thread.submit(self._file.make_durable, pending[0])
 
+    def something_waits(self) -> None:
+        """There are transactions: clean keeps the whole log until it is known where they begin."""
+        self._floor.store(0)
+
     def nothing_waits(self) -> None:
         """There are no transactions in this store: clean need keep nothing for them."""
         self._floor.store(_NOTHING_WAITS)
@@ -146,6 +126,8 @@ class State:
         (progress, floor), self._pending = self._pending, None
         saving.result()
         self._durable = progress
+        # The registry reads them the other way round: no op record that is left out names a half
+        # that is not done.
         self._half_next.store(progress.half_next)
         self._op_next.store(progress.op_next)
         self._floor.store(floor)
@@ -169,4 +151,3 @@ class State:
         self._saving = self._thread.submit(self._file.make_durable, self._published)
         wait([self._saving])
         self._saved()
-

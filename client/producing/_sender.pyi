@@ -99,22 +99,6 @@ class Sender:
     ) -> None: ...
 
 def session_of(sender: Sender) -> SendSession: ...
-def send_half(
-    sender: Sender,
-    topic: str,
-    body: Buffer | str | Message,
-    *,
-    group: str,
-    tags: str | None = None,
-    keys: str | Iterable[str] | None = None,
-    properties: Mapping[str, str] | None = None,
-    flag: int = 0,
-    queue: int | None = None,
-    shard_key: str | None = None,
-    born_timestamp: int | None = None,
-    immunity_s: int = 0,
-    timeout: float | Own | None = OWN,
-) -> SendResult: ...
 def send_encoded(
     sender: Sender,
     topic: str | Delayed,

@@ -23,9 +23,7 @@ from silomq.client.producing._ring cimport (
 )
 
 from ...store.errors import IllegalMessage
-from ...store.names import TRANS_HALF_TOPIC
 from ...store.status import PutMessageStatus
-from ...store.transactions.half import encode_half
 from .. import arguments
 from ..errors import SendTimeout
 from .message_properties import Delayed, encode_extra, plan_delay, plan_light_queues
@@ -367,23 +365,6 @@ def session_of(Sender sender not None):
     methods, such as the store's configuration.
     """
     return sender.session
-
-
-def send_half(Sender sender not None, topic, body, *, group, tags=None, keys=None,
-              properties=None, flag=0, queue=None, shard_key=None, born_timestamp=None,
-              immunity_s=0, timeout=OWN):
-    """Sends a message as the half of a transaction of the producer group `group`, and waits for the
-    store's answer, a SendResult: where the half is. `immunity_s` is how long its producers are not
-    asked about it; 0 leaves that to the store. Otherwise as `Producer.send`.
-    """
-    cdef double seconds = sender.seconds(timeout)
-    cdef bytes pairs
-    if type(topic) is not str:
-        topic = arguments.text("topic", topic)
-    queue = sender.route(topic).choose(queue, shard_key)
-    pairs = encode_half(topic, queue, group, immunity_s)
-    return sender.put(Delayed(TRANS_HALF_TOPIC, topic), body, tags, keys, properties, flag, 0, None,
-                      born_timestamp, True, True, seconds, pairs).wait(seconds)
 
 
 def send_encoded(Sender sender not None, topic, uint32_t queue_id, bytes record, *,

@@ -53,8 +53,14 @@ class TopicRoutes:
     def open_light_queues(self, topic: str | Delayed, light: LightQueues) -> bytes:
         """Opens the light queues of a message for a topic. Returns the property pair that gives
         append room for its offsets there. A delayed message has none: schedule puts it into the
-        light queues when it delivers it. Raises IllegalMessage, StoreClosed.
+        light queues when it delivers it. A message of a transaction may not name any: its half
+        would lie there as well. Raises IllegalMessage, StoreClosed.
         """
+        if isinstance(topic, Delayed) and topic.system == TRANS_HALF_TOPIC:
+            raise IllegalMessage(
+                PutMessageStatus.MESSAGE_ILLEGAL,
+                f"property {MULTI_DISPATCH}: messages of transactions lie in no light queues",
+            )
         goal = topic.topic if isinstance(topic, Delayed) else topic
         if not self._link.config.light:
             raise IllegalMessage(

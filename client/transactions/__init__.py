@@ -6,6 +6,6 @@ durable as a message, and no process has been asked. The process `transactions` 
 moves the message (`store/transactions`).
 
 A check is a half that the store has put there once more. A thread of the producer reads the half
-topic, and calls back for those of its group (`checks.py`). If several producers of a group run, each
-is asked, and the first decision counts.
+topic, and calls back for those of its group (`checks.py`). If several producers of a group run,
+each is asked, and the first decision counts.
 """

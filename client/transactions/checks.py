@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 import select
@@ -10,7 +9,8 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ...store.errors import StoreError
+from ...store.disk.forks import NO_FORK
+from ...store.errors import IllegalType, StoreError
 from ...store.names import TRANS_HALF_TOPIC
 from ...store.record.properties import REAL_QID, REAL_TOPIC
 from ...store.transactions.decisions import Decision
@@ -18,12 +18,14 @@ from ...store.transactions.half import PRODUCER_GROUP, checks_of
 from ..consuming.consumer import Consumer
 from ..consuming.message_view import MessageView
 from ..errors import StoreClosed
+from ..forks import abandon_in_child
 from ..producing.producer import Producer
 from .transaction import send_decision
 
 _BATCH = 256
 #: After a lost store, and after an error, it tries again in this time (s).
-_RETRY_S = 0.5
+_RETRY_MS = 500
+_MOST_DIGITS = 10
 
 
 @dataclass(frozen=True)
@@ -60,28 +62,43 @@ class Checks:
         self._check = check
         self._log = logging.getLogger("silomq")
         self._stopping = False
-        self._wake, self._wakes = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        with NO_FORK:
+            self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+            abandon_in_child(self)
         self._begun = threading.Event()
-        self._error: BaseException | None = None
+        self._refused: list[StoreError] = []
         self._thread = threading.Thread(target=self._run, name="silomq-check", daemon=True)
         self._thread.start()
         self._begun.wait()
-        if self._error is not None:
+        for error in self._refused:
             self.stop()
-            raise self._error
+            raise error
 
     def stop(self) -> None:
-        """Ends the thread, after the callback that runs. May be called again."""
+        """Ends the thread, after the callback that runs. Within a callback this does not wait. May
+        be called again, and does nothing in a forked child.
+        """
         self._stopping = True
-        if self._wakes < 0:
+        if self._wake < 0:
             return
-        with contextlib.suppress(BlockingIOError):
-            os.write(self._wakes, b"1")
+        os.eventfd_write(self._wake, 1)
         if self._thread is not threading.current_thread():
             self._thread.join()
-            os.close(self._wake)
-            os.close(self._wakes)
-            self._wake = self._wakes = -1
+            self.abandon()
+
+    def abandon(self) -> None:
+        """Closes the descriptor. A forked child has no thread that waits for it."""
+        self._stopping = True
+        with NO_FORK:
+            wake, self._wake = self._wake, -1
+            if wake >= 0:
+                os.close(wake)
+
+    def __del__(self) -> None:
+        self.abandon()
+
+    def _ends(self) -> bool:
+        return self._stopping
 
     def _run(self) -> None:
         while not self._stopping:
@@ -91,37 +108,46 @@ class Checks:
                     self._follow(consumer)
             except StoreError as error:
                 if not self._begun.is_set():
-                    self._error = error
+                    self._refused.append(error)
                     self._begun.set()
                     return
                 if not isinstance(error, StoreClosed):
-                    self._log.error("checks of transactions: %s", error)  # noqa: G004
-                self._pause()
-            except BaseException as error:
-                self._error = error
-                self._begun.set()
-                raise
+                    self._log.error("checks of transactions: %s", error)
+                self._sleep(_RETRY_MS)
 
-    def _pause(self) -> None:
-        select.select([self._wake], [], [], _RETRY_S)
+    def _sleep(self, timeout_ms: int | None, fd: int = -1) -> None:
+        """Sleeps until `stop` is called, or `fd` is readable."""
+        poll = select.poll()
+        for one in (self._wake, fd):
+            if one >= 0:
+                poll.register(one, select.POLLIN)
+        poll.poll(timeout_ms)
 
     def _follow(self, consumer: Consumer) -> None:
-        while not self._stopping:
+        while not self._ends():
             messages = consumer.poll(max_messages=_BATCH, timeout=0)
             for message in messages:
-                if self._stopping:
+                if self._ends():
                     return
-                found = message.properties
-                if found.get(PRODUCER_GROUP) == self._group and checks_of(found):
-                    self._answer(message, found)
+                try:
+                    self._look_at(message)
+                except Exception:  # noqa: BLE001 - one message must not end the checks of others
+                    self._log.exception("the check of a transaction failed")
             if not messages:
-                select.select([consumer.fileno(), self._wake], [], [])
+                self._sleep(None, consumer.fileno())
 
-    def _answer(self, message: MessageView, properties: dict[str, str]) -> None:
+    def _look_at(self, message: MessageView) -> None:
+        """Asks the application, if a half of this group asks. Other halves are no concern."""
+        properties = message.properties
+        queue = properties.get(REAL_QID, "")
+        if properties.get(PRODUCER_GROUP) != self._group or not checks_of(properties):
+            return
+        if not (queue.isascii() and queue.isdigit() and len(queue) <= _MOST_DIGITS):
+            return  # no half: the store refuses it too
         asked = CheckedMessage(
             topic=properties.get(REAL_TOPIC, ""),
-            queue_id=int(properties.get(REAL_QID, "0")),
-            message_id=message.message_id,
+            queue_id=int(queue),
+            message_id=message.message_id or "",
             body=message.body,
             tags=message.tags,
             keys=tuple(message.keys),
@@ -129,15 +155,13 @@ class Checks:
             born_timestamp=message.born_timestamp,
             checks=checks_of(properties),
         )
-        try:
-            answer = self._check(asked)
-        except Exception:  # noqa: BLE001 - the application's error is not the end of the checks
-            self._log.exception("the check of transaction %s failed", asked.message_id)
-            return
+        answer: object = self._check(asked)
         if answer is None:
             return
+        if answer is not True and answer is not False:
+            raise IllegalType(f"check must return True, False or None, not {answer!r:.60}")
         decision = Decision(
-            commit=bool(answer),
+            commit=answer is True,
             queue_offset=message.queue_offset,
             offset=message.physical_offset,
             group=self._group,

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from types import TracebackType
 from typing import Literal, Self
 
-from ...store.errors import IllegalUse
+from ...store.errors import IllegalUse, StoreError
 from ...store.names import TRANS_END_TOPIC
 from ...store.record.ids import Host
 from ...store.transactions.decisions import Decision, encode_decision
+from .. import arguments
 from ..arguments import OWN, Own
 from ..producing._sender import send_encoded, session_of
 from ..producing.message_properties import Delayed
 from ..producing.producer import Producer
 from ..producing.send_result import SendResult
 
+_log = logging.getLogger("silomq")
 _WHERE = Delayed(TRANS_END_TOPIC, "")
 
 
@@ -47,19 +50,27 @@ class Transaction:
         self._group = group
         self._lock = threading.Lock()
         self._state: Literal["open", "committed", "rolled back"] = "open"
-        #: The topic to which the message goes.
-        self.topic = topic
-        #: Where the half is.
-        self.half = half
+        self._topic = topic
+        self._half = half
+
+    @property
+    def topic(self) -> str:
+        """The topic to which the message goes."""
+        return self._topic
+
+    @property
+    def half(self) -> SendResult:
+        """The store's answer to the half: where it is, and what it survives."""
+        return self._half
 
     @property
     def message_id(self) -> str:
         """The message's UNIQ_KEY, which half and committed message share."""
-        return self.half.message_id
+        return self._half.message_id
 
     @property
     def state(self) -> Literal["open", "committed", "rolled back"]:
-        """What this object was told. The answer to a check may decide otherwise, if it was first."""
+        """What this object was told. The answer to a check decides otherwise if it was first."""
         return self._state
 
     def commit(self, *, timeout: float | Own | None = OWN) -> SendResult:
@@ -82,8 +93,8 @@ class Transaction:
                 raise IllegalUse(f"the transaction {self.message_id} is {self._state} already")
             decision = Decision(
                 commit=commit,
-                queue_offset=self.half.queue_offset,
-                offset=self.half.physical_offset,
+                queue_offset=self._half.queue_offset,
+                offset=self._half.physical_offset,
                 group=self._group,
                 key=self.message_id,
             )
@@ -105,7 +116,19 @@ class Transaction:
         if kind is None:
             self.commit()
         else:
-            self.rollback()
+            roll_back_after_error(self)
+
+    __reduce_ex__ = arguments.no_copy
 
     def __repr__(self) -> str:
-        return f"<Transaction {self.message_id} for {self.topic}: {self._state}>"
+        return f"<Transaction {self.message_id} for {self._topic}: {self._state}>"
+
+
+def roll_back_after_error(transaction: Transaction) -> None:
+    """Rolls back because of an error, which another one must not hide: if the store does not take
+    the decision, it asks the producers.
+    """
+    try:
+        transaction.rollback()
+    except StoreError as error:
+        _log.warning("a transaction was not rolled back: %s", error)

@@ -7,15 +7,17 @@ from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self
 
-from ...store.errors import IllegalUse
+from ...store.errors import IllegalType
 from ...store.names import TRANS_END_TOPIC, validate_group
+from ...store.status import PutMessageStatus
 from .. import arguments
 from ..arguments import OWN, Own
-from ..producing._sender import send_half, session_of
+from ..producing._half import send_half
+from ..producing._sender import session_of
 from ..producing.message_properties import Delayed
 from ..producing.producer import Producer
 from .checks import Check, Checks
-from .transaction import Transaction
+from .transaction import Transaction, roll_back_after_error
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -136,8 +138,9 @@ class TransactionProducer:
         """Stores the half, calls `local` with the transaction, and decides as it says: True
         commits, False rolls back, None leaves it to `check` (RocketMQ: sendMessageInTransaction).
 
-        An exception of `local` rolls back, and is raised. The arguments and errors are those of
-        `begin`.
+        An exception of `local` rolls back, and is raised. If the half may not survive a power cut
+        (FLUSH_DISK_TIMEOUT), `local` is not called, and the transaction is rolled back. The
+        arguments and errors are those of `begin`.
         """
         arguments.function("local", local)
         transaction = self.begin(
@@ -149,22 +152,27 @@ class TransactionProducer:
             queue=queue,
             shard_key=shard_key,
         )
+        if transaction.half.status != PutMessageStatus.PUT_OK:
+            transaction.rollback()
+            return transaction
         try:
-            answer = local(transaction)
+            answer: object = local(transaction)
         except BaseException:
             if transaction.state == "open":
-                transaction.rollback()
+                roll_back_after_error(transaction)
             raise
         if answer is None or transaction.state != "open":
             return transaction
         if answer is not True and answer is not False:
-            transaction.rollback()
-            raise IllegalUse(f"local must return True, False or None, not {answer!r:.60}")
+            roll_back_after_error(transaction)
+            raise IllegalType(f"local must return True, False or None, not {answer!r:.60}")
         if answer:
             transaction.commit()
         else:
             transaction.rollback()
         return transaction
+
+    __reduce_ex__ = arguments.no_copy
 
     def close(self) -> None:
         """Ends the session, after a `check` that runs. Open transactions stay open: another

@@ -378,9 +378,8 @@ class FindBoard(Request[BoardFound], frozen=True, tag="next board"):
     after: Number
 
 
-TopicRequest = (
-    Open | OpenDelayed | OpenTransaction | OpenRetry | Create | Alter | Delete | AskTopic | AskTopics
-)
+OpenRequest = Open | OpenDelayed | OpenTransaction | OpenRetry
+TopicRequest = OpenRequest | Create | Alter | Delete | AskTopic | AskTopics
 GroupRequest = Join | Sync | Busy | AskGroups | AskGroup | Reset | DeleteGroup
 KeptRequest = OpenGroup | SetGroup | Keep | Release | Remote | AskProgress
 SessionRequest = Watch | AskBell | Lease | Clean | AskReport | IsOpen

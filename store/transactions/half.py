@@ -1,12 +1,15 @@
 """Half messages: the first part of a transaction, which waits in RMQ_SYS_TRANS_HALF_TOPIC.
 
 A half has the properties of its message, and those below. REAL_TOPIC and REAL_QID say where the
-message goes when the transaction is committed. Source: RocketMQ's `TransactionalMessageBridge`.
+message goes when the transaction is committed. A half that is put once more also has
+TRAN_FIRST_HALF, a property of ours: the log offset of the transaction's first half, a space, and
+its store time (epoch ms). Source: RocketMQ's `TransactionalMessageBridge`.
 """
 
 from __future__ import annotations
 
 import hashlib
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -19,10 +22,12 @@ from ..record.ids import Host
 from ..record.properties import (
     CRC32,
     DELAY,
+    MULTI_DISPATCH,
     MULTI_QUEUE_OFFSET,
     REAL_QID,
     REAL_TOPIC,
     UNIQ_KEY,
+    encode_light_offsets,
     encode_properties,
 )
 from ..status import PutMessageStatus
@@ -31,8 +36,15 @@ TRAN_MSG: Final = "TRAN_MSG"
 PRODUCER_GROUP: Final = "PGROUP"
 CHECK_TIMES: Final = "TRANSACTION_CHECK_TIMES"
 IMMUNITY_S: Final = "CHECK_IMMUNITY_TIME_IN_SECONDS"
+#: In halves that RocketMQ puts once more before their first check: the queue offset of the half
+#: whose place they take. No op record of RocketMQ names that one, unless the transaction has ended.
+COPY_OF: Final = "TRAN_PREPARED_QUEUE_OFFSET"
+FIRST_HALF: Final = "TRAN_FIRST_HALF"
 #: The longest time without a check that a message may ask for: RocketMQ's fileReservedTime.
 MOST_IMMUNITY_MS: Final = 72 * 3_600_000
+#: RocketMQ's longest name of a group. A longer one is none.
+MOST_GROUP: Final = 255
+_MOST_KEY: Final = 255
 _NO_GOALS: Final = frozenset((*TRANS_TOPICS, SCHEDULE_TOPIC, TIMER_TOPIC))
 
 
@@ -43,8 +55,8 @@ class Half:
     `queue_offset` is in the half queue, `offset` and `size` (bytes) are in the log. `identity` is
     shared by all halves of the transaction: each check puts one more behind the others. `older`
     are the queue offsets of halves that no op record names yet. `checks` is how often the
-    producers were asked, `stored_ms` the newest half's store time, `due_ms` the next check (epoch
-    ms).
+    producers were asked. `stored_ms` is the newest half's store time, `first_ms` that of the first
+    one, `due_ms` the next check (epoch ms). `copy_of` is RocketMQ's COPY_OF, or -1.
     """
 
     queue_offset: int
@@ -59,13 +71,15 @@ class Half:
     born_ms: int
     stored_ms: int
     immunity_ms: int
+    first_ms: int = 0
+    copy_of: int = -1
     due_ms: int = 0
     older: list[int] = field(default_factory=list)
 
     @property
     def queue_offsets(self) -> list[int]:
         """The queue offsets of all its halves that are not done, ascending."""
-        return [*self.older, self.queue_offset]
+        return sorted([*self.older, self.queue_offset])
 
 
 class NotAHalf(IllegalMessage):
@@ -97,31 +111,50 @@ def read_half(record: Record) -> Half:
     queue_id = _number(queue)
     if queue_id is None or queue_id > 2**31 - 1:
         raise NotAHalf(f"the half at offset {record.physical_offset} is for no queue: {queue!a}")
+    group = found.get(PRODUCER_GROUP, "")
+    if len(group) > MOST_GROUP:
+        raise NotAHalf(f"the half at offset {record.physical_offset} is of no group")
     immunity = _number(found.get(IMMUNITY_S, "")) or 0
+    copy_of = _number(found.get(COPY_OF, ""))
     return Half(
         queue_offset=record.queue_offset,
         offset=record.physical_offset,
         size=record.total_size,
-        group=found.get(PRODUCER_GROUP, ""),
-        key=found.get(UNIQ_KEY, ""),
-        topic=topic,
+        group=sys.intern(group),
+        key=found.get(UNIQ_KEY, "")[:_MOST_KEY],
+        topic=sys.intern(topic),
         queue_id=queue_id,
         identity=_identity(record),
         checks=checks_of(found),
         born_ms=record.born_timestamp,
         stored_ms=record.store_timestamp,
         immunity_ms=min(1000 * immunity, MOST_IMMUNITY_MS),
+        first_ms=first_half(record)[1],
+        copy_of=-1 if copy_of is None else copy_of,
     )
 
 
 def _identity(record: Record) -> bytes:
-    """A digest of 16 bytes that all halves of one transaction share, and no other's."""
+    """A digest of 16 bytes that all halves of one transaction share, and no other's. RocketMQ
+    forgets the flag of a message when it puts its half once more, so the flag does not count.
+    """
     found = record.properties
-    key = found.get(UNIQ_KEY, "") or f"at {record.physical_offset}"
+    key = found.get(UNIQ_KEY, "") or f"at {first_half(record)[0]}"
     names = (PRODUCER_GROUP, REAL_TOPIC, REAL_QID)
-    numbers = (record.born_timestamp, record.flag, record.body_crc, len(record.body))
-    said = "\x02".join([key, *(found.get(name, "") for name in names), *map(str, numbers)])
-    return hashlib.blake2b(said.encode(), digest_size=16).digest()
+    said = [key, *(found.get(name, "") for name in names), str(record.born_timestamp), ""]
+    digest = hashlib.blake2b("\x02".join(said).encode(), digest_size=16)
+    digest.update(record.body)
+    return digest.digest()
+
+
+def first_half(record: Record) -> tuple[int, int]:
+    """(log offset, store time in epoch ms) of the first half of a half's transaction."""
+    offset, _, stored = record.properties.get(FIRST_HALF, "").partition(" ")
+    if all(part.isascii() and part.isdigit() and len(part) < 19 for part in (offset, stored)):
+        return int(offset), min(int(stored), record.store_timestamp)
+    if COPY_OF in record.properties:  # RocketMQ counts from the time of birth
+        return record.physical_offset, min(record.born_timestamp, record.store_timestamp)
+    return record.physical_offset, record.store_timestamp
 
 
 def checks_of(properties: Mapping[str, str]) -> int:
@@ -138,16 +171,25 @@ def _number(text: str) -> int | None:
 
 
 def final(
-    record: Record, topic: str, queue_id: int, store_host: Host, *, record_crc: bool
+    record: Record,
+    topic: str,
+    queue_id: int,
+    store_host: Host,
+    *,
+    light: int = 0,
+    record_crc: bool,
 ) -> tuple[bytes, tuple[int, int]]:
     """The committed message of a half. It leads back to the half, and keeps REAL_TOPIC, REAL_QID
-    and TRAN_MSG, as in RocketMQ (`EndTransactionProcessor.endMessageTransaction`).
+    and TRAN_MSG, as in RocketMQ (`EndTransactionProcessor.endMessageTransaction`). It has room for
+    its offsets in so many `light` queues.
     """
+    dropped = (CRC32, MULTI_QUEUE_OFFSET, DELAY, FIRST_HALF, *(() if light else (MULTI_DISPATCH,)))
+    properties = without(record.properties_raw, *dropped)
     return copy_record(
         record,
         topic,
         queue_id,
-        without(record.properties_raw, CRC32, MULTI_QUEUE_OFFSET, DELAY),
+        properties + (encode_light_offsets(light) if light else b""),
         store_host,
         sys_flag=record.sys_flag & ~SYS_TRANSACTION | TRANSACTION_COMMIT,
         prepared_transaction_offset=record.physical_offset,
@@ -158,13 +200,21 @@ def final(
 def checked(
     record: Record, checks: int, store_host: Host, *, record_crc: bool
 ) -> tuple[bytes, tuple[int, int]]:
-    """The half once more, for the producers to see. `checks` counts how often that was done."""
-    properties = without(record.properties_raw, CRC32, MULTI_QUEUE_OFFSET, CHECK_TIMES)
+    """The half once more. `checks` counts how often its producers were asked: they are asked now if
+    that is more than before. It is no copy in RocketMQ's sense (COPY_OF): an op record names the
+    half before it. The half topic has no light queues, so it does not name any.
+    """
+    dropped = (CRC32, MULTI_QUEUE_OFFSET, MULTI_DISPATCH, CHECK_TIMES, COPY_OF, FIRST_HALF)
+    offset, stored = first_half(record)
+    properties = without(record.properties_raw, *dropped)
+    properties += f"{FIRST_HALF}\x01{offset} {stored}\x02".encode()
+    if checks:
+        properties += f"{CHECK_TIMES}\x01{checks}\x02".encode()
     return copy_record(
         record,
         TRANS_HALF_TOPIC,
         0,
-        properties + f"{CHECK_TIMES}\x01{checks}\x02".encode(),
+        properties,
         store_host,
         sys_flag=record.sys_flag & ~SYS_TRANSACTION,
         record_crc=record_crc,
@@ -177,11 +227,12 @@ def discarded(
     """The copy of a half that nobody has decided about, for `topic`. It leads back to the half,
     so that a successor does not discard it again.
     """
+    dropped = (CRC32, MULTI_QUEUE_OFFSET, MULTI_DISPATCH, COPY_OF, FIRST_HALF)
     return copy_record(
         record,
         topic,
         0,
-        without(record.properties_raw, CRC32, MULTI_QUEUE_OFFSET),
+        without(record.properties_raw, *dropped),
         store_host,
         sys_flag=record.sys_flag & ~SYS_TRANSACTION,
         prepared_transaction_offset=record.physical_offset,

@@ -18,6 +18,7 @@ from silomq import (
     GroupConsumer,
     Producer,
     StoreReader,
+    TransactionProducer,
 )
 from silomq.client.producing._sender import session_of
 
@@ -58,7 +59,12 @@ class Clients:
         assert len(self.polled) == 8
         for client in (self.producer, self.consumer, self.member):
             client.fileno()  # opens the session's own bell
-        self.all = (self.producer, self.consumer, self.member, self.other, self.reader, self.admin)
+        self.transactions = TransactionProducer(path, f"t-{topic}", check=lambda _: None)
+        self.transaction = self.transactions.begin(topic, b"half", first_check=3600)
+        self.all = (
+            *(self.producer, self.consumer, self.member, self.other, self.reader, self.admin),
+            self.transactions,
+        )
         self.opened = open_files() - self.before
 
     def close(self) -> None:
@@ -104,6 +110,8 @@ class Clients:
             "undispatched": lambda: reader.undispatched,
             "by_key": lambda: reader.by_key(topic, "k"),
             "max_offset": lambda: reader.max_offset(topic, 0),
+            "begin": lambda: self.transactions.begin(topic, b"x"),
+            "commit": self.transaction.commit,
             "status": admin.status,
             "topics": admin.topics,
             "groups": admin.groups,
@@ -133,6 +141,7 @@ class Clients:
         assert self.reader.at(topic, 0, 0).body == b"0"
         assert topic in {found.topic for found in self.admin.topics()}
         assert not self.listener.wait(0.0)
+        self.transaction.rollback()
 
 
 @pytest.fixture

@@ -236,7 +236,7 @@ class Rig:
             flush_disk_type=FlushDiskType.ASYNC_FLUSH,
             store_host=str(self.store_host).rpartition(":")[0].strip("[]"),
             store_port=self.store_host.port,
-            max_sessions=self.max_sessions - OWN_SESSIONS,
+            max_sessions=self.max_sessions - len(OWN_SESSIONS),
             append_batch_bytes=self.batch_bytes,
             max_message_size=self.max_body,
             enabled_append_prop_crc=self.append_crc,

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from tidy.sources import ROOT
 
 import silomq
-from silomq import Listener, SendFuture, SendResult
+from silomq import Listener, SendFuture, SendResult, Transaction
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 #: Classes whose objects come from calls: their own constructors are no public calls.
-HANDED_OUT = (SendResult, SendFuture, Listener)
+HANDED_OUT = (SendResult, SendFuture, Listener, Transaction)
 
 
 class Call(NamedTuple):

@@ -62,6 +62,7 @@ EXCEPTIONS: Final[dict[str, tuple[frozenset[str], str]]] = {
         ("actors/descriptors.py", "os.listdir", _KERNEL),
         ("actors/registry/bells.py", "Mapping", _MEMORY),
         ("actors/schedule/schedule.py", "Mapping", _MEMORY),
+        ("actors/transactions/own_ring.py", "Mapping", _MEMORY),
         ("actors/signals.py", "os.open", "the controlling terminal"),
         ("broker/access/access.py", ".stat", _USER),
         ("broker/access/accounts.py", ".open", _USER),

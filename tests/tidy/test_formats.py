@@ -25,7 +25,7 @@ OWNERS: Final = {
     "shm/control.py": "the control block",
     "shm/ringwriter.py": "frames of rings",
     "store/consumequeue/queue.py": "queue entries",
-    "store/delay/delays.py": "the progress of delayed delivery",
+    "store/disk/slots.py": "the progress of deliveries and of transactions",
     "store/delay/rocketmq_timers.py": "RocketMQ's checkpoint of timers",
     "store/delay/timers.py": "timer buckets",
     "store/groups/ack_file.py": "ack files",

@@ -30,6 +30,8 @@ PUBLIC: dict[type, str] = {
         "record size store_host store_timestamp sys_flag tags topic"
     ),
     silomq.Sql: "",
+    silomq.Transaction: "commit half message_id rollback state topic",
+    silomq.TransactionProducer: "begin close group run",
     silomq.StoreReader: (
         "at by_key by_offset_message_id by_unique_key close earliest_store_time earliest_time "
         "get_message look_at max_offset max_physical_offset min_offset min_physical_offset "

@@ -174,6 +174,7 @@ def test_record_h_is_the_record() -> None:
         "FLAG_COMPRESSION_TYPE": record_format.SYS_COMPRESSION_TYPE,
         "FLAG_TRANSACTION": record_format.SYS_TRANSACTION,
         "FLAG_PREPARED": record_format.TRANSACTION_PREPARED,
+        "FLAG_COMMIT": record_format.TRANSACTION_COMMIT,
         "FLAG_ROLLBACK": record_format.TRANSACTION_ROLLBACK,
         "FLAG_BORN_V6": record_format.SYS_BORN_V6,
         "FLAG_STORE_V6": record_format.SYS_STORE_V6,

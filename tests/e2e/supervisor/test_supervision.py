@@ -114,7 +114,7 @@ class Defective(StoreProcess):
             "    def setup(self):\n"
             "        assert not os.path.exists(self.settings.store_path / 'defect')\n"
             "        super().setup()\n"
-            "from silomq.supervisor.main import CLASSES\n"
+            "from silomq.supervisor.processes import CLASSES\n"
             "CLASSES['reput'] = Defect\n"
             "sys.exit(main(sys.argv[1:]))"
         )

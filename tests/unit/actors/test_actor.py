@@ -15,7 +15,7 @@ from silomq.shm.ownership import STARTUP, NotTheWriter
 from silomq.store.disk.paths import StoreFolders
 from silomq.store.topics.table_layout import Plan
 from silomq.store.topics.topic_table import TopicTable
-from silomq.supervisor.main import CLASSES
+from silomq.supervisor.processes import CLASSES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -95,6 +95,7 @@ def test_a_new_version_is_a_decision() -> None:
         "hello": "protocol ring_size id",
         "open": "topic write id",
         "open delayed": "topic timer id",
+        "open transact": "topic id",
         "open retry": "group dead id",
         "create": "topic queues id",
         "alter": "topic read_queues write_queues perm order id",

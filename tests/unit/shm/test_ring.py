@@ -7,6 +7,7 @@ import os
 
 import pytest
 
+from silomq.actors.actor import OWN_SESSIONS
 from silomq.shm._memory import Mapping
 from silomq.shm._words import OwnedWord, Word
 from silomq.shm.control import SIZE, Control
@@ -76,12 +77,13 @@ def test_the_two_sides_of_a_ring_have_their_own_words() -> None:
                     ring.own(field)
 
 
-@pytest.mark.parametrize("role", ["schedule", "append", "registry", "supervisor", READER])
-def test_only_schedule_writes_the_ring_of_the_store(role: str) -> None:
+@pytest.mark.parametrize("owner", OWN_SESSIONS)
+@pytest.mark.parametrize("role", [*OWN_SESSIONS, "append", "registry", "supervisor", READER])
+def test_only_its_process_writes_a_ring_of_the_store(owner: str, role: str) -> None:
     memory = ring_memory()
     control = Control(bytearray(SIZE), role)
-    if role == "schedule":
-        assert RingWriter(memory, MIN_CAPACITY, -1, control).head == 0
+    if role == owner:
+        assert RingWriter(memory, MIN_CAPACITY, -1, control, owner).head == 0
     else:
-        with pytest.raises(NotTheWriter, match=f"by schedule alone, and {role} asked"):
-            RingWriter(memory, MIN_CAPACITY, -1, control)
+        with pytest.raises(NotTheWriter, match=f"by {owner} alone, and {role} asked"):
+            RingWriter(memory, MIN_CAPACITY, -1, control, owner)

@@ -1,4 +1,4 @@
-"""The store's own ring: no answer is overwritten before schedule has read it."""
+"""A ring of the store's own: no answer is overwritten before its process has read it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from silomq.shm.ringwriter import RingWriter
 
 
 def writer_of(ring: RingProducer, bell: int) -> RingWriter:
-    return RingWriter(ring.memory, MIN_CAPACITY, bell, Control(bytearray(SIZE), "schedule"))
+    control = Control(bytearray(SIZE), "schedule")
+    return RingWriter(ring.memory, MIN_CAPACITY, bell, control, "schedule")
 
 
 def test_a_full_ring_takes_more_once_answers_are_read() -> None:
@@ -29,12 +30,12 @@ def test_a_full_ring_takes_more_once_answers_are_read() -> None:
         ring.set_word("tail", writer.head)
         assert writer.put(record, (0, 0), 3) is None, "nobody has read the answers"
         assert [writer.result(at) for at, _ in frames] == [
-            (0, 100 * number) for number in range(len(frames))
+            (0, 100 * number, number) for number in range(len(frames))
         ]
         writer.reaped = frames[2][1]
         assert writer.put(record, (0, 0), 3) is not None
         assert [writer.result(at) for at, _ in frames[3:]] == [
-            (0, 100 * number) for number in range(3, len(frames))
+            (0, 100 * number, number) for number in range(3, len(frames))
         ]
     finally:
         ring.close()

@@ -112,7 +112,7 @@ def test_all_syncs_of_the_seam_are_asked_for() -> None:
         and node.func.attr in asking
     }
     # These call them, and are held against the simulator of power cuts (tests/power).
-    assert inside - {"replace_file", "copy_file", "__init__"} == ASKED
+    assert inside - {"replace_file", "copy_file", "keep_durable", "__init__"} == ASKED
 
 
 # -- the pages are clean
