@@ -24,7 +24,7 @@ _FENCED = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 #: Sections whose blocks need more than a store: Spark (tests/spark runs such jobs), root.
 ELSEWHERE = ("On Spark", "As a systemd service")
 #: A command that runs until Ctrl-C must still run after this time (s).
-RUNS_ON_S = 2.0
+RUNS_ON_S = 5.0
 
 
 class Block(NamedTuple):
