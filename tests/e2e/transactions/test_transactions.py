@@ -297,7 +297,7 @@ def test_a_transaction_is_decided_once(quick: StoreProcess, name: str) -> None:
             transaction.commit()
 
 
-def test_a_topic_that_cannot_be_made_holds_up_no_other(tmp_path: Path) -> None:
+def test_a_missing_topic_holds_up_no_other(tmp_path: Path) -> None:
     """The committed message waits, also over a restart, and comes when there is room for it."""
     settings = {**QUICK, "max_topics": 12, "max_queues": 64}
     with StoreProcess(tmp_path / "store", **settings) as store:
