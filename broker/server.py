@@ -42,6 +42,7 @@ from .processors.look_ups import LookUpProcessor
 from .processors.offsets import OffsetProcessor
 from .processors.parts import Parts
 from .processors.pull import PullProcessor
+from .processors.reply import ReplyProcessor
 from .processors.send import SendProcessor
 from .processors.send_back import SendBackProcessor
 from .routes.own_routes import RouteProcessor
@@ -160,6 +161,7 @@ class Broker:
             LookUpProcessor(parts),
             ClientProcessor(parts),
             AdminProcessor(parts, self._relay),
+            ReplyProcessor(parts, self._relay, self._send),
             self._routes,
         ):
             self._handlers |= processor.handlers
@@ -217,7 +219,7 @@ class Broker:
         parts.progress.tick(parts.consumers.has_members)
         for connection in self.loop.idle(self._settings.server_channel_max_idle_time_s):
             connection.close("nothing came or went for too long")
-        for connection in parts.consumers.expired():
+        for connection in (*parts.consumers.expired(), *parts.producers.expired()):
             connection.close("no heart-beat came for too long")
         self.reasons.tell()
         if self._board is not None:

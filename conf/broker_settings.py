@@ -115,6 +115,14 @@ class BrokerFields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
             "Whether producers may recall a message that waits for its time.", "recallMessageEnable"
         ),
     ] = True
+    store_reply_message_enable: Annotated[
+        bool,
+        Switch(
+            "RocketMQ's default. Replies to requests of producers are stored too, in "
+            "<broker_cluster_name>_REPLY_TOPIC.",
+            "storeReplyMessageEnable",
+        ),
+    ] = True
     long_polling_enable: Annotated[
         bool,
         Switch(

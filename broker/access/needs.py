@@ -98,6 +98,8 @@ NEEDS: Final[Mapping[int, Rule | None]] = {
     RequestCode.SEND_MESSAGE: _send,
     RequestCode.SEND_MESSAGE_V2: _send_short,
     RequestCode.SEND_BATCH_MESSAGE: _send_short,
+    RequestCode.SEND_REPLY_MESSAGE: _send,
+    RequestCode.SEND_REPLY_MESSAGE_V2: _send_short,
     RequestCode.RECALL_MESSAGE: _send,
     RequestCode.CONSUMER_SEND_MSG_BACK: _send_back,
     RequestCode.PULL_MESSAGE: _consume,

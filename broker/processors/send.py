@@ -60,7 +60,7 @@ class SendProcessor:
         self._placing = Placing(parts.settings, parts.link, parts.topics)
         self._max_message_size = 0  # that of the store
         #: Fields of every answer. Java's producer fails on an answer without any.
-        self._always = {
+        self.always = {
             "MSG_REGION": parts.settings.region_id,
             "TRACE_ON": str(parts.settings.trace_on).lower(),
         }
@@ -69,7 +69,7 @@ class SendProcessor:
             parts.sending.ring,
             parts.sending.waiting,
             self._placing.added,
-            Answers(self._always, self._refuse),
+            Answers(self.always, self._refuse),
         )
         parts.counts.fast.append(self.fast)
         parts.link.began.append(self._bind)
@@ -91,7 +91,7 @@ class SendProcessor:
             code = ResponseCode.SYSTEM_ERROR
         self._counts.refuse(request, code)
         answer = Command(
-            code, dict(self._always), b"", opaque, ANSWER, error.why,
+            code, dict(self.always), b"", opaque, ANSWER, error.why,
             serialization=Serialization(form),
         )  # fmt: skip
         peer.send(answer.encode())
@@ -109,25 +109,31 @@ class SendProcessor:
         try:
             return await self._send(call)
         except Refused as refused:
-            refused.fields = {**self._always, **refused.fields}
+            refused.fields = {**self.always, **refused.fields}
             raise
         except IllegalMessage as error:
             if error.status == PutMessageStatus.MESSAGE_ILLEGAL:
                 self._topics.forget()
-            raise Refused(code_of(error.status), error.why, dict(self._always)) from error
+            raise Refused(code_of(error.status), error.why, dict(self.always)) from error
 
     async def _send(self, call: Call) -> Command:
         request = call.request
         header = SendHeader.of(request)
-        await self._find_topic(header)
+        await self.find_topic(header)
         if header.sys_flag & _PREPARED:
             why = "the broker takes no transactions"
             raise Refused(ResponseCode.NO_PERMISSION, why)
         if header.topic.startswith(RETRY_PREFIX):
             await self._send_again(header, request.version)
-        host = Host.unpack(call.connection.host)
         if header.batch:
-            return await self._send_batch(request, header, host)
+            return await self._send_batch(request, header, Host.unpack(call.connection.host))
+        return await self.store(call, header)
+
+    async def store(self, call: Call, header: SendHeader) -> Command:
+        """Stores one message, whose topic was found, and answers where. Raises IllegalMessage,
+        StoreGone.
+        """
+        request, host = call.request, Host.unpack(call.connection.host)
         properties = decode_properties(header.properties.encode(), "replace")
         placed = await self._placing.place(header, properties)
         if placed.topic == header.topic and not header.topic.startswith((RETRY_PREFIX, DLQ_PREFIX)):
@@ -168,7 +174,7 @@ class SendProcessor:
             error = self._sending.why(sent.status)
             raise error
         fields = {
-            **self._always,
+            **self.always,
             "msgId": ids,
             "queueId": str(placed.wanted_queue),
             "queueOffset": str(sent.queue_offset),
@@ -183,7 +189,7 @@ class SendProcessor:
 
     # -- topics
 
-    async def _find_topic(self, header: SendHeader) -> None:
+    async def find_topic(self, header: SendHeader) -> None:
         """Checks the topic, and makes it if it is missing. Raises Refused."""
         topic = header.topic
         found = self._link.find(topic)

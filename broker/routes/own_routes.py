@@ -13,6 +13,7 @@ from ...store.topics.topic_table import Topic, TopicState
 from ..access.permissions import Denied
 from ..processors.calls import Call, Handlers, Refused
 from ..processors.parts import Parts
+from ..processors.reply import reply_topic
 from ..wire import route_data
 from ..wire.codes import QUOTED_KEYS_VERSION, RequestCode, ResponseCode
 from ..wire.command import Command
@@ -121,7 +122,8 @@ class RouteProcessor:
 
     async def system_topics(self, call: Call) -> Command:
         """The names of the store's own topics, and the broker's address."""
-        names = [name for name, _ in self.all_queues() if is_system_topic(name)]
+        replies = reply_topic(self._settings)
+        names = [name for name, _ in self.all_queues() if is_system_topic(name) or name == replies]
         return call.request.answer(body=route_data.topic_list(names, self._address))
 
     async def none(self, call: Call) -> Command:

@@ -3,7 +3,8 @@
 
 Each program takes one request, a JSON object with these members:
 
-- `do`: "send", "consume", "pull" or "poll"; `names`: the name server's address; `group`.
+- `do`: "send", "consume", "pull", "poll", "ask" (send requests) or "reply" (to them); `names`: the
+  name server's address; `group`.
 - `topics`: to consume; messages are sent to the first one.
 - `messages`: of each `body`, and if it has them `tags`, `keys`, `properties`, `delay` (a level),
   `shard` (messages of one number go to one queue in their order), and `how` it is sent:
@@ -15,9 +16,9 @@ Each program takes one request, a JSON object with these members:
 
 It answers with one JSON object a line. A line "sent" has `body`, and if the client tells them
 `status`, `id`, `queue` and `offset`. A line "received" has `topic`, `body`, `tags`, `keys`,
-`properties`, `queue`, `offset` and `times`. A line "ready" says that a consumer has started, and
-"done" that all went well. Each line has the time in milliseconds, `at`. A consumer ends when its
-standard input is closed.
+`properties`, `queue`, `offset` and `times`. A line "replied" has `body` and `reply`. A line "ready"
+says that a consumer has started, and "done" that all went well. Each line has the time in
+milliseconds, `at`. A consumer ends when its standard input is closed.
 """
 
 from __future__ import annotations

@@ -89,6 +89,7 @@ _SHORT = dict(
     zip(send_fields(), ("a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"), strict=True)
 )
 _SHORT_SEND = {_SHORT[name]: value for name, value in send_fields().items()}
+_REPLY = "UNIQ_KEY\x01R\x02REPLY_TO_CLIENT\x01nobody\x02CORRELATION_ID\x01c\x02"
 _QUEUE = {"topic": TOPIC, "queueId": 0}
 _OF_GROUP = {**_QUEUE, "consumerGroup": GROUP}
 _LOCK = _json(
@@ -101,6 +102,8 @@ GOOD: dict[int, Asked] = {
     10: Asked(send_fields(), b"x"),
     310: Asked(_SHORT_SEND, b"x"),
     320: Asked(_SHORT_SEND, b"\0\0\0\x17" + bytes(12) + b"\0\0\0\1x\0\0"),
+    324: Asked(send_fields("DefaultCluster_REPLY_TOPIC", properties=_REPLY), b"x"),
+    325: Asked({**_SHORT_SEND, "b": "DefaultCluster_REPLY_TOPIC", "i": _REPLY}, b"x"),
     11: Asked(pull_fields()),
     361: Asked(pull_fields()),
     12: Asked(

@@ -65,6 +65,11 @@ class Rig:
         data = ConsumerData(group, "CONSUME_PASSIVELY", "CLUSTERING", subscriptions)
         self.consumers.register(client, data, notify=False)
 
+    def produce(self, number: int, group: str) -> None:
+        connection: Any = Peer(number)
+        client = Client(connection, f"p{number}", "GO", 479, time.monotonic())
+        self.producers.register(client, {group})
+
     def document(self) -> BrokerStatus:
         document = self.status.document()
         assert len(document) <= board.MOST
@@ -117,8 +122,7 @@ def test_groups() -> None:
     rig.join(1, "g", "c1", "a", "b")
     rig.join(2, "g", "c2", "a", "b")
     rig.join(3, "h", "c3", "a")
-    connection: Any = Peer(4)
-    rig.producers.register(connection, {"p"})
+    rig.produce(4, "p")
     found = rig.document()
     assert [(one.group, one.member_count, one.topics) for one in found.groups] == [
         ("g", 2, ["a", "b"]),
@@ -138,8 +142,7 @@ def test_what_does_not_fit_is_counted_only(letter: str) -> None:
         rig.join(number, f"g{number}{long}", f"c{number}{long}", f"t{long}", f"u{long}")
         rig.reasons.add(f"{number}{long}", "h:1")
         rig.servers.append((f"{number}{long}", "failed", long))
-        connection: Any = Peer(number)
-        rig.producers.register(connection, {f"p{number}{long}"})
+        rig.produce(number, f"p{number}{long}")
     for request in RequestCode:
         rig.counts.request(request)
         for answer in ResponseCode:

@@ -15,6 +15,7 @@ PUB, SUB = Need(TOPIC, Perm.PUB), Need(TOPIC, Perm.SUB)
 MEMBER = Need(f"%RETRY%{GROUP}", Perm.SUB)
 EXPECTED: dict[int, list[Need] | None] = {
     **{key: [PUB] for key in (10, 310, 320, 370)},
+    **{key: [Need("DefaultCluster_REPLY_TOPIC", Perm.PUB)] for key in (324, 325)},
     **{key: [SUB, MEMBER] for key in (11, 361, 14, 15)},
     **{key: [SUB] for key in (12, 29, 30, 31, 32)},
     **{key: [MEMBER, SUB] for key in (34, 46)},
