@@ -34,6 +34,7 @@ from .loop.reasons import Reasons
 from .loop.tasks import start
 from .loop.tls import TlsLayer, server_context
 from .processors._fast_path import FastRequests
+from .processors.accounts import AccountProcessor
 from .processors.admin import AdminProcessor
 from .processors.calls import Call, Handler, Handlers, refusal
 from .processors.clients import ClientProcessor
@@ -162,6 +163,7 @@ class Broker:
             ClientProcessor(parts),
             AdminProcessor(parts, self._relay),
             ReplyProcessor(parts, self._relay, self._send),
+            AccountProcessor(parts, self._gate, advertised),
             self._routes,
         ):
             self._handlers |= processor.handlers

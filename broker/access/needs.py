@@ -135,6 +135,10 @@ NEEDS: Final[Mapping[int, Rule | None]] = {
     RequestCode.GET_CONSUMER_RUNNING_INFO: None,
     RequestCode.CONSUME_MESSAGE_DIRECTLY: None,
     RequestCode.DELETE_EXPIRED_COMMITLOG: None,
+    RequestCode.UPDATE_AND_CREATE_ACL_CONFIG: None,
+    RequestCode.DELETE_ACL_CONFIG: None,
+    RequestCode.GET_BROKER_CLUSTER_ACL_INFO: None,
+    RequestCode.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG: None,
 }
 
 

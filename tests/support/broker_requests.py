@@ -138,6 +138,14 @@ GOOD: dict[int, Asked] = {
     309: Asked({**_OF_CLIENT, "msgId": "7F00000100002A9F0000000000000000"}),
     370: Asked({"topic": TOPIC, "recallHandle": "djEgYiB0IDEgaw=="}),
     329: Asked({}),
+    50: Asked(
+        {"accessKey": "some-service", "secretKey": "a secret of 1", "admin": "false",
+         "whiteRemoteAddress": "10.0.0.*", "defaultTopicPerm": "DENY", "defaultGroupPerm": "SUB",
+         "topicPerms": "orders=PUB|SUB,other=DENY", "groupPerms": "readers=SUB"}
+    ),
+    51: Asked({"accessKey": "some-service"}),
+    52: Asked({}),
+    53: Asked({"globalWhiteAddrs": "10.0.0.1,10.0.1.*"}),
     222: Asked({"topic": TOPIC, "group": GROUP, "timestamp": -1, "queueId": 0, "offset": 0}),
     215: Asked({"topic": "nothing"}),
 }  # fmt: skip

@@ -65,6 +65,11 @@ EXCEPTIONS: Final[dict[str, tuple[frozenset[str], str]]] = {
         ("actors/signals.py", "os.open", "the controlling terminal"),
         ("broker/access/access.py", ".stat", _USER),
         ("broker/access/accounts.py", ".open", _USER),
+        (
+            "broker/access/editing.py",
+            ".stat os.fchmod os.fchown os.fsync os.open os.rename os.unlink open",
+            _USER,
+        ),
         ("broker/link/store.py", "os.path.isdir", "whether there is a folder to wait for"),
         ("cli/demo/demo.py", ".rglob .is_file .stat", "shows what the demo's store takes on disk"),
         ("cli/demo/flights.py", ".open", "the data that the demo sends"),

@@ -22,7 +22,7 @@ EXPECTED: dict[int, list[Need] | None] = {
     **{key: [MEMBER] for key in (36, 38, 41, 42)},
     35: [Need("%RETRY%nobody", Perm.SUB)],
     **{key: [] for key in (33, 105, 106, 206, 224, 304, 311, 101)},
-    **dict.fromkeys((17, 215, 200, 222, 307, 309, 329)),
+    **dict.fromkeys((17, 50, 51, 52, 53, 215, 200, 222, 307, 309, 329)),
 }
 
 
