@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -150,11 +149,16 @@ def _copies(
     reader: StoreReader, key: str, topics: set[str], groups: Iterable[str]
 ) -> Iterator[Copy]:
     """All that the store has of a message, in the order in which it was stored."""
-    places = [*topics, *_WAITS, *map(retry_topic, groups), *map(dead_letter_topic, groups)]
-    found = (_found(reader, topic, key) for topic in dict.fromkeys(places))
+    places = [*topics, *map(retry_topic, groups), *map(dead_letter_topic, groups)]
+    found = [one for topic in dict.fromkeys(places) for one in _found(reader, topic, key)]
+    # A message that was sent back says where it was first.
+    first = {one.origin_topic for one in found} - set(places)
+    found += [one for topic in sorted(first) for one in _found(reader, topic, key)]
+    topics |= first
+    waiting = [one for topic in _WAITS for one in _found(reader, topic, key)]
     messages = [
         one
-        for one in itertools.chain.from_iterable(found)
+        for one in [*found, *waiting]
         # In a topic where messages of all topics wait, those of another may have the same key.
         if one.topic not in _WAITS or not topics or _bound_for(one) in topics
     ]

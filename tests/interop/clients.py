@@ -10,6 +10,7 @@ Each program takes one request, a JSON object with these members:
   `shard` (messages of one number go to one queue in their order), and `how` it is sent:
   "async", "oneway", or "batch" (all of these together).
 - `filter`: the tags; `properties`: the names of those to tell; `orderly`; `broadcast`.
+- `traced`: whether the client (Java's) traces its messages; it ends then as a consumer does.
 - `credentials`: access key and secret; without them requests are not signed.
 - `refuse`: how often a message is refused; `most`: how often it may come again.
 - `queues`: to pull, with the number of messages in each.
