@@ -248,8 +248,7 @@ def _put_tables(
     for one, client in records:
         cost = "-" if one.cost_ms is None else f"{one.cost_ms} ms"
         when = "-" if one.at_ms is None else local_time(one.at_ms)
-        what = one.kind if not one.retries else f"{one.kind} (retry {one.retries})"
-        table.add_row(when, what, one.group or "-", client, cost, _result(one))
+        table.add_row(when, _kind(one), one.group or "-", client, cost, _result(one))
     output().print(table)
     if bad:
         put_line(f"Records that could not be read: {bad}")
@@ -271,9 +270,20 @@ def _put_tables(
     output().print(table)
 
 
+def _kind(record: TraceRecord) -> str:
+    more = [
+        record.message_type if record.message_type != "normal" else None,
+        f"{record.body_size} bytes" if record.body_size is not None else None,
+        f"retry {record.retries}" if record.retries else None,
+    ]
+    told = ", ".join(one for one in more if one)
+    return f"{record.kind} ({told})" if told else record.kind
+
+
 def _result(record: TraceRecord) -> str:
     if record.state is not None:
-        return f"{record.state}{' (checked)' if record.from_check else ''}"
+        checked = " after a check" if record.from_check else ""
+        return f"{record.state} of {record.transaction_id}{checked}"
     if record.succeeded is None:
         return "-"
     return record.result or ("success" if record.succeeded else "failed")

@@ -204,3 +204,23 @@ def test_without_storing(store: StoreProcess) -> None:
         assert (answer.code, answer.fields["msgId"]) == (0, "0")
         bounds = client.ask(30, {"topic": "other_REPLY_TOPIC", "queueId": 0})
         assert bounds.fields["offset"] == "0"
+
+
+def test_a_broker_that_is_killed_while_it_pushes(store: StoreProcess) -> None:
+    """The reply is stored all the same, once. The replier has no answer, and may send it again."""
+    name = "killed_REPLY_TOPIC"
+    settings = ("brokerClusterName=killed",)
+    with BrokerProcess(store.path, *settings, listen="127.0.0.1:0") as broker:
+        with RemotingClient(broker.address) as client, RemotingClient(broker.address) as requester:
+            eventually(lambda: client.ask(105, {"topic": name}).code == 0, "its route")
+            beat(requester, "asks", "askers")
+            client.send(LONG, {**reply_fields("asks"), "topic": name}, b"x")
+            requester.request_of_server(PUSH)
+            where = {"topic": name, "queueId": 0}
+            eventually(lambda: client.ask(30, where).fields["offset"] == "1", "it is stored")
+            broker.kill()
+            assert client.is_closed_within(5.0)
+        broker.start()
+        with RemotingClient(broker.address) as client:
+            assert client.ask(LONG, {**reply_fields("asks"), "topic": name}, b"x").code == 1
+            assert client.ask(30, where).fields["offset"] == "2"

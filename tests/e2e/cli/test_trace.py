@@ -75,7 +75,7 @@ def test_a_message_that_is_published_and_consumed(store: Path, producer: Produce
     assert after["message_id"] == key
     shown = silo("query", "trace", key, store=store).stdout.decode()
     assert "Records that could not be read: 1" in shown
-    assert "published" in shown
+    assert "published (5 bytes)" in shown
     assert "yes" in shown
 
 
