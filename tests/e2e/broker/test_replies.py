@@ -73,6 +73,19 @@ def stored(client: RemotingClient) -> list[MessageView]:
             at += size
 
 
+def stored_as(client: RemotingClient, fields: dict[str, object]) -> MessageView:
+    """The reply with these fields, as soon as it is in its queue: once."""
+    properties = str(fields.get("properties") or fields["i"])
+    key = properties.split("\x02")[0].removeprefix("UNIQ_KEY\x01")
+
+    def found() -> list[MessageView]:
+        return [one for one in stored(client) if one.message_id == key]
+
+    eventually(found, "the reply is stored")
+    (message,) = found()
+    return message
+
+
 @pytest.fixture
 def requester(broker: BrokerProcess) -> Iterator[RemotingClient]:
     """A client "asks" with a producer."""
@@ -93,7 +106,6 @@ def test_the_topic_of_replies_is_there_from_the_start(client: RemotingClient) ->
 def test_a_reply_is_pushed_and_stored(
     client: RemotingClient, requester: RemotingClient, code: int, form: Serialization
 ) -> None:
-    before = len(stored(client))
     client.form = form
     fields = reply_fields("asks", code, flag=7, sysFlag=1)
     opaque = client.send(code, fields, b"the reply")
@@ -111,10 +123,10 @@ def test_a_reply_is_pushed_and_stored(
     given = str(fields["properties" if code == LONG else "i"])
     assert found["properties"].startswith(given)
     assert "\x02PUSH_REPLY_TIME\x01" in found["properties"]
-    (message,) = stored(client)[before:]
+    message = stored_as(client, fields)
     assert (message.raw_body, message.flag) == (b"the reply", 7)
     assert answer.fields["msgId"] == message.offset_message_id
-    assert answer.fields["queueOffset"] == str(before)
+    assert answer.fields["queueOffset"] == str(message.queue_offset)
 
 
 @pytest.mark.parametrize(
@@ -127,11 +139,11 @@ def test_a_reply_is_pushed_and_stored(
 def test_a_reply_to_nobody_is_an_error_and_stored(
     client: RemotingClient, client_id: str | None, why: str
 ) -> None:
-    before = len(stored(client))
-    answer = client.ask(LONG, reply_fields(client_id), b"x")
+    fields = reply_fields(client_id)
+    answer = client.ask(LONG, fields, b"x")
     assert (answer.code, answer.remark) == (1, why)
     assert answer.fields["TRACE_ON"] == "true"
-    assert len(stored(client)) == before + 1
+    assert stored_as(client, fields).offset_message_id == answer.fields["msgId"]
 
 
 def test_a_requester_that_refuses_its_reply(
@@ -146,10 +158,10 @@ def test_a_requester_that_refuses_its_reply(
 def test_a_requester_that_goes_while_its_reply_is_pushed(
     client: RemotingClient, requester: RemotingClient
 ) -> None:
-    before = len(stored(client))
-    opaque = client.send(LONG, reply_fields("asks"), b"x")
+    fields = reply_fields("asks")
+    opaque = client.send(LONG, fields, b"x")
     requester.request_of_server(PUSH)
-    assert len(stored(client)) == before + 1, "others are served, and it is stored meanwhile"
+    assert stored_as(client, fields).raw_body == b"x", "others are served meanwhile"
     assert opaque not in client.answers
     requester.close()
     answer = client.answer(opaque, 5.0)
@@ -223,4 +235,4 @@ def test_a_broker_that_is_killed_while_it_pushes(store: StoreProcess) -> None:
         broker.start()
         with RemotingClient(broker.address) as client:
             assert client.ask(LONG, {**reply_fields("asks"), "topic": name}, b"x").code == 1
-            assert client.ask(30, where).fields["offset"] == "2"
+            eventually(lambda: client.ask(30, where).fields["offset"] == "2", "both are stored")
