@@ -69,14 +69,14 @@ def stored(client: RemotingClient) -> list[MessageView]:
         at = 0
         while at < len(answer.body):
             size = int.from_bytes(answer.body[at : at + 4])
-            found.append(MessageView(answer.body[at : at + size], 0))
+            found.append(MessageView(answer.body[at : at + size], len(found)))
             at += size
 
 
 def stored_as(client: RemotingClient, fields: dict[str, object]) -> MessageView:
     """The reply with these fields, as soon as it is in its queue: once."""
     properties = str(fields.get("properties") or fields["i"])
-    key = properties.split("\x02")[0].removeprefix("UNIQ_KEY\x01")
+    key = properties.split("\x02", maxsplit=1)[0].removeprefix("UNIQ_KEY\x01")
 
     def found() -> list[MessageView]:
         return [one for one in stored(client) if one.message_id == key]
