@@ -40,6 +40,8 @@ REPLY_TO_CLIENT: Final = "REPLY_TO_CLIENT"
 _PUSH_TIME: Final = "PUSH_REPLY_TIME"
 #: RocketMQ's patience with a client to which a reply is pushed (s).
 _PUSH_S: Final = 10.0
+#: So many bytes of replies wait for their clients' answers at a time.
+_MOST_PUSHED: Final = 32 << 20
 #: Prepared, or rolled back: the bits of a transaction in `sysFlag`.
 _TRANSACTION: Final = 0xC
 #: So many characters of a client id are told.
@@ -80,6 +82,7 @@ class ReplyProcessor:
         self._parts = parts
         self._relay = relay
         self._send = send
+        self._pushed = 0  # bytes of replies that wait for an answer
         parts.link.began.append(self._began)
         start(self._make_topic())
 
@@ -118,6 +121,9 @@ class ReplyProcessor:
         except Refused as refused:
             refused.fields = dict(always)
             raise
+        if self._pushed + len(request.body) > _MOST_PUSHED:
+            why = "too many replies wait for their clients' answers: try again"
+            raise Refused(ResponseCode.SYSTEM_BUSY, why, dict(always))
         pushed: Waiter[str] = Waiter()
         start(self._push(call, header, pushed))
         # As in RocketMQ: a client of Java reads these, also when nothing is stored.
@@ -151,11 +157,15 @@ class ReplyProcessor:
             return
         fields = {**texts(self._fields(call, header)), "unitMode": "false"}
         command = Command(RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, fields, call.request.body)
+        size = len(command.body)
+        self._pushed += size
         try:
             answer = await self._relay.ask(connection, command, _PUSH_S)
         except (ValueError, struct.error) as error:  # it does not fit into a frame
             pushed.set(f"push reply message to {told}fail: {error}")
             return
+        finally:
+            self._pushed -= size
         arrived = answer is not None and answer.code == ResponseCode.SUCCESS
         pushed.set("" if arrived else f"push reply message to {told}fail.")
 

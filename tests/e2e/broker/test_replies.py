@@ -171,6 +171,18 @@ def test_a_requester_that_goes_while_its_reply_is_pushed(
     )
 
 
+def test_replies_that_wait_are_bounded(client: RemotingClient, requester: RemotingClient) -> None:
+    """Some client takes replies and does not answer: it keeps a part of the broker's memory."""
+    body = bytes(3 << 20)
+    for _ in range(10):
+        client.send(LONG, reply_fields("asks"), body)
+        requester.request_of_server(PUSH)
+    refused = client.ask(LONG, reply_fields("asks"), body)
+    assert (refused.code, "try again" in str(refused.remark)) == (2, True)
+    requester.close()
+    eventually(lambda: client.ask(LONG, reply_fields("asks"), body).code == 1, "it is gone")
+
+
 def test_the_last_heart_beat_of_a_client_counts(
     broker: BrokerProcess, client: RemotingClient, requester: RemotingClient
 ) -> None:
