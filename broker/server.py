@@ -19,8 +19,10 @@ from .access.gate import Gate
 from .groups.consumers import Producers
 from .groups.holds import Holds
 from .groups.membership import Membership
+from .groups.pop_holds import PopHolds
 from .groups.queue_locks import QueueLocks
 from .groups.relay import Relay
+from .link.pops import Pops
 from .link.progress import Progress
 from .link.reading import Reading
 from .link.sending import Sending
@@ -35,15 +37,15 @@ from .loop.tasks import start
 from .loop.tls import TlsLayer, server_context
 from .processors._fast_path import FastRequests
 from .processors.admin import AdminProcessor
-from .processors.calls import Call, Handler, Handlers, refusal
+from .processors.calls import Call, Handler, Handlers, Processor, refusal
 from .processors.clients import ClientProcessor
 from .processors.counts import UNKNOWN, Counts
 from .processors.look_ups import LookUpProcessor
 from .processors.offsets import OffsetProcessor
 from .processors.parts import Parts
+from .processors.popping import consuming
 from .processors.pull import PullProcessor
 from .processors.send import SendProcessor
-from .processors.send_back import SendBackProcessor
 from .routes.own_routes import RouteProcessor
 from .routes.registering import Registrar
 from .status import Status
@@ -96,18 +98,21 @@ class Broker:
         locks = QueueLocks(settings.rebalance_lock_max_live_time_ms / 1000)
         topics, progress = Topics(link), Progress(link, self.logger)
         membership = Membership(link, topics, locks, self._relay, progress)
+        reading, holds = Reading(link, self.logger), Holds(loop, link)
         self._parts = Parts(
             settings=settings,
             loop=loop,
             link=link,
             sending=Sending(link, lambda full: choke.tell("ring", full=full)),
             topics=topics,
-            reading=Reading(link, self.logger),
+            reading=reading,
             progress=progress,
             consumers=membership.consumers,
             producers=Producers(),
             locks=locks,
-            holds=Holds(loop, link),
+            holds=holds,
+            pops=Pops(link, reading),
+            pop_holds=PopHolds(loop, holds),
             counts=Counts(),
             topic_made=self._topic_made,
             logger=self.logger,
@@ -152,16 +157,17 @@ class Broker:
         parts = self._parts
         self._routes = RouteProcessor(parts, advertised)
         self._registrar = Registrar(self._settings, advertised, self.logger)
-        for processor in (
+        processors: list[Processor] = [
             self._send,
             self._pull,
-            SendBackProcessor(parts),
+            *consuming(parts),
             OffsetProcessor(parts),
             LookUpProcessor(parts),
             ClientProcessor(parts),
             AdminProcessor(parts, self._relay),
             self._routes,
-        ):
+        ]
+        for processor in processors:
             self._handlers |= processor.handlers
         status = Status(
             parts,

@@ -28,6 +28,7 @@ from ...store.groups import ack_file
 from ...store.groups.ack_file import About, AckReader, Progress, Queue
 from ...store.topics.topic_table import TopicTable
 from ..actor import World
+from .popped_queues import PoppedQueues
 
 Key = tuple[str, str, int]  # group, topic, queue id
 BROADCAST = "%BROADCAST%"
@@ -85,6 +86,8 @@ class GroupProgress:
             for (topic, group), queues in file.items():
                 for queue_id, offset in queues.items():
                     self.known[group, topic, queue_id] = Progress(offset)
+        #: What members pop: their offsets count where they are larger.
+        self.popped = PoppedQueues(world.folders.ours, logger)
         self.living: dict[int, AckReader] = {}
         self.gone: list[int] = []
         # The ack file without a member that alone holds acknowledgements out of order.
@@ -147,6 +150,12 @@ class GroupProgress:
         for key, end in zip(keys, ends, strict=True):
             if end >= 0:
                 self._bounded(key, end)
+        popped = self.popped.keys()
+        queues = ((topic, queue_id) for _, topic, queue_id in popped)
+        found = ends_of(self.table, queues, self.table.queue_column("max_offset"))
+        for key, end in zip(popped, found, strict=True):
+            known = self.known.setdefault(key, Progress(self.popped.done(key)))
+            self.popped.take_over(key, known.offset, end)
 
     def _fold(self, reader: AckReader) -> None:
         """Puts the progress of an ack file into `known`, except in queues that were reset later. A
@@ -211,6 +220,8 @@ class GroupProgress:
         written wrong offsets. The group must not skip the next messages of the queue.
         """
         known = self.known.get(key, Progress(0))
+        if self.popped.done(key) > known.offset:
+            known = Progress(self.popped.done(key))
         if known.offset > end:
             self.logger.warning(
                 "a group was behind the end of a queue: it goes on at the end",
@@ -254,6 +265,7 @@ class GroupProgress:
             self.known[key] = Progress(offset)
             self._only_in.pop(key, None)
             self._resets[key] = number
+            self.popped.reset(key, offset)
         self.gone.append(number)
 
     def forget_topic(self, topic: str) -> None:
@@ -270,7 +282,8 @@ class GroupProgress:
             self.save()
 
     def forget(self, group: str) -> None:
-        """Forgets a group's progress in all topics."""
+        """Forgets a group's progress in all topics. Raises OSError."""
+        self.popped.forget(group)
         for key in [k for k in self.known if k[0] == group]:
             del self.known[key]
             self._only_in.pop(key, None)
@@ -282,12 +295,23 @@ class GroupProgress:
         for reader in self.living.values():
             if reader.about.group == group:
                 found.update(self._offsets_of(reader))
+        for (name, topic, queue_id), done in self.popped.all_done():
+            if name == group:
+                found[topic, queue_id] = max(done, found.get((topic, queue_id), 0))
         return found
 
     def in_topic(self, group: str, topic: str, queues: int) -> dict[int, int]:
         """The group's offsets in the first `queues` queues of a topic that it has begun to read, by
         queue id.
         """
+        found = self.committed(group, topic, queues)
+        return {
+            queue_id: max(offset, self.popped.done((group, topic, queue_id)))
+            for queue_id, offset in found.items()
+        }
+
+    def committed(self, group: str, topic: str, queues: int) -> dict[int, int]:
+        """As `in_topic`, without what was popped since the last save."""
         found = {
             queue_id: known.offset
             for queue_id in range(queues)
@@ -325,6 +349,8 @@ class GroupProgress:
             self.last_saved[reader.number] = found = self._offsets_of(reader)
             for queue, offset in found.items():
                 offsets[reader.about.group, *queue] = offset
+        for key, done in self.popped.all_done():
+            offsets[key] = max(done, offsets.get(key, 0))
         for (group, topic, queue_id), offset in offsets.items():
             if group.startswith(_NAMELESS):
                 continue

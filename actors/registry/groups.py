@@ -37,6 +37,7 @@ from .group_pages import GroupPages
 from .group_starts import begin, check_offsets
 from .kept_groups import KeptGroups
 from .members import BROADCASTING, CLUSTERING, Member, Members
+from .pops import Pops
 from .refusals import illegal
 from .sides import Side
 from .stopped_members import ask_the_quiet
@@ -52,7 +53,8 @@ _REVOKE_AT_ONCE = 500  # queues named in one packet
 
 class Groups:
     """All groups of the store. `expel` closes the connection of the session with that number.
-    `notify` wakes a member, or the broker of a side, because there is news for it.
+    `notify` wakes a member, or the broker of a side, because there is news for it; `wake` a session
+    with this number and index.
 
     Methods that take a request return its answer. They raise Refused, and IllegalMessage for a name
     that is not a group's.
@@ -66,6 +68,7 @@ class Groups:
         *,
         expel: Callable[[int], None],
         notify: Callable[[Member | Side], None],
+        wake: Callable[[int, int], None],
         beat: Callable[[], None],
     ) -> None:
         """Takes over the groups of the registry before this one. `beat` is called in long loops."""
@@ -83,6 +86,7 @@ class Groups:
             self.table, self.members, self.progress, self.configs,
             notify=self.notify, changed=self._divide_soon, logger=logger,
         )  # fmt: skip
+        self.pops = Pops(world, logger, self.progress, self.configs, self.members, wake=wake)
         self.pages = GroupPages(self.table, self.members, self.progress, self.configs, self.kept)
         self.due: dict[str, float] = {}  # group -> when to divide its queues anew
         self.save_at = time.monotonic()
@@ -146,6 +150,7 @@ class Groups:
         filters: dict[str, tuple[str, str]] = {**request.filters}
         self.members.check_alike(group, model, filters)
         if model == CLUSTERING:
+            self.pops.check_joining(group, self.kept.keeper_of(group))
             self.topics.open_system(retry_topic(group), config.retry_queue_nums)
             filters[retry_topic(group)] = ("TAG", "*")
         key = group if model == CLUSTERING else broadcast_key(group, instance, session)
@@ -206,6 +211,7 @@ class Groups:
             self.due[group] = time.monotonic() + 1.0  # in case the client does not ask again
             return ResetAnswer(wait=True)
         self.progress.reset(group, topic, offsets)
+        self.pops.forget()
         self.kept.was_reset(group, topic, offsets)
         self._divide_soon(group)
         return ResetAnswer(wait=False)
@@ -213,10 +219,12 @@ class Groups:
     def delete(self, request: DeleteGroup) -> Done:
         """Deletes the offsets and settings of a group without members."""
         group = request.group
-        if self.members.of(group) or self.kept.keeper_of(group) is not None:
+        keeper = self.kept.keeper_of(group)
+        if self.members.of(group) or keeper is not None or self.pops.sessions_of(group):
             raise illegal(f"group {group} has members: stop them first")
         self.kept.forget(group)
         self.progress.forget(group)
+        self.pops.forget()
         self.configs.forget(group)
         self.save()
         return Done()
@@ -265,6 +273,7 @@ class Groups:
     def leave(self, session: int) -> None:
         """Removes a session that has ended from its group, and divides its queues soon."""
         self.kept.leave(session)
+        self.pops.leave(session)
         member = self.members.pop(session, None)
         if member is None:
             return
@@ -289,6 +298,7 @@ class Groups:
         """
         if deleted:
             self.progress.forget_topic(topic)
+            self.pops.forget()
             self.kept.topic_deleted(topic)
         for group in self.kept.readers_of(topic):
             self._divide_soon(group)
@@ -341,6 +351,7 @@ class Groups:
         given back queues in time, or whose processes are stopped.
         """
         now = time.monotonic()
+        self.pops.waits.tick()
         self._notice_topics()
         for group in [g for g, at in self.due.items() if at <= now]:
             del self.due[group]
@@ -364,8 +375,9 @@ class Groups:
                 self.expel(member.session)
 
     def patience(self) -> float:
-        """Seconds until a division or a save is due, at least 0."""
-        return max(0.0, min([*self.due.values(), self.save_at]) - time.monotonic())
+        """Seconds until a division, a save or the end of a lease is due, at least 0."""
+        times = (*self.due.values(), self.save_at, self.pops.waits.due_at())
+        return max(0.0, min(times) - time.monotonic())
 
     def save(self) -> None:
         """Saves the progress of all groups. A full disk is logged, and the next save tries again.

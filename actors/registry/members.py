@@ -93,6 +93,11 @@ class Members(dict[int, Member]):
         """The groups with a member that reads a topic."""
         return {m.about.group for m in self.values() if topic in m.about.filters}
 
+    def check_nothing_assigned(self, group: str) -> None:
+        """Raises Refused for a group among whose members queues are divided."""
+        if any(member.exclusive for member in self.of(group)):
+            raise illegal(f"group {group} has members to whom queues are assigned: stop them first")
+
     def check_alike(self, group: str, model: str, filters: dict[str, tuple[str, str]]) -> None:
         """Raises Refused for a member whose model or filters differ from the group's members'. In
         RocketMQ the last subscription replaces the others, and messages are lost.

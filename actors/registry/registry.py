@@ -29,6 +29,7 @@ from ...shm.protocol.answers import (
     TransferLimits,
     Welcome,
 )
+from ...shm.protocol.pops import PopRequest
 from ...shm.protocol.requests import (
     PROTOCOL,
     Alter,
@@ -93,6 +94,7 @@ class Registry(Actor):
             self.topics,
             expel=self.sessions.expel,
             notify=self._wake,
+            wake=self.sessions.bells.notify,
             beat=self.beat,
         )
         self.topics_told = self.table.topic_count
@@ -233,12 +235,8 @@ class Registry(Actor):
         self.sessions.check_access(connection, request, self._group_of(connection))
         if isinstance(request, TopicRequest):
             return self._serve_topics(self.sessions.find(connection), request), ()
-        if isinstance(request, GroupRequest):
-            session = self.sessions.of(connection)
-            return self.groups.serve(session.number, session.index, request)
-        if isinstance(request, KeptRequest):
-            session = self.sessions.of(connection)
-            return self.groups.kept.serve(session.number, session.index, request)
+        if isinstance(request, GroupRequest | KeptRequest | PopRequest):
+            return self._serve_groups(self.sessions.of(connection), request)
         if isinstance(request, BoardRequest):
             return self.sessions.boards.serve(self.sessions.of(connection), request)
         match request:
@@ -259,6 +257,15 @@ class Registry(Actor):
                 return Report(report=self.world.report), ()
             case IsOpen():
                 return SessionOpen(open=request.session in self.sessions), ()
+
+    def _serve_groups(
+        self, session: Session, request: GroupRequest | KeptRequest | PopRequest
+    ) -> tuple[Answer, tuple[int, ...]]:
+        if isinstance(request, PopRequest):
+            return self.groups.pops.serve(session.number, session.index, request), ()
+        if isinstance(request, GroupRequest):
+            return self.groups.serve(session.number, session.index, request)
+        return self.groups.kept.serve(session.number, session.index, request)
 
     def _group_of(self, connection: socket.socket) -> str:
         """The consumer group of the connection's session, "" if there is none."""

@@ -21,6 +21,26 @@ Fields: TypeAlias = Mapping[str, str]
 Rule: TypeAlias = Callable[[Fields, bytes], Iterator[Need]]
 
 
+class _Read(msgspec.Struct, rename="camel"):
+    """A body that names a group and a topic."""
+
+    consumer_group: str
+    topic: str
+
+
+class _Acked(msgspec.Struct):
+    """Messages of one topic."""
+
+    group: str = msgspec.field(name="c")
+    topic: str = msgspec.field(name="t")
+
+
+class _Acks(msgspec.Struct):
+    """A body of acknowledgements."""
+
+    acks: list[_Acked] = msgspec.field(default_factory=list)
+
+
 class _OfGroup(msgspec.Struct, rename="camel"):
     """A body that names a group."""
 
@@ -54,8 +74,31 @@ def _consume(fields: Fields, _: bytes) -> Iterator[Need]:
     yield _group(fields.get("consumerGroup", ""))
 
 
+def _popped(fields: Fields, _: bytes) -> Iterator[Need]:
+    return _of_lease(fields.get("consumerGroup", ""), fields.get("topic", ""))
+
+
+def _of_lease(group: str, topic: str) -> Iterator[Need]:
+    """The topic of a lease may be a retry topic for popping, which is the group's own."""
+    if not topic.startswith((f"{retry_topic(group)}_", f"{retry_topic(group)}+")):
+        yield Need(topic, Perm.SUB)
+    yield _group(group)
+
+
 def _member(fields: Fields, _: bytes) -> Iterator[Need]:
     yield _group(fields.get("consumerGroup", ""))
+
+
+def _assigned(_: Fields, body: bytes) -> Iterator[Need]:
+    found: _Read = decode(_Read, body)
+    yield Need(found.topic, Perm.SUB)
+    yield _group(found.consumer_group)
+
+
+def _acked(_: Fields, body: bytes) -> Iterator[Need]:
+    found: _Acks = decode(_Acks, body) if body else _Acks()
+    for topic, group in {(one.topic, one.group) for one in found.acks}:
+        yield from _of_lease(group, topic)
 
 
 def _leave(fields: Fields, _: bytes) -> Iterator[Need]:
@@ -104,6 +147,16 @@ NEEDS: Final[Mapping[int, Rule | None]] = {
     RequestCode.LITE_PULL_MESSAGE: _consume,
     RequestCode.QUERY_CONSUMER_OFFSET: _consume,
     RequestCode.UPDATE_CONSUMER_OFFSET: _consume,
+    RequestCode.POP_MESSAGE: _consume,
+    RequestCode.PEEK_MESSAGE: _consume,
+    RequestCode.ACK_MESSAGE: _popped,
+    RequestCode.BATCH_ACK_MESSAGE: _acked,
+    RequestCode.CHANGE_MESSAGE_INVISIBLETIME: _popped,
+    RequestCode.NOTIFICATION: _consume,
+    RequestCode.POLLING_INFO: _consume,
+    RequestCode.QUERY_ASSIGNMENT: _assigned,
+    RequestCode.SET_MESSAGE_REQUEST_MODE: None,
+    RequestCode.GET_ALL_MESSAGE_REQUEST_MODE: None,
     RequestCode.QUERY_MESSAGE: _read,
     RequestCode.VIEW_MESSAGE_BY_ID: _account,  # the message's topic: `Grant.demand`
     RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: _read,

@@ -9,7 +9,9 @@ from typing import Any
 from ...conf.broker_settings import BrokerSettings
 from ..groups.consumers import Consumers, Producers
 from ..groups.holds import Holds
+from ..groups.pop_holds import PopHolds
 from ..groups.queue_locks import QueueLocks
+from ..link.pops import Pops
 from ..link.progress import Progress
 from ..link.reading import Reading
 from ..link.sending import Sending
@@ -36,6 +38,8 @@ class Parts:
     producers: Producers
     locks: QueueLocks
     holds: Holds
+    pops: Pops
+    pop_holds: PopHolds
     counts: Counts
     topic_made: Callable[[], None]
     logger: Any

@@ -91,7 +91,7 @@ class PullHeader:
 
 
 @functools.lru_cache(1024)
-def _compiled(kind: str, expression: str | None) -> MessageFilter | None:
+def compiled(kind: str, expression: str | None) -> MessageFilter | None:
     """The filter of an expression, None for one that takes everything. Raises FilterError."""
     found = compile_filter(kind, expression)
     return None if kind == TAG and found.codes is None else found
@@ -330,7 +330,7 @@ class PullProcessor:
             why = f"The broker does not support consumer to filter message by {kind}"
             raise Refused(ResponseCode.SYSTEM_ERROR, why)
         try:
-            return Selection(_compiled(kind, expression), version)
+            return Selection(compiled(kind, expression), version)
         except FilterError as error:
             why = f"parse the consumer's subscription failed: {error}"
             raise Refused(ResponseCode.SUBSCRIPTION_PARSE_FAILED, why) from error

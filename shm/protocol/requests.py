@@ -36,6 +36,11 @@ keep           to keep a group's progress in some queues             kept
 release        the end of that                                       done
 remote         the queues of a group's members on the network        sides
 progress       a group's progress in one topic                       progress
+pop            messages of a topic, leased for a while               popped
+settle         acknowledgements of leased messages, or other times   settled
+look           whether a pop would find messages                     looked
+set mode       whether a group pulls or pops a topic                 done
+modes          how groups read topics, as far as it was set          modes
 board          the session's board, made at the first request        board made
 next board     the board of the next session that has one            board found
 =============  ====================================================  ==================
@@ -60,13 +65,12 @@ in all versions: the field `protocol` of `hello`, and the fields `status` and `w
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Generic, Literal, TypeVar, get_args
+from typing import Annotated, Final, Literal
 
 import msgspec
 from msgspec import Meta, Struct
 
 from .answers import (
-    Answer,
     Assigned,
     BellMade,
     BoardFound,
@@ -90,46 +94,16 @@ from .answers import (
     TopicsPage,
     Welcome,
 )
+from .pops import PopRequest
+from .request import AnyNumber, Index, Name, Number, Request
 
 PROTOCOL: Final = 2
 
-#: Numbers of sessions and ack files, and offsets: of messages in queues, of bytes in the log.
-Number = Annotated[int, Meta(ge=0, le=2**63 - 1)]
-#: A count or an index of entries of a table in memory.
-Index = Annotated[int, Meta(ge=0, le=2**31 - 1)]
-#: A number whose range the registry checks.
-AnyNumber = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
-#: A name of a topic, group or instance, which `store/names.py` checks later.
-Name = Annotated[str, Meta(max_length=1024)]
 #: Client ids of one group, and its topics.
 MOST_CLIENTS = 10_000
 Queue = tuple[Name, Index]
 #: The language of a filter, and its expression (`store/filters`).
 Filter = tuple[Literal["TAG", "SQL92"], Annotated[str, Meta(max_length=65536)]]
-
-Answered = TypeVar("Answered", bound=Answer)
-
-
-class Request(
-    Struct,
-    Generic[Answered],
-    frozen=True,
-    kw_only=True,
-    tag_field="do",
-    forbid_unknown_fields=True,
-):
-    """A client's request. Each request names the type of its answer in brackets. `id` is set when
-    the request is sent.
-    """
-
-    id: Number = 0
-
-
-def answer_of(request: type[Request[Answered]]) -> type[Answered]:
-    """The struct, or the union of structs, that answers a request."""
-    bases: tuple[Any, ...] = request.__dict__["__orig_bases__"]
-    answer: type[Answered] = get_args(bases[0])[0]
-    return answer
 
 
 class Hello(Request[Welcome], frozen=True, forbid_unknown_fields=False, tag="hello"):
@@ -373,7 +347,9 @@ GroupRequest = Join | Sync | Busy | AskGroups | AskGroup | Reset | DeleteGroup
 KeptRequest = OpenGroup | SetGroup | Keep | Release | Remote | AskProgress
 SessionRequest = Watch | AskBell | Lease | Clean | AskReport | IsOpen
 BoardRequest = AskBoard | FindBoard
-AnyRequest = Hello | TopicRequest | GroupRequest | KeptRequest | SessionRequest | BoardRequest
+AnyRequest = (
+    Hello | TopicRequest | GroupRequest | KeptRequest | PopRequest | SessionRequest | BoardRequest
+)
 
 
 class _Numbered(Struct):

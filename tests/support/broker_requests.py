@@ -96,6 +96,29 @@ _LOCK = _json(
 )
 _OF_CLIENT = {"consumerGroup": GROUP, "clientId": "c1"}
 
+#: A receipt: the first offset, time, invisible time, revive queue, mark, broker, queue, offset.
+_RECEIPT = {"extraInfo": "0 1 60000 0 0 broker-a 0 0", "offset": 0}
+_ACKS = {
+    "brokerName": "broker-a",
+    "acks": [
+        {"b": "AQ==", "c": GROUP, "it": 1, "pt": 1, "q": 0, "r": "0", "rq": 0, "so": 0, "t": TOPIC}
+    ],
+}
+_ASSIGNED = {
+    "clientId": "c1", "consumerGroup": GROUP, "messageModel": "CLUSTERING", "strategyName": "AVG",
+    "topic": TOPIC,
+}  # fmt: skip
+
+
+def pop_fields(topic: str = TOPIC, group: str = GROUP, **more: object) -> dict[str, object]:
+    """The fields of a pop of up to 32 messages of any queue, which does not wait."""
+    return {
+        "consumerGroup": group, "topic": topic, "queueId": -1, "maxMsgNums": 32,
+        "invisibleTime": 60_000, "pollTime": 0, "bornTime": 0, "initMode": 0, "expType": "TAG",
+        "exp": "*", "order": "false", **more,
+    }  # fmt: skip
+
+
 #: Request code -> a good request. Those that end something come last.
 GOOD: dict[int, Asked] = {
     10: Asked(send_fields(), b"x"),
@@ -133,6 +156,18 @@ GOOD: dict[int, Asked] = {
     101: Asked({"namespace": "n", "key": "k"}),
     307: Asked({**_OF_CLIENT, "jstackEnable": "false"}),
     309: Asked({**_OF_CLIENT, "msgId": "7F00000100002A9F0000000000000000"}),
+    400: Asked({}, _json(_ASSIGNED)),
+    401: Asked(
+        {}, _json({"consumerGroup": GROUP, "topic": TOPIC, "mode": "POP", "popShareQueueNum": 0})
+    ),
+    402: Asked({}),
+    200050: Asked(pop_fields()),
+    200051: Asked({**_OF_GROUP, **_RECEIPT}),
+    200052: Asked({**_OF_GROUP, "maxMsgNums": 3}),
+    200053: Asked({**_OF_GROUP, **_RECEIPT, "invisibleTime": 1000}),
+    200054: Asked({**_OF_GROUP, "pollTime": 0, "bornTime": 0, "order": "false"}),
+    200055: Asked(_OF_GROUP),
+    200151: Asked({}, _json(_ACKS)),
     370: Asked({"topic": TOPIC, "recallHandle": "djEgYiB0IDEgaw=="}),
     329: Asked({}),
     222: Asked({"topic": TOPIC, "group": GROUP, "timestamp": -1, "queueId": 0, "offset": 0}),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import msgspec
 import pytest
 
-from silomq.shm.protocol import answers, requests, sessions
+from silomq.shm.protocol import answers, pops, request, requests, sessions
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -44,8 +44,8 @@ def structs(module: ModuleType, base: type[msgspec.Struct]) -> set[type[msgspec.
     }
 
 
-def answered_with(request: type[requests.Request[Any]]) -> tuple[Any, ...]:
-    answer = requests.answer_of(request)
+def answered_with(asked: type[request.Request[Any]]) -> tuple[Any, ...]:
+    answer = request.answer_of(asked)
     return get_args(answer) or (answer,)
 
 
@@ -57,7 +57,8 @@ def test_the_table_of_requests_names_each_with_its_answers() -> None:
 
 
 def test_every_request_and_answer_can_be_received() -> None:
-    assert structs(requests, requests.Request) == set(REQUESTS)
+    asked = structs(requests, request.Request) | structs(pops, request.Request)
+    assert asked == set(REQUESTS)
     assert structs(answers, answers.Answer) == set(ANSWERS)
 
 
@@ -69,11 +70,11 @@ def test_every_answer_answers_something() -> None:
 
 
 def test_requests_are_frozen_and_refuse_fields_that_nobody_knows() -> None:
-    for request in REQUESTS:
-        config = request.__struct_config__
+    for asked in REQUESTS:
+        config = asked.__struct_config__
         assert config.frozen
         # A hello of another version must be understood as far as its version.
-        assert config.forbid_unknown_fields == (request is not requests.Hello)
+        assert config.forbid_unknown_fields == (asked is not requests.Hello)
 
 
 def test_the_table_of_session_mail_names_each_message_with_sender_and_receiver() -> None:
@@ -121,6 +122,12 @@ def test_a_new_version_is_a_decision() -> None:
         "release": "group id",
         "remote": "group clients topics released id",
         "progress": "group topic id",
+        "pop": "group topic queue_id most invisible_ms start single in_order attempt wait "
+        "settled id",
+        "settle": "group settled id",
+        "look": "group topic queue_id wait in_order start id",
+        "set mode": "topic group mode share id",
+        "modes": "id",
         "board": "id",
         "next board": "after id",
     }
