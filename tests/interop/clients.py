@@ -8,7 +8,8 @@ Each program takes one request, a JSON object with these members:
 - `messages`: of each `body`, and if it has them `tags`, `keys`, `properties`, `delay` (a level),
   `shard` (messages of one number go to one queue in their order), and `how` it is sent:
   "async", "oneway", or "batch" (all of these together).
-- `filter`: the tags; `properties`: the names of those to tell; `orderly`; `broadcast`.
+- `filter`: the tags; `properties`: the names of those to tell; `orderly`; `broadcast`; `pop`: the
+  broker says how it reads (Java 5).
 - `credentials`: access key and secret; without them requests are not signed.
 - `refuse`: how often a message is refused; `most`: how often it may come again.
 - `queues`: to pull, with the number of messages in each.

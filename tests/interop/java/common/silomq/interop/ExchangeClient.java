@@ -148,6 +148,9 @@ public final class ExchangeClient {
         consumer.setNamesrvAddr(wanted.getString("names"));
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         consumer.setMaxReconsumeTimes(wanted.getIntValue("most"));
+        if (wanted.getBooleanValue("pop")) {
+            Release.letTheBrokerDivide(consumer);
+        }
         final int refuse = wanted.getIntValue("refuse");
         for (final String topic : topics) {
             consumer.subscribe(topic, wanted.getString("filter"));
