@@ -13,6 +13,7 @@ from ...shm.protocol.answers import Looked, Mode, Popped, PoppedLease, SettledLe
 from ...shm.protocol.pops import MOST_SETTLED, AskModes, Look, Pop, SetMode, Settle, Settling
 from ...store.errors import StoreError
 from ...store.filters.tags import MessageFilter
+from ...store.groups.leases import runs
 from ...store.names import is_light_queue
 from ...store.record.fields import head_of
 from ..loop.tasks import Waiter, start
@@ -95,7 +96,7 @@ class Pops:
         """The records of a lease, of `room` bytes together, or one record. Raises Corrupt."""
         taken = Taken()
         light = is_light_queue(topic)
-        for begin, end in _runs(lease.mask):
+        for begin, end in runs(lease.mask):
             at, stop = lease.first + begin, lease.first + end
             while at < stop and room > 0:
                 read = self._reading.read(
@@ -119,16 +120,6 @@ class Pops:
 
 def _bits(begin: int, end: int) -> int:
     return (1 << end) - (1 << begin)
-
-
-def _runs(mask: int) -> Iterator[tuple[int, int]]:
-    """The ranges of bits that are set, each with the bit behind it."""
-    at = 0
-    while mask >> at:
-        begin = at + ((mask >> at) & -(mask >> at)).bit_length() - 1
-        above = ~(mask >> begin)
-        at = begin + (above & -above).bit_length() - 1
-        yield begin, at
 
 
 def _split(records: bytes) -> Iterator[bytes]:

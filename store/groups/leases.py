@@ -17,6 +17,7 @@ This module decides only. `lease_journal.py` keeps what it says, and the registr
 from __future__ import annotations
 
 import heapq
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -66,6 +67,16 @@ def _lowest_bits(mask: int, count: int) -> int:
         taken |= bit
         mask ^= bit
     return taken
+
+
+def runs(mask: int) -> Iterator[tuple[int, int]]:
+    """The ranges of bits of a mask that are set, each with the bit behind it."""
+    at = 0
+    while mask >> at:
+        begin = at + ((mask >> at) & -(mask >> at)).bit_length() - 1
+        above = ~(mask >> begin)
+        at = begin + (above & -above).bit_length() - 1
+        yield begin, at
 
 
 class QueueLeases:

@@ -81,6 +81,7 @@ EXCEPTIONS: Final[dict[str, tuple[frozenset[str], str]]] = {
         ("cli/running/send.py", ".read_bytes", _USER),
         ("cli/spark/spark.py", ".write_text", _USER),
         ("client/groups/membership.py", "mmap.mmap", _MEMORY),
+        ("client/groups/pop_reader.py", "mmap.mmap", _MEMORY),
         ("client/session.py", "Mapping os.open .is_dir", "memory; the socket, by its folder"),
         ("conf/sources.py", ".open", _USER),
         ("conf/standard_streams.py", "os.open open", "/dev/null in the place of a closed stream"),
