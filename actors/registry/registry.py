@@ -29,7 +29,7 @@ from ...shm.protocol.answers import (
     TransferLimits,
     Welcome,
 )
-from ...shm.protocol.pops import PopRequest
+from ...shm.protocol.pops import Look, Pop, PopRequest, Settle
 from ...shm.protocol.requests import (
     PROTOCOL,
     Alter,
@@ -63,6 +63,9 @@ from .sessions import Sessions
 from .sides import Side
 from .system_topics import SystemTopics
 from .turns import Turns
+
+#: A union of types would be made anew at each look.
+_POPPING = (Pop, Settle, Look)
 
 
 class Registry(Actor):
@@ -232,6 +235,9 @@ class Registry(Actor):
         """The answer to a request, with descriptors to send along. Raises Refused, IllegalMessage,
         TableFull.
         """
+        if isinstance(request, _POPPING):  # first, because thousands may come in a second
+            session = self.sessions.of(connection)
+            return self.groups.pops.serve(session.number, session.index, request), ()
         self.sessions.check_access(connection, request, self._group_of(connection))
         if isinstance(request, TopicRequest):
             return self._serve_topics(self.sessions.find(connection), request), ()
