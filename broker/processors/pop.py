@@ -6,7 +6,7 @@ import hashlib
 import random
 import time
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 
@@ -40,10 +40,14 @@ _LONGEST_HOLD_MS: Final = 60_000
 #: How often the retry topic has its turn first (popFromRetryProbability).
 _RETRY_FIRST: Final = 0.2
 _LATEST: Final = 1
-#: When a message could not be put into the dead letters it is tried again after so long (ms).
-_DEAD_AGAIN_MS: Final = 5000
+#: A message that goes to the dead letters is leased for so long (ms). It is tried again then.
+_BURY_MS: Final = 10_000
 #: A hold ends after so long (s) to look again, whatever happened.
 _LOOK_S: Final = 5.0
+
+
+#: A Java long.
+_Long = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
 
 class _Header(msgspec.Struct, rename="camel"):
@@ -51,8 +55,8 @@ class _Header(msgspec.Struct, rename="camel"):
     topic: str
     queue_id: int
     max_msg_nums: int
-    invisible_time: int
-    poll_time: int
+    invisible_time: _Long
+    poll_time: _Long
     init_mode: int = _LATEST
     born_time: int = 0
     exp_type: str | None = None
@@ -111,7 +115,7 @@ class PopProcessor:
         """Leases messages to a member of a group."""
         header = parse(_Header, call.request.fields)
         now_ms = time.time_ns() // 1_000_000
-        born_ms = header.born_time if header.born_time > 0 else now_ms
+        born_ms = min(header.born_time, now_ms) if header.born_time > 0 else now_ms
         if now_ms - born_ms - header.poll_time > _TOO_LATE_MS:
             raise Refused(ResponseCode.POLLING_TIMEOUT, "the pop came too late")
         await check_pop(self._parts, header.consumer_group, header.topic, header.queue_id,
@@ -234,24 +238,23 @@ class PopProcessor:
         return alive
 
     async def _bury(self, group: str, topic: str, lease: PoppedLease, message: MessageView) -> None:
-        """Puts a message into the group's dead letters, then acknowledges it."""
-        after_ms = -1
+        """Puts a message into the group's dead letters, then acknowledges it. It is leased for long
+        enough first: nobody else gets it meanwhile, even if its time is a millisecond.
+        """
+        mask = 1 << (message.queue_offset - lease.first)
+        taken = Settling(topic, lease.queue_id, lease.first, lease.popped_ms, mask, _BURY_MS)
         try:
+            (held,) = await self._pops.settle(group, [taken])
+            if not held.mask:
+                return  # its time was over, and another pop has it
             dead = await self._parts.topics.retry(group, dead=True)
             record = with_more_reconsume_times(message.record, lease.times - 2)
             await self._send_back.store(MessageView(record, message.queue_offset), dead, 0, {})
+            done = Settling(topic, lease.queue_id, held.first, held.popped_ms, 1)
+            await self._pops.settle(group, [done])
         except (StoreError, OSError, Refused) as error:
             self._parts.logger.warning(
-                "a message cannot go to the dead letters yet", group=group, error=str(error)
-            )
-            after_ms = _DEAD_AGAIN_MS
-        mask = 1 << message.queue_offset - lease.first
-        done = Settling(topic, lease.queue_id, lease.first, lease.popped_ms, mask, after_ms)
-        try:
-            await self._pops.settle(group, [done])
-        except (StoreError, OSError) as error:
-            self._parts.logger.warning(
-                "a dead letter may come twice", group=group, error=str(error)
+                "a message cannot go to the dead letters now", group=group, error=str(error)
             )
 
     def _answer(self, call: Call, header: _Header, found: _Found) -> Command:

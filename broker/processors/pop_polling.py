@@ -5,7 +5,7 @@ NotificationProcessor, PollingInfoProcessor).
 from __future__ import annotations
 
 import time
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 
@@ -30,7 +30,7 @@ class _Queue(msgspec.Struct, rename="camel"):
 
 
 class _Notification(_Queue, rename="camel"):
-    poll_time: int
+    poll_time: Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
     born_time: int = 0
     order: bool = False
 
@@ -57,7 +57,7 @@ class PopPollingProcessor:
         group, topic = header.consumer_group, header.topic
         await check_pop(self._parts, group, topic, header.queue_id, 1)
         now_ms = time.time_ns() // 1_000_000
-        born_ms = header.born_time if header.born_time > 0 else now_ms
+        born_ms = min(header.born_time, now_ms) if header.born_time > 0 else now_ms
         hold_ms = min(header.poll_time, _LONGEST_HOLD_MS) - (now_ms - born_ms) - _EARLY_MS
         deadline = time.monotonic() + max(0, hold_ms) / 1000
         has, full = False, False

@@ -21,7 +21,7 @@ from ...shm._words import OwnedWord, wait_any
 from ...shm.bell import Reason
 from ...shm.control import StoreState
 from ...shm.protocol.answers import PoppedLease
-from ...shm.protocol.pops import MOST_POPPED, MOST_SETTLED, Look, Pop, Settle
+from ...shm.protocol.pops import MOST_POPPED, MOST_SETTLED, Look, Pop, Settle, Settling
 from ...shm.protocol.request import Answered, Request
 from ...store.errors import Corrupt, CorruptRange, IllegalUse, StoreError
 from .._bell import Bell
@@ -55,6 +55,8 @@ if TYPE_CHECKING:
 LEVELS_S = (*(10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200),)
 #: An iteration pops so many messages ahead, and its acknowledgements wait so long (s).
 _AHEAD, _ACK_S = 32, 0.1
+#: A message that goes to the dead letters is leased for so long (ms).
+_BURY_MS = 30_000
 _Key = tuple[str, int, int]  # topic, queue id, queue offset
 
 
@@ -306,12 +308,16 @@ class PopReader:
                 self._bury(name, with_times(message, -1))
         return alive
 
-    def _bury(self, lease: LeaseName, message: MessageView) -> SendResult:
-        """Puts a message into the dead letters, then acknowledges it. Raises as `Producer.send`:
-        then it comes again when its time is over.
+    def _bury(self, lease: LeaseName, message: MessageView) -> SendResult | None:
+        """Puts a message into the dead letters, then acknowledges it. It is leased for long enough
+        first; None if another member has it. Raises as `Producer.send`: then it comes again.
         """
+        bit = 1 << (message.queue_offset - lease[2])
+        (held,) = self._ask(Settle(self.group, [Settling(*lease, bit, _BURY_MS)])).settled
+        if not held.mask:
+            return None
         result = self._returns.send_back(message, -1, max_reconsume_times=0)
-        self._settlings.add(lease, 1 << (message.queue_offset - lease[2]), ACKNOWLEDGED)
+        self._settlings.add((*lease[:2], held.first, held.popped_ms), 1, ACKNOWLEDGED)
         return result
 
     # -- settling
@@ -347,7 +353,10 @@ class PopReader:
                 raise not_out(message)
             result = place_of(message, self._link.config.store_host)
             if delay_level < 0:
-                result = self._bury(self._out.pop(_key(message)).lease, message)
+                buried = self._bury(self._out.pop(_key(message)).lease, message)
+                if buried is None:
+                    raise not_out(message)
+                result = buried
             else:
                 step = delay_level - 1 if delay_level else message.reconsume_times
                 after_s = LEVELS_S[min(step, len(LEVELS_S) - 1)]
