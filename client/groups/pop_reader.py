@@ -38,6 +38,7 @@ from .popped_messages import (
     LeaseName,
     Popped,
     Settlings,
+    after_ms,
     not_out,
     place_of,
     popped,
@@ -50,9 +51,6 @@ if TYPE_CHECKING:
 
     from .assigned_queue import AssignedQueue
 
-#: Seconds after which a message comes again that was sent back, by how often it was: RocketMQ's
-#: popDelayLevel. The last one counts from then on.
-LEVELS_S = (*(10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200),)
 #: An iteration pops so many messages ahead, and its acknowledgements wait so long (s).
 _AHEAD, _ACK_S = 32, 0.1
 #: A message that goes to the dead letters is leased for so long (ms).
@@ -166,11 +164,7 @@ class PopReader:
         self, names: tuple[str, ...], limit: int, timeout: float, max_bytes: int, *, raw: bool
     ) -> pa.RecordBatch:
         """Not for members that pop: IllegalUse."""
-        raise self._not_here("poll_arrow")
-
-    @staticmethod
-    def _not_here(what: str) -> IllegalUse:
-        return IllegalUse(f'{what} is not for a consumer with mode="pop": it polls or iterates')
+        raise IllegalUse('poll_arrow is not for a consumer with mode="pop": poll or iterate')
 
     # -- waiting
 
@@ -358,9 +352,7 @@ class PopReader:
                     raise not_out(message)
                 result = buried
             else:
-                step = delay_level - 1 if delay_level else message.reconsume_times
-                after_s = LEVELS_S[min(step, len(LEVELS_S) - 1)]
-                self._settle(message, int(after_s * 1000))
+                self._settle(message, after_ms(delay_level, message.reconsume_times))
             if not self._say():
                 raise not_out(message)
         return result

@@ -16,6 +16,9 @@ from ..producing.send_result import SendResult
 
 #: Topic, queue id, and the first offset and time of a lease.
 LeaseName = tuple[str, int, int, int]
+#: Seconds after which a message comes again that was sent back, by how often it was: RocketMQ's
+#: popDelayLevel. The last one counts from then on.
+LEVELS_S = (*(10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200),)
 _KEY_FORM = re.compile("[0-9A-F]{32}")
 ACKNOWLEDGED = -1
 #: At once, and this hand-out does not count.
@@ -46,6 +49,12 @@ def popped(
     name = (topic, lease.queue_id, lease.first, lease.popped_ms)
     half = time.monotonic() + (lease.due_ms - now_ms) / 2000
     return (Popped(message, name, half, lease.times) for message in messages)
+
+
+def after_ms(delay_level: int, times: int) -> int:
+    """When a message comes again that was sent back with this level (0: by its `times`)."""
+    step = delay_level - 1 if delay_level else times
+    return int(LEVELS_S[min(step, len(LEVELS_S) - 1)] * 1000)
 
 
 def place_of(message: MessageView, store_host: bytes) -> SendResult:

@@ -181,7 +181,7 @@ def spoiled(code: int) -> Iterator[Asked]:
     for name in good.fields:
         yield Asked({key: value for key, value in good.fields.items() if key != name}, good.body)
         for value in VALUES:
-            if name == "pollTime" and value.isdecimal() and len(value) > 5:
+            if name == "pollTime" and (value == "1e9" or (value.isdecimal() and len(value) > 5)):
                 continue  # a good value: the answer comes in a minute
             yield Asked({**good.fields, name: value}, good.body)
     for body in BODIES:

@@ -16,7 +16,7 @@ from support.harness import StoreProcess, eventually, kill_now
 
 from silomq import Admin, GroupConsumer, Producer
 from silomq.client.errors import NotHandedOut, SessionLost, StoreClosed
-from silomq.client.groups import pop_reader
+from silomq.client.groups import popped_messages
 from silomq.store.errors import IllegalArgument, IllegalMessage, IllegalUse
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def test_an_iteration_acknowledges_message_by_message(store: StoreProcess, topic
 def test_it_is_sent_back_and_goes_to_the_dead_letters(
     store: StoreProcess, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pop_reader, "LEVELS_S", (0.1, 0.2))
+    monkeypatch.setattr(popped_messages, "LEVELS_S", (0.1, 0.2))
     send(store, topic, 1)
     with member(store, topic, max_reconsume_times=2) as only:
         times = []
