@@ -6,7 +6,7 @@ import hashlib
 import random
 import time
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
@@ -145,6 +145,21 @@ class PopProcessor:
             await self._holds.wait(key, places, until, call.connection)
         raise Refused(ResponseCode.POLLING_TIMEOUT, "no message was found in time")
 
+    def _start(self, header: _Header) -> Literal["earliest", "latest"]:
+        """Where a group begins that is new to the topic. As in RocketMQ (checkInMemByConsumeOffset)
+        it begins with the first messages, if they are still among the newest of the log.
+        """
+        if header.init_mode != _LATEST:
+            return "earliest"
+        found = self._parts.link.find(header.topic)
+        reading, queues = self._parts.reading, 0 if found is None else found.read_queue_nums
+        few = all(
+            reading.bounds(header.topic, queue_id)[0] == 0
+            and reading.is_in_memory(header.topic, queue_id, 0)
+            for queue_id in range(queues)
+        )
+        return "earliest" if few else "latest"
+
     def places(self, group: str, topic: str, queue_id: int) -> list[Place]:
         """The queues of a pop, with their ends now."""
         table = self._parts.link.connection.table
@@ -185,7 +200,7 @@ class PopProcessor:
         request = Pop(
             group, name, header.queue_id if mark == TOPIC else -1, most,
             min(max(1, header.invisible_time), MOST_INVISIBLE_MS),
-            start="latest" if header.init_mode == _LATEST and mark == TOPIC else "earliest",
+            start="earliest" if mark != TOPIC else self._start(header),
             single=True, in_order=header.order, attempt=tried.attempt, wait=header.poll_time > 0,
         )  # fmt: skip
         answer = await self._pops.pop(request)
