@@ -121,7 +121,6 @@ class PopProcessor:
         await check_pop(self._parts, header.consumer_group, header.topic, header.queue_id,
                         header.max_msg_nums)  # fmt: skip
         chosen = pop_filter(self._parts.settings, header.exp_type, header.exp)
-        self._parts.progress.popped.add((header.consumer_group, header.topic))
         hold_ms = min(header.poll_time, _LONGEST_HOLD_MS) - (now_ms - born_ms) - _EARLY_MS
         deadline = time.monotonic() + max(0, hold_ms) / 1000
         key = (header.consumer_group, header.topic)
@@ -151,6 +150,8 @@ class PopProcessor:
         """
         if header.init_mode != _LATEST:
             return "earliest"
+        if (header.consumer_group, header.topic) in self._parts.progress.popped:
+            return "latest"  # it has begun
         found = self._parts.link.find(header.topic)
         reading, queues = self._parts.reading, 0 if found is None else found.read_queue_nums
         few = all(
@@ -204,6 +205,7 @@ class PopProcessor:
             single=True, in_order=header.order, attempt=tried.attempt, wait=header.poll_time > 0,
         )  # fmt: skip
         answer = await self._pops.pop(request)
+        self._parts.progress.popped.add((group, header.topic))
         key = (group, header.topic)
         found.left += answer.left
         found.now_ms = answer.now_ms
