@@ -15,6 +15,7 @@ import struct
 from dataclasses import dataclass
 
 from ...conf.settings import Settings
+from ...shm.protocol.admin_requests import Forbid
 from ...shm.protocol.requests import (
     Alter,
     AnyRequest,
@@ -27,7 +28,7 @@ from ...shm.protocol.requests import (
 )
 from .refusals import illegal
 
-_ALTERING = (Create, Alter, Delete, Reset, SetGroup, DeleteGroup, Clean)
+_ALTERING = (Create, Alter, Delete, Reset, SetGroup, Forbid, DeleteGroup, Clean)
 
 
 @dataclass(frozen=True)

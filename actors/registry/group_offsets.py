@@ -33,6 +33,7 @@ Key = tuple[str, str, int]  # group, topic, queue id
 BROADCAST = "%BROADCAST%"
 _NAMELESS = f"{BROADCAST}#"
 _RESET = "reset"
+_PAGE = 500
 
 
 def broadcast_key(group: str, instance: str, session: int) -> str:
@@ -185,6 +186,13 @@ class GroupProgress:
         """Whether the group has begun in any queue of the topic."""
         return any(g == group and t == topic for g, t, _ in self.known)
 
+    def readers_of(self, topic: str) -> list[str]:
+        """The groups that have begun in any queue of the topic, sorted, without single members that
+        have their own progress.
+        """
+        found = {g for g, t, _ in self.known if t == topic and not g.startswith(BROADCAST)}
+        return sorted(found)
+
     def assign(self, about: About, ends: Sequence[int], old: int | None) -> int:
         """Makes a new ack file for a member and returns its number.
 
@@ -275,6 +283,23 @@ class GroupProgress:
             del self.known[key]
             self._only_in.pop(key, None)
             self._resets.pop(key, None)
+
+    def page(self, after: str) -> tuple[dict[str, dict[str, dict[int, int]]], bool]:
+        """The offsets of the first 500 groups whose names come after `after`, by topic and queue
+        id, and whether there are more. Single members' own progress is left out.
+        """
+        living = {reader.about.group for reader in self.living.values()}
+        groups = living.union(group for group, _, _ in self.known)
+        names = sorted(one for one in groups if one > after and not one.startswith(BROADCAST))
+        page: dict[str, dict[str, dict[int, int]]] = {name: {} for name in names[:_PAGE]}
+        for (group, topic, queue_id), progress in self.known.items():
+            if group in page:
+                page[group].setdefault(topic, {})[queue_id] = progress.offset
+        for reader in self.living.values():
+            if reader.about.group in page:
+                for (topic, queue_id), offset in self._offsets_of(reader).items():
+                    page[reader.about.group].setdefault(topic, {})[queue_id] = offset
+        return page, len(names) > _PAGE
 
     def now(self, group: str) -> dict[Queue, int]:
         """The group's offset in each queue that it has begun to read."""

@@ -211,12 +211,13 @@ class Groups:
         return ResetAnswer(wait=False)
 
     def delete(self, request: DeleteGroup) -> Done:
-        """Deletes the offsets and settings of a group without members."""
+        """Deletes the settings of a group without members, and its offsets unless they are kept."""
         group = request.group
         if self.members.of(group) or self.kept.keeper_of(group) is not None:
             raise illegal(f"group {group} has members: stop them first")
         self.kept.forget(group)
-        self.progress.forget(group)
+        if not request.keep_offsets:
+            self.progress.forget(group)
         self.configs.forget(group)
         self.save()
         return Done()

@@ -15,8 +15,10 @@ import socket
 
 import msgspec
 
-from ...conf.settings import FlushDiskType
+from ...conf.rocketmq_names import rocketmq_texts
+from ...conf.schema import FlushDiskType, kinds
 from ...shm import mail, parts
+from ...shm.protocol.admin_requests import AskSettings
 from ...shm.protocol.answers import (
     Answer,
     Assigned,
@@ -26,6 +28,7 @@ from ...shm.protocol.answers import (
     KeptFile,
     Report,
     SessionOpen,
+    SettingsFound,
     TransferLimits,
     Welcome,
 )
@@ -43,6 +46,7 @@ from ...shm.protocol.requests import (
     IsOpen,
     KeptRequest,
     Lease,
+    SessionRequest,
     TopicRequest,
     Watch,
     id_of,
@@ -241,9 +245,15 @@ class Registry(Actor):
             return self.groups.kept.serve(session.number, session.index, request)
         if isinstance(request, BoardRequest):
             return self.sessions.boards.serve(self.sessions.of(connection), request)
+        if isinstance(request, Hello):
+            return self._hello(connection, request)
+        return self._serve_session(connection, request)
+
+    def _serve_session(
+        self, connection: socket.socket, request: SessionRequest
+    ) -> tuple[Answer, tuple[int, ...]]:
+        """Answers a request of a session for itself, or about the whole store."""
         match request:
-            case Hello():
-                return self._hello(connection, request)
             case Watch():
                 return self._watch(request), ()
             case AskBell():
@@ -257,6 +267,8 @@ class Registry(Actor):
                 return Done(), ()
             case AskReport():
                 return Report(report=self.world.report), ()
+            case AskSettings():
+                return SettingsFound(settings=rocketmq_texts(kinds(), self.settings)), ()
             case IsOpen():
                 return SessionOpen(open=request.session in self.sessions), ()
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, get_args
 import msgspec
 import pytest
 
-from silomq.shm.protocol import answers, requests, sessions
+from silomq.shm.protocol import admin_requests, answers, requests, sessions
+from silomq.shm.protocol.request import Request, answer_of
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -44,8 +45,8 @@ def structs(module: ModuleType, base: type[msgspec.Struct]) -> set[type[msgspec.
     }
 
 
-def answered_with(request: type[requests.Request[Any]]) -> tuple[Any, ...]:
-    answer = requests.answer_of(request)
+def answered_with(request: type[Request[Any]]) -> tuple[Any, ...]:
+    answer = answer_of(request)
     return get_args(answer) or (answer,)
 
 
@@ -57,7 +58,7 @@ def test_the_table_of_requests_names_each_with_its_answers() -> None:
 
 
 def test_every_request_and_answer_can_be_received() -> None:
-    assert structs(requests, requests.Request) == set(REQUESTS)
+    assert structs(requests, Request) | structs(admin_requests, Request) == set(REQUESTS)
     assert structs(answers, answers.Answer) == set(ANSWERS)
 
 
@@ -97,7 +98,8 @@ def test_a_new_version_is_a_decision() -> None:
         "open delayed": "topic timer id",
         "open retry": "group dead id",
         "create": "topic queues id",
-        "alter": "topic read_queues write_queues perm order id",
+        "alter": "topic read_queues write_queues perm order filter_type sys_flag "
+        "set_attributes drop_attributes id",
         "delete": "topic id",
         "topic": "topic id",
         "topics": "after id",
@@ -113,10 +115,17 @@ def test_a_new_version_is_a_decision() -> None:
         "groups": "after id",
         "group": "group after id",
         "reset": "group topic offsets id",
-        "delete group": "group id",
+        "delete group": "group keep_offsets id",
         "open group": "group make id",
         "set group": "group consume_enable consume_broadcast_enable "
-        "notify_consumer_ids_changed_enable retry_max_times retry_queue_nums id",
+        "notify_consumer_ids_changed_enable retry_max_times retry_queue_nums broker_id "
+        "consume_from_min_enable consume_message_orderly consume_timeout_minute group_sys_flag "
+        "which_broker_when_consume_slowly set_attributes drop_attributes id",
+        "group configs": "after only id",
+        "forbid": "group topic readable id",
+        "offsets": "after id",
+        "readers": "topic id",
+        "settings": "id",
         "keep": "group queues have id",
         "release": "group id",
         "remote": "group clients topics released id",
