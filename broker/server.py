@@ -16,6 +16,7 @@ from ..shm.bell import Reason
 from ..store.errors import StoreError
 from ..store.record.ids import Host
 from .access.gate import Gate
+from .admin.processors import Admin
 from .groups.consumers import Producers
 from .groups.holds import Holds
 from .groups.membership import Membership
@@ -34,7 +35,6 @@ from .loop.reasons import Reasons
 from .loop.tasks import start
 from .loop.tls import TlsLayer, server_context
 from .processors._fast_path import FastRequests
-from .processors.admin import AdminProcessor
 from .processors.calls import Call, Handler, Handlers, refusal
 from .processors.clients import ClientProcessor
 from .processors.counts import UNKNOWN, Counts
@@ -46,6 +46,7 @@ from .processors.send import SendProcessor
 from .processors.send_back import SendBackProcessor
 from .routes.own_routes import RouteProcessor
 from .routes.registering import Registrar
+from .statistics.statistics import Statistics
 from .status import Status
 from .wire.address import Address
 from .wire.codes import ResponseCode
@@ -109,6 +110,7 @@ class Broker:
             locks=locks,
             holds=Holds(loop, link),
             counts=Counts(),
+            statistics=Statistics(settings.broker_cluster_name),
             topic_made=self._topic_made,
             logger=self.logger,
         )
@@ -124,6 +126,7 @@ class Broker:
         self._registrar: Registrar | None = None
         self._routes: RouteProcessor | None = None
         self._board: StatusBoard | None = None
+        self._admin: Admin | None = None
         self._ends = False
 
     # -- life
@@ -151,6 +154,7 @@ class Broker:
         advertised = str(self._parts.reading.host)
         parts = self._parts
         self._routes = RouteProcessor(parts, advertised)
+        self._admin = Admin(parts, self._relay, advertised)
         self._registrar = Registrar(self._settings, advertised, self.logger)
         for processor in (
             self._send,
@@ -159,7 +163,7 @@ class Broker:
             OffsetProcessor(parts),
             LookUpProcessor(parts),
             ClientProcessor(parts),
-            AdminProcessor(parts, self._relay),
+            self._admin,
             self._routes,
         ):
             self._handlers |= processor.handlers
@@ -220,6 +224,8 @@ class Broker:
         for connection in parts.consumers.expired():
             connection.close("no heart-beat came for too long")
         self.reasons.tell()
+        if self._admin is not None and parts.link.is_up:
+            self._admin.tick()
         if self._board is not None:
             self._board.tick()
         if self._gate is not None:

@@ -93,6 +93,53 @@ def _account(_: Fields, __: bytes) -> Iterator[Need]:
     return iter(())
 
 
+#: What only an administrator may ask for.
+_ADMINISTRATION: Final = (
+    RequestCode.UPDATE_AND_CREATE_TOPIC,
+    RequestCode.UPDATE_AND_CREATE_TOPIC_LIST,
+    RequestCode.DELETE_TOPIC_IN_BROKER,
+    RequestCode.GET_ALL_TOPIC_CONFIG,
+    RequestCode.GET_TOPIC_CONFIG,
+    RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER,
+    RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE,
+    RequestCode.CLEAN_UNUSED_TOPIC,
+    RequestCode.DELETE_EXPIRED_COMMITLOG,
+    RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP,
+    RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST,
+    RequestCode.DELETE_SUBSCRIPTIONGROUP,
+    RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG,
+    RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG,
+    RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN,
+    RequestCode.QUERY_TOPIC_CONSUME_BY_WHO,
+    RequestCode.QUERY_TOPICS_BY_CONSUMER,
+    RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER,
+    RequestCode.INVOKE_BROKER_TO_RESET_OFFSET,
+    RequestCode.CLONE_GROUP_OFFSET,
+    RequestCode.QUERY_CORRECTION_OFFSET,
+    RequestCode.GET_ALL_CONSUMER_OFFSET,
+    RequestCode.GET_ALL_DELAY_OFFSET,
+    RequestCode.GET_TIMER_CHECK_POINT,
+    RequestCode.GET_TOPIC_STATS_INFO,
+    RequestCode.GET_CONSUME_STATS,
+    RequestCode.GET_BROKER_CONSUME_STATS,
+    RequestCode.QUERY_CONSUME_TIME_SPAN,
+    RequestCode.VIEW_BROKER_STATS_DATA,
+    RequestCode.QUERY_CONSUME_QUEUE,
+    RequestCode.GET_CONSUMER_CONNECTION_LIST,
+    RequestCode.GET_PRODUCER_CONNECTION_LIST,
+    RequestCode.GET_ALL_PRODUCER_INFO,
+    RequestCode.GET_CONSUMER_RUNNING_INFO,
+    RequestCode.CONSUME_MESSAGE_DIRECTLY,
+    RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS,
+    RequestCode.GET_BROKER_CONFIG,
+    RequestCode.UPDATE_BROKER_CONFIG,
+    RequestCode.GET_BROKER_RUNTIME_INFO,
+    RequestCode.GET_BROKER_HA_STATUS,
+    RequestCode.WIPE_WRITE_PERM_OF_BROKER,
+    RequestCode.ADD_WRITE_PERM_OF_BROKER,
+    RequestCode.DELETE_TOPIC_IN_NAMESRV,
+)
+
 #: The rule of each code; None needs an administrator.
 NEEDS: Final[Mapping[int, Rule | None]] = {
     RequestCode.SEND_MESSAGE: _send,
@@ -126,13 +173,7 @@ NEEDS: Final[Mapping[int, Rule | None]] = {
     RequestCode.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST: _account,
     RequestCode.GET_KV_CONFIG: _account,
     RequestCode.GET_KVLIST_BY_NAMESPACE: _account,
-    RequestCode.UPDATE_AND_CREATE_TOPIC: None,
-    RequestCode.DELETE_TOPIC_IN_BROKER: None,
-    RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: None,
-    RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: None,
-    RequestCode.GET_CONSUMER_RUNNING_INFO: None,
-    RequestCode.CONSUME_MESSAGE_DIRECTLY: None,
-    RequestCode.DELETE_EXPIRED_COMMITLOG: None,
+    **dict.fromkeys(_ADMINISTRATION),
 }
 
 

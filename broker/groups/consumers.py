@@ -37,6 +37,8 @@ class ConsumerGroup:
     clients: dict[Connection, Client] = field(default_factory=dict)
     subscriptions: dict[str, Subscription] = field(default_factory=dict)
     model: str = ""
+    consume_type: str = ""
+    from_where: str = ""
 
     @property
     def broadcasts(self) -> bool:
@@ -105,6 +107,8 @@ class Consumers:
         self._by_connection.setdefault(client.connection, set()).add(group.name)
         was = group.model
         group.model = str(data.message_model)
+        group.consume_type = str(data.consume_type)
+        group.from_where = str(data.consume_from_where)
         changed, other_topics = group.subscribe(data.subscription_data_set)
         if is_new or changed or was != group.model:
             self._tell()
@@ -194,6 +198,17 @@ class Producers:
     def __init__(self) -> None:
         self._groups: dict[str, set[Connection]] = {}
         self._by_connection: dict[Connection, set[str]] = {}
+        self._clients: dict[Connection, Client] = {}
+
+    def members(self, name: str) -> list[Client]:
+        """The clients of a group that have said who they are."""
+        found = map(self._clients.get, self._groups.get(name, ()))
+        return sorted((one for one in found if one is not None), key=lambda one: one.client_id)
+
+    def describe(self, client: Client) -> None:
+        """Notes who a connection with producers is. Forgotten with its last group."""
+        if client.connection in self._by_connection:
+            self._clients[client.connection] = client
 
     def counts(self) -> dict[str, int]:
         """How many connections each group has."""
@@ -216,6 +231,7 @@ class Producers:
         names.discard(name)
         if not names:
             self._by_connection.pop(connection, None)
+            self._clients.pop(connection, None)
         if not members:
             self._groups.pop(name, None)
 

@@ -319,6 +319,13 @@ class Progress:
             elif not kept.asking and kept.told is None and self._named(group)[0]:
                 self.tell(group)
 
+    async def release(self, group: str) -> None:
+        """Gives back a group that has no member here, so that it can be deleted at once."""
+        kept = self._groups.get(group)
+        if kept is not None and not kept.asking:
+            kept.asking = True
+            await self._release(group, kept)
+
     async def _release(self, group: str, kept: _Kept) -> None:
         """Gives back a group. One that is used again meanwhile is asked for anew."""
         released = False

@@ -16,6 +16,7 @@ from ..link.sending import Sending
 from ..link.store import StoreLink
 from ..link.topics import Topics
 from ..loop._loop import Loop
+from ..statistics.statistics import Statistics
 from .counts import Counts
 
 
@@ -37,5 +38,6 @@ class Parts:
     locks: QueueLocks
     holds: Holds
     counts: Counts
+    statistics: Statistics
     topic_made: Callable[[], None]
     logger: Any

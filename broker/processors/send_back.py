@@ -101,6 +101,7 @@ class SendBackProcessor:
             pairs = {REAL_TOPIC: topic, DELAY: str(level), REAL_QID: str(queue)}
             where = Delayed(SCHEDULE_TOPIC, topic)
             await self._store(message, where, level - 1, pairs)
+        parts.statistics.sent_back(message.topic, group)
         return request.answer()
 
     async def _store(
