@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
+from ...store.names import AUTO_CREATE_TOPIC
 from ...store.topics.topic_table import Topic
 from ..link.listings import Listings
 from ..processors.calls import Call, Handlers, Refused
@@ -18,6 +19,7 @@ from ..wire.codes import RequestCode, ResponseCode
 from ..wire.command import Command
 from ..wire.headers import parse
 from .connections import subscription_bean
+from .inherited import inherited
 
 #: So many entries of a queue are shown at once.
 _MOST_ENTRIES: Final = 10_000
@@ -79,10 +81,15 @@ class StatisticsAdmin:
         """Begin, end and last time of each queue of a topic (TopicStatsTable)."""
         name = parse(_Topic, call.request.fields).topic
         topic = self._parts.link.find(name)
-        if topic is None:
+        made_from = inherited(self._parts.settings) if name == AUTO_CREATE_TOPIC else None
+        if topic is not None:
+            queues = max(topic.read_queue_nums, topic.write_queue_nums)
+        elif made_from is not None:
+            queues = made_from.write_queues
+        else:
             raise Refused(ResponseCode.TOPIC_NOT_EXIST, f"topic[{name}] not exist")
         table = {}
-        for queue_id in range(max(topic.read_queue_nums, topic.write_queue_nums)):
+        for queue_id in range(queues):
             least, end = self._parts.reading.bounds(name, queue_id)
             table[route_data.queue_key(self._name, name, queue_id)] = {
                 "lastUpdateTimestamp": max(0, self._stored_ms(name, queue_id, end - 1)),

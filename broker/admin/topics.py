@@ -9,7 +9,7 @@ import msgspec
 from ...shm.protocol.answers import TopicEntry
 from ...shm.protocol.requests import Alter, Clean, Delete
 from ...store.errors import IllegalMessage
-from ...store.names import SYSTEM_TOPICS, UNSENDABLE_TOPICS, validate_topic
+from ...store.names import AUTO_CREATE_TOPIC, SYSTEM_TOPICS, UNSENDABLE_TOPICS, validate_topic
 from ..groups.heartbeats import decode
 from ..link.listings import Listings
 from ..processors.calls import Call, Handlers, Refused
@@ -19,6 +19,7 @@ from ..wire.codes import RequestCode, ResponseCode
 from ..wire.command import Command
 from ..wire.headers import parse
 from . import attributes
+from .inherited import inherited
 from .paging import NO_VERSION, page_of, version_bean
 
 #: So many topics are taken in one body.
@@ -138,6 +139,9 @@ class TopicAdmin:
         """All topics with their settings, or one page of them."""
         header = parse(_Pages, call.request.fields)
         entries, version = await self._listings.topics()
+        more = inherited(self._parts.settings)
+        if more is not None and all(one.topic != more.topic for one in entries):
+            entries = [*entries, more]
         page = page_of(entries, header.topic_seq, header.max_topic_num)
         body = {
             "dataVersion": version_bean(version),
@@ -153,6 +157,8 @@ class TopicAdmin:
         """One topic with its settings."""
         topic = parse(_Topic, call.request.fields).topic
         entry = await self._listings.topic(topic)
+        if entry is None and topic == AUTO_CREATE_TOPIC:
+            entry = inherited(self._parts.settings)
         if entry is None:
             why = f"No topic in this broker. topic: {topic}"
             raise Refused(ResponseCode.TOPIC_NOT_EXIST, why)

@@ -78,6 +78,18 @@ def test_a_topic_keeps_what_rocketmq_keeps(client: RemotingClient, store: StoreP
     assert client.ask(351, {"topic": "none"}).code == 17
 
 
+def test_the_topic_from_which_others_are_made(client: RemotingClient, change: Any) -> None:
+    found = ask(client, 351, topic="TBW102")
+    assert (found["perm"], found["writeQueueNums"]) == (7, 8)
+    assert ask(client, 21)["topicConfigTable"]["TBW102"] == found
+    assert len(ask(client, 202, topic="TBW102")["offsetTable"]) == 8
+    assert change("autoCreateTopicEnable=false")[0] == 0
+    assert client.ask(351, {"topic": "TBW102"}).code == 17
+    assert client.ask(202, {"topic": "TBW102"}).code == 17
+    assert "TBW102" not in ask(client, 21)["topicConfigTable"]
+    assert change("autoCreateTopicEnable=true")[0] == 0
+
+
 def test_a_bad_topic_in_a_list_makes_none(client: RemotingClient) -> None:
     def listed(*names: str, **more: object) -> bytes:
         return json.dumps({"topicConfigList": [{"topicName": n, **more} for n in names]}).encode()
