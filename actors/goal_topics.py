@@ -9,7 +9,11 @@ from typing import Final
 import msgspec
 
 from ..shm import mail
-from ..shm.protocol.answers import Done, Error, OpenedTransaction
+from ..shm.protocol.answers import (
+    Done,
+    Error,
+    OpenedTransaction,
+)
 from ..shm.protocol.requests import Create, OpenTransaction
 from ..store.disk.paths import SOCKET
 from ..store.errors import IllegalMessage

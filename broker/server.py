@@ -16,12 +16,15 @@ from ..shm.bell import Reason
 from ..store.errors import StoreError
 from ..store.record.ids import Host
 from .access.gate import Gate
+from .admin.processors import Admin
 from .groups.consumers import Producers
 from .groups.holds import Holds
 from .groups.membership import Membership
+from .groups.pop_holds import PopHolds
 from .groups.queue_locks import QueueLocks
 from .groups.relay import Relay
 from .groups.transaction_checks import TransactionChecks
+from .link.pops import Pops
 from .link.progress import Progress
 from .link.reading import Reading
 from .link.sending import Sending
@@ -35,19 +38,15 @@ from .loop.reasons import Reasons
 from .loop.tasks import start
 from .loop.tls import TlsLayer, server_context
 from .processors._fast_path import FastRequests
-from .processors.admin import AdminProcessor
 from .processors.calls import Call, Handler, Handlers, refusal
-from .processors.clients import ClientProcessor
 from .processors.counts import UNKNOWN, Counts
-from .processors.look_ups import LookUpProcessor
-from .processors.offsets import OffsetProcessor
+from .processors.every import every_processor
 from .processors.parts import Parts
 from .processors.pull import PullProcessor
 from .processors.send import SendProcessor
-from .processors.send_back import SendBackProcessor
-from .processors.transactions import TransactionProcessor
 from .routes.own_routes import RouteProcessor
 from .routes.registering import Registrar
+from .statistics.statistics import Statistics
 from .status import Status
 from .wire.address import Address
 from .wire.codes import ResponseCode
@@ -98,19 +97,23 @@ class Broker:
         locks = QueueLocks(settings.rebalance_lock_max_live_time_ms / 1000)
         topics, progress = Topics(link), Progress(link, self.logger)
         membership = Membership(link, topics, locks, self._relay, progress)
+        reading, holds = Reading(link, self.logger), Holds(loop, link)
         self._parts = Parts(
             settings=settings,
             loop=loop,
             link=link,
             sending=Sending(link, lambda full: choke.tell("ring", full=full)),
             topics=topics,
-            reading=Reading(link, self.logger),
+            reading=reading,
             progress=progress,
             consumers=membership.consumers,
             producers=Producers(),
             locks=locks,
-            holds=Holds(loop, link),
+            holds=holds,
+            pops=Pops(link, reading),
+            pop_holds=PopHolds(loop, holds),
             counts=Counts(),
+            statistics=Statistics(settings.broker_cluster_name),
             topic_made=self._topic_made,
             logger=self.logger,
         )
@@ -131,6 +134,7 @@ class Broker:
         self._registrar: Registrar | None = None
         self._routes: RouteProcessor | None = None
         self._board: StatusBoard | None = None
+        self._admin: Admin | None = None
         self._ends = False
 
     # -- life
@@ -158,18 +162,12 @@ class Broker:
         advertised = str(self._parts.reading.host)
         parts = self._parts
         self._routes = RouteProcessor(parts, advertised)
+        self._admin = Admin(parts, self._relay, advertised)
         self._registrar = Registrar(self._settings, advertised, self.logger)
-        for processor in (
-            self._send,
-            self._pull,
-            SendBackProcessor(parts),
-            TransactionProcessor(parts),
-            OffsetProcessor(parts),
-            LookUpProcessor(parts),
-            ClientProcessor(parts),
-            AdminProcessor(parts, self._relay),
-            self._routes,
-        ):
+        processors = every_processor(
+            parts, self._relay, self._gate, advertised, send=self._send, pull=self._pull
+        )
+        for processor in (*processors, self._admin, self._routes):
             self._handlers |= processor.handlers
         status = Status(
             parts,
@@ -225,10 +223,12 @@ class Broker:
         parts.progress.tick(parts.consumers.has_members)
         for connection in self.loop.idle(self._settings.server_channel_max_idle_time_s):
             connection.close("nothing came or went for too long")
-        for connection in parts.consumers.expired():
+        for connection in (*parts.consumers.expired(), *parts.producers.expired()):
             connection.close("no heart-beat came for too long")
         self._checks.tick()
         self.reasons.tell()
+        if self._admin is not None and parts.link.is_up:
+            self._admin.tick()
         if self._board is not None:
             self._board.tick()
         if self._gate is not None:

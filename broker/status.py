@@ -82,6 +82,8 @@ class Status:
     def _status(self, listed: int, sent: int, pulled: int) -> BrokerStatus:
         parts, settings = self._parts, self._parts.settings
         producers = parts.producers.counts()
+        found, missed = parts.statistics.counted_reads()
+        latencies = parts.statistics.latencies
         return BrokerStatus(
             name=settings.broker_name,
             cluster=settings.broker_cluster_name,
@@ -113,6 +115,10 @@ class Status:
                 NameServer(text(address), state, text(problem[:_MOST_WHY]))
                 for address, state, problem in self._registrar.states()[:_MOST_SERVERS]
             ],
+            pulls_found=found,
+            pulls_missed=missed,
+            put_ms_99=latencies.percentile(0.99),
+            put_ms_longest=latencies.all.longest_ms,
         )
 
     def _listed(self, listed: int) -> list[Group]:

@@ -13,6 +13,7 @@ from ..conf.standard_streams import open_missing
 from .offline.dump import dump
 from .offline.repair import repair
 from .offline.verify import verify
+from .running.acl import acl
 from .running.broker import broker
 from .running.clean import clean
 from .running.dev import dev
@@ -60,7 +61,7 @@ def silo(context: click.Context) -> None:
 for _command in (
     *(serve, dev, send, tail, query, status, topics, delete_topic),
     *(groups, reset_offset, delete_group, transactions),
-    *(clean, config, dump, verify, repair, spark, names, broker),
+    *(clean, config, dump, verify, repair, spark, names, broker, acl),
 ):
     silo.add_command(_command)
 

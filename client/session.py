@@ -26,8 +26,14 @@ from ..shm import mail, parts
 from ..shm._memory import Mapping
 from ..shm.bell import SIZE as BELL_SIZE
 from ..shm.control import SIZE, Control
-from ..shm.protocol.answers import AnyAnswer, Error, RegistryRestarted, Welcome
-from ..shm.protocol.requests import PROTOCOL, Answered, AskBell, Hello, Request, answer_of
+from ..shm.protocol.answers import (
+    AnyAnswer,
+    Error,
+    RegistryRestarted,
+    Welcome,
+)
+from ..shm.protocol.request import Answered, Request, answer_of
+from ..shm.protocol.requests import PROTOCOL, AskBell, Hello
 from ..shm.ring import DATA
 from ..store.disk.forks import NO_FORK
 from ..store.disk.paths import SOCKET

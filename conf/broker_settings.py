@@ -91,6 +91,18 @@ class BrokerFields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
             "defaultTopicQueueNums",
         ),
     ] = 8
+    broker_permission: Annotated[
+        int,
+        Number(
+            "perm",
+            0,
+            6,
+            "RocketMQ's default: clients may write (2) and read (4). Without one of them routes "
+            "say so for every topic.",
+            "brokerPermission",
+            multiple=2,
+        ),
+    ] = 6
     rebalance_lock_max_live_time_ms: Annotated[
         int,
         Duration(
@@ -119,6 +131,14 @@ class BrokerFields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         bool,
         Switch("Whether transactions are refused.", "rejectTransactionMessage"),
     ] = False
+    store_reply_message_enable: Annotated[
+        bool,
+        Switch(
+            "RocketMQ's default. Replies to requests of producers are stored too, in "
+            "<broker_cluster_name>_REPLY_TOPIC.",
+            "storeReplyMessageEnable",
+        ),
+    ] = True
     long_polling_enable: Annotated[
         bool,
         Switch(
@@ -293,6 +313,39 @@ class BrokerSettings(BrokerFields, frozen=True, kw_only=True, forbid_unknown_fie
     def name_servers(self) -> tuple[str, ...]:
         """The addresses in `namesrv_addr`."""
         return tuple(address for address in self.namesrv_addr.split(";") if address)
+
+
+#: The settings that may change while a broker runs. Others are read once, when it starts.
+CHANGEABLE: Final = frozenset(
+    (
+        "auto_create_topic_enable",
+        "auto_create_subscription_group",
+        "broker_permission",
+        "default_topic_queue_nums",
+        "enable_property_filter",
+        "recall_message_enable",
+        "short_polling_time_ms",
+        "server_channel_max_idle_time_s",
+        "max_connections",
+    )
+)
+
+
+def change(settings: BrokerSettings, changes: Mapping[str, Any]) -> None:
+    """Gives a running broker's settings other values: all parts of the broker have the same object.
+    Raises SettingError, and then changes nothing.
+    """
+    assert changes.keys() <= CHANGEABLE
+    known = kinds()
+    values = {name: getattr(settings, name) for name in known}
+    for name, value in changes.items():
+        try:
+            values[name] = known[name].parse(value)
+        except ValueError:
+            raise SettingError(name, value, known[name].range) from None
+    after = BrokerSettings(**values)
+    for name in changes:
+        msgspec.structs.force_setattr(settings, name, getattr(after, name))
 
 
 def sources() -> Sources:

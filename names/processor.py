@@ -10,7 +10,9 @@ from ..broker.wire import route_data
 from ..broker.wire.codes import QUOTED_KEYS_VERSION, RequestCode, ResponseCode
 from ..broker.wire.command import Command
 from ..broker.wire.headers import BadHeader, parse, texts
+from ..broker.wire.properties import encode_properties, parse_properties
 from ..store.errors import StoreError
+from .configuration import BLACK_LIST, Configuration
 from .kv_config import ORDERED_TOPICS, KvConfig
 from .registration import BadBody, DataVersion, decode_topics, decode_version
 from .routes import EXPIRY_S, UNIT, UNIT_SUBSCRIPTION, Refused, Registrant, RouteTable
@@ -83,7 +85,7 @@ class NamesProcessor:
     def __init__(self, table: RouteTable, settings: KvConfig, *, ordered_topics: bool) -> None:
         self._table = table
         self._settings = settings
-        self._ordered_topics = ordered_topics
+        self._configuration = Configuration(ordered_topics=ordered_topics)
         self._handlers: dict[int, Callable[[Command, object], Command]] = {
             RequestCode.PUT_KV_CONFIG: self._put,
             RequestCode.GET_KV_CONFIG: self._get,
@@ -101,6 +103,8 @@ class NamesProcessor:
             RequestCode.GET_UNIT_TOPIC_LIST: self._unit_topics,
             RequestCode.GET_HAS_UNIT_SUB_TOPIC_LIST: self._unit_subscribed,
             RequestCode.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST: self._others_subscribed,
+            RequestCode.UPDATE_NAMESRV_CONFIG: self._change,
+            RequestCode.GET_NAMESRV_CONFIG: self._show,
             RequestCode.QUERY_DATA_VERSION: self._query_data_version,
             RequestCode.ADD_WRITE_PERM_OF_BROKER: self._add_write,
             RequestCode.GET_BROKER_MEMBER_GROUP: self._member_group,
@@ -167,7 +171,8 @@ class NamesProcessor:
     def _route(self, request: Command, _: object) -> Command:
         header = parse(_Topic, request.fields)
         standard = request.version >= QUOTED_KEYS_VERSION or header.accept_standard_json_only
-        order = self._settings.get(ORDERED_TOPICS, header.topic) if self._ordered_topics else None
+        named = self._configuration.ordered_topics
+        order = self._settings.get(ORDERED_TOPICS, header.topic) if named else None
         queues = self._table.queues(header.topic)
         if not queues:
             why = f"No topic route info in name server for the topic: {header.topic}"
@@ -230,6 +235,19 @@ class NamesProcessor:
         name = parse(_BrokerName, request.fields).broker_name
         count = self._table.set_writable(name, writable=True)
         return request.answer(fields={"addTopicCount": str(count)})
+
+    # -- configuration
+
+    def _show(self, request: Command, _: object) -> Command:
+        return request.answer(body=encode_properties(self._configuration.settings()))
+
+    def _change(self, request: Command, _: object) -> Command:
+        wanted = parse_properties(request.body)
+        if BLACK_LIST & wanted.keys():
+            why = "Can not update config in black list."
+            return request.answer(ResponseCode.NO_PERMISSION, remark=why)
+        self._configuration.change(wanted)
+        return request.answer()
 
     # -- key-value settings
 

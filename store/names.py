@@ -46,6 +46,8 @@ SELF_TEST_TOPIC: Final = "SELF_TEST_TOPIC"
 BENCHMARK_TOPIC: Final = "BenchmarkTest"
 OFFSET_MOVED_TOPIC: Final = "OFFSET_MOVED_EVENT"
 AUTO_CREATE_TOPIC: Final = "TBW102"
+#: Behind a cluster's name: the topic of replies to its producers (`MixAll.REPLY_TOPIC_POSTFIX`).
+REPLY_TOPIC_SUFFIX: Final = "_REPLY_TOPIC"
 
 #: Topics that RocketMQ's broker creates and reserves (`TopicValidator.SYSTEM_TOPIC_SET`).
 SYSTEM_TOPICS: Final = frozenset(

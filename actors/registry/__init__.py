@@ -73,4 +73,23 @@ messages were acknowledged out of order, which RocketMQ's format cannot express.
 the larger of both offsets counts. A reset is an ack file without a member, written once the members
 have given the queues back. Broadcasting members have every queue. Their progress is kept in
 `silomq/broadcastOffset.json` under the name of their instance, and not at all without a name.
+
+**Popping** (`pops.py`). Members that pop share all queues: there may be more members than queues,
+and nobody divides. The registry leases messages to the member that asks, up to 32 of a queue in one
+lease. What is not acknowledged when its lease ends is handed out again, from the same queue entry
+and before newer messages. (RocketMQ stores a copy in a retry topic.)
+
+- State. For each group and queue: the leases, and the first message that was never handed out. A
+  change is one frame of a journal, noted before the answer (`popped_queues.py`). So a member that
+  has got messages has them until their time ends, whichever process is killed.
+- The group's offset, which RocketMQ and `silo groups` see, is that of the first message that is not
+  acknowledged. It is saved as every offset, so a store that is handed over loses nothing.
+- A request may be repeated when the registry is replaced. It carries a number, and the leases that
+  the killed registry has noted for it are answered once more.
+- Dead letters. The registry says how often messages were handed out. The member that gets one too
+  often puts it into the group's dead letters, then acknowledges it. If it dies in between, another
+  one does both again: at least once.
+- Pulling beside. The larger offset counts, of what was popped and what was committed, so a group
+  may go from one way to the other. While it does both at once, messages may come twice. Members to
+  whom the registry assigns queues cannot be in a group that pops.
 """

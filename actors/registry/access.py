@@ -15,6 +15,8 @@ import struct
 from dataclasses import dataclass
 
 from ...conf.settings import Settings
+from ...shm.protocol.admin_requests import Forbid
+from ...shm.protocol.pops import SetMode
 from ...shm.protocol.requests import (
     Alter,
     AnyRequest,
@@ -27,7 +29,7 @@ from ...shm.protocol.requests import (
 )
 from .refusals import illegal
 
-_ALTERING = (Create, Alter, Delete, Reset, SetGroup, DeleteGroup, Clean)
+_ALTERING = (Create, Alter, Delete, Reset, SetGroup, SetMode, Forbid, DeleteGroup, Clean)
 
 
 @dataclass(frozen=True)

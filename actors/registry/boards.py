@@ -10,8 +10,13 @@ import os
 from collections.abc import Mapping
 
 from ...shm import board
-from ...shm.protocol.answers import Answer, BoardFound, BoardMade
-from ...shm.protocol.requests import AskBoard, BoardRequest, FindBoard
+from ...shm.protocol.admin_requests import AskBoard
+from ...shm.protocol.answer import Answer
+from ...shm.protocol.answers import (
+    BoardFound,
+    BoardMade,
+)
+from ...shm.protocol.requests import BoardRequest, FindBoard
 from ..actor import Session
 from ..descriptors import HOW_TO_RAISE, WITH_BOARD
 from .quotas import Quotas

@@ -12,7 +12,12 @@ from typing import Any
 
 from ...store.config import offsets
 from ...store.config.offsets import GroupConfig
+from ...store.config.topics import DataVersion
 from ...store.disk.files import Folder
+
+_PAGE = 500
+#: RocketMQ's bit in forbiddenTable: the group may not read the topic.
+_READ = 4
 
 
 class GroupConfigs:
@@ -53,6 +58,39 @@ class GroupConfigs:
                 self.known[group] = before
             raise
         return found
+
+    def forbidden(self, group: str) -> list[str]:
+        """The topics that a group may not read."""
+        return sorted(t for t, bits in self.known.forbidden.get(group, {}).items() if bits & _READ)
+
+    def forbid(self, group: str, topic: str, *, readable: bool) -> None:
+        """Forbids a group to read a topic, or allows it again, and saves. Raises OSError."""
+        before = self.known.forbidden
+        topics = dict(before.get(group, {}))
+        bits = topics.get(topic, 0) & ~_READ | (0 if readable else _READ)
+        topics = (
+            {**topics, topic: bits} if bits else {t: b for t, b in topics.items() if t != topic}
+        )
+        after = {name: held for name, held in before.items() if name != group}
+        self.known.forbidden = {**after, group: topics} if topics else after
+        try:
+            self._save()
+        except OSError:
+            self.known.forbidden = before
+            raise
+
+    def page(self, after: str, only: str) -> tuple[dict[str, dict[str, Any]], bool]:
+        """The settings of up to 500 groups whose names come after `after`, or of the one group
+        `only`, each as the file has it, and whether there are more.
+        """
+        named = [only] if only else self.known
+        names = sorted(name for name in named if name > after and name in self.known)
+        return {name: offsets.bean(self.known[name]) for name in names[:_PAGE]}, len(names) > _PAGE
+
+    @property
+    def version(self) -> DataVersion:
+        """The version of the file."""
+        return self.known.data_version
 
     def forget(self, group: str) -> None:
         """Removes the settings of a group, if it has any, and saves. Raises OSError."""

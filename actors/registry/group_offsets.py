@@ -26,18 +26,16 @@ from ...store.disk.files import Folder
 from ...store.errors import Corrupt
 from ...store.groups import ack_file
 from ...store.groups.ack_file import About, AckReader, Progress, Queue
-from ...store.names import TRANS_GROUP, TRANS_HALF_TOPIC, TRANS_OP_HALF_TOPIC
 from ...store.topics.topic_table import TopicTable
 from ..actor import World
+from .popped_queues import PoppedQueues
+from .transaction_offsets import transaction_offsets
 
 Key = tuple[str, str, int]  # group, topic, queue id
 BROADCAST = "%BROADCAST%"
 _NAMELESS = f"{BROADCAST}#"
 _RESET = "reset"
-#: The topics of transactions, and the control words that say how far these are dealt with. The
-#: process `transactions` writes them the other way round. So op records that are left out name no
-#: half that is read.
-_TRANSACTIONS = {TRANS_OP_HALF_TOPIC: "trans_op_next", TRANS_HALF_TOPIC: "trans_half_next"}
+_PAGE = 500
 
 
 def broadcast_key(group: str, instance: str, session: int) -> str:
@@ -91,6 +89,8 @@ class GroupProgress:
             for (topic, group), queues in file.items():
                 for queue_id, offset in queues.items():
                     self.known[group, topic, queue_id] = Progress(offset)
+        #: What members pop: their offsets count where they are larger.
+        self.popped = PoppedQueues(world.folders.ours, logger)
         self.living: dict[int, AckReader] = {}
         self.gone: list[int] = []
         # The ack file without a member that alone holds acknowledgements out of order.
@@ -153,6 +153,12 @@ class GroupProgress:
         for key, end in zip(keys, ends, strict=True):
             if end >= 0:
                 self._bounded(key, end)
+        popped = self.popped.keys()
+        queues = ((topic, queue_id) for _, topic, queue_id in popped)
+        found = ends_of(self.table, queues, self.table.queue_column("max_offset"))
+        for key, end in zip(popped, found, strict=True):
+            known = self.known.setdefault(key, Progress(self.popped.done(key)))
+            self.popped.take_over(key, known.offset, end)
 
     def _fold(self, reader: AckReader) -> None:
         """Puts the progress of an ack file into `known`, except in queues that were reset later. A
@@ -191,6 +197,13 @@ class GroupProgress:
         """Whether the group has begun in any queue of the topic."""
         return any(g == group and t == topic for g, t, _ in self.known)
 
+    def readers_of(self, topic: str) -> list[str]:
+        """The groups that have begun in any queue of the topic, sorted, without single members that
+        have their own progress.
+        """
+        found = {g for g, t, _ in self.known if t == topic and not g.startswith(BROADCAST)}
+        return sorted(found)
+
     def assign(self, about: About, ends: Sequence[int], old: int | None) -> int:
         """Makes a new ack file for a member and returns its number.
 
@@ -217,6 +230,8 @@ class GroupProgress:
         written wrong offsets. The group must not skip the next messages of the queue.
         """
         known = self.known.get(key, Progress(0))
+        if self.popped.done(key) > known.offset:
+            known = Progress(self.popped.done(key))
         if known.offset > end:
             self.logger.warning(
                 "a group was behind the end of a queue: it goes on at the end",
@@ -260,6 +275,7 @@ class GroupProgress:
             self.known[key] = Progress(offset)
             self._only_in.pop(key, None)
             self._resets[key] = number
+            self.popped.reset(key, offset)
         self.gone.append(number)
 
     def forget_topic(self, topic: str) -> None:
@@ -276,11 +292,29 @@ class GroupProgress:
             self.save()
 
     def forget(self, group: str) -> None:
-        """Forgets a group's progress in all topics."""
+        """Forgets a group's progress in all topics. Raises OSError."""
+        self.popped.forget(group)
         for key in [k for k in self.known if k[0] == group]:
             del self.known[key]
             self._only_in.pop(key, None)
             self._resets.pop(key, None)
+
+    def page(self, after: str) -> tuple[dict[str, dict[str, dict[int, int]]], bool]:
+        """The offsets of the first 500 groups whose names come after `after`, by topic and queue
+        id, and whether there are more. Single members' own progress is left out.
+        """
+        living = {reader.about.group for reader in self.living.values()}
+        groups = living.union(group for group, _, _ in self.known)
+        names = sorted(one for one in groups if one > after and not one.startswith(BROADCAST))
+        page: dict[str, dict[str, dict[int, int]]] = {name: {} for name in names[:_PAGE]}
+        for (group, topic, queue_id), progress in self.known.items():
+            if group in page:
+                page[group].setdefault(topic, {})[queue_id] = progress.offset
+        for reader in self.living.values():
+            if reader.about.group in page:
+                for (topic, queue_id), offset in self._offsets_of(reader).items():
+                    page[reader.about.group].setdefault(topic, {})[queue_id] = offset
+        return page, len(names) > _PAGE
 
     def now(self, group: str) -> dict[Queue, int]:
         """The group's offset in each queue that it has begun to read."""
@@ -288,12 +322,23 @@ class GroupProgress:
         for reader in self.living.values():
             if reader.about.group == group:
                 found.update(self._offsets_of(reader))
+        for (name, topic, queue_id), done in self.popped.all_done():
+            if name == group:
+                found[topic, queue_id] = max(done, found.get((topic, queue_id), 0))
         return found
 
     def in_topic(self, group: str, topic: str, queues: int) -> dict[int, int]:
         """The group's offsets in the first `queues` queues of a topic that it has begun to read, by
         queue id.
         """
+        found = self.committed(group, topic, queues)
+        return {
+            queue_id: max(offset, self.popped.done((group, topic, queue_id)))
+            for queue_id, offset in found.items()
+        }
+
+    def committed(self, group: str, topic: str, queues: int) -> dict[int, int]:
+        """As `in_topic`, without what was popped since the last save."""
         found = {
             queue_id: known.offset
             for queue_id in range(queues)
@@ -331,10 +376,8 @@ class GroupProgress:
             self.last_saved[reader.number] = found = self._offsets_of(reader)
             for queue, offset in found.items():
                 offsets[reader.about.group, *queue] = offset
-        for topic, word in _TRANSACTIONS.items():
-            done, key = self._control.load(word), (TRANS_GROUP, topic, 0)
-            if done:
-                offsets[key] = max(done, offsets.get(key, 0))
+        for key, done in (*transaction_offsets(self._control), *self.popped.all_done()):
+            offsets[key] = max(done, offsets.get(key, 0))
         for (group, topic, queue_id), offset in offsets.items():
             if group.startswith(_NAMELESS):
                 continue

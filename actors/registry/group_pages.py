@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from ...shm.protocol.answers import GroupMember, GroupPage, GroupQueue, GroupsPage
+from ...shm.protocol.answers import (
+    GroupMember,
+    GroupPage,
+    GroupQueue,
+    GroupsPage,
+)
 from ...shm.protocol.requests import AskGroup, AskGroups
 from ...store.topics.topic_table import TopicTable
 from .division import network_shares

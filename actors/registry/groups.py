@@ -14,7 +14,14 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from ...shm.protocol.answers import Answer, Assigned, Done, Joined, ResetAnswer, Revoke
+from ...shm.protocol.answer import Answer
+from ...shm.protocol.answers import (
+    Assigned,
+    Done,
+    Joined,
+    ResetAnswer,
+    Revoke,
+)
 from ...shm.protocol.requests import (
     AskGroup,
     AskGroups,
@@ -37,6 +44,7 @@ from .group_pages import GroupPages
 from .group_starts import begin, check_offsets
 from .kept_groups import KeptGroups
 from .members import BROADCASTING, CLUSTERING, Member, Members
+from .pops import Pops
 from .refusals import illegal
 from .sides import Side
 from .stopped_members import ask_the_quiet
@@ -52,7 +60,8 @@ _REVOKE_AT_ONCE = 500  # queues named in one packet
 
 class Groups:
     """All groups of the store. `expel` closes the connection of the session with that number.
-    `notify` wakes a member, or the broker of a side, because there is news for it.
+    `notify` wakes a member, or the broker of a side, because there is news for it; `wake` a session
+    with this number and index.
 
     Methods that take a request return its answer. They raise Refused, and IllegalMessage for a name
     that is not a group's.
@@ -66,6 +75,7 @@ class Groups:
         *,
         expel: Callable[[int], None],
         notify: Callable[[Member | Side], None],
+        wake: Callable[[int, int], None],
         beat: Callable[[], None],
     ) -> None:
         """Takes over the groups of the registry before this one. `beat` is called in long loops."""
@@ -83,6 +93,7 @@ class Groups:
             self.table, self.members, self.progress, self.configs,
             notify=self.notify, changed=self._divide_soon, logger=logger,
         )  # fmt: skip
+        self.pops = Pops(world, logger, self.progress, self.configs, self.members, wake=wake)
         self.pages = GroupPages(self.table, self.members, self.progress, self.configs, self.kept)
         self.due: dict[str, float] = {}  # group -> when to divide its queues anew
         self.save_at = time.monotonic()
@@ -146,6 +157,7 @@ class Groups:
         filters: dict[str, tuple[str, str]] = {**request.filters}
         self.members.check_alike(group, model, filters)
         if model == CLUSTERING:
+            self.pops.check_joining(group, self.kept.keeper_of(group))
             self.topics.open_system(retry_topic(group), config.retry_queue_nums)
             filters[retry_topic(group)] = ("TAG", "*")
         key = group if model == CLUSTERING else broadcast_key(group, instance, session)
@@ -206,17 +218,21 @@ class Groups:
             self.due[group] = time.monotonic() + 1.0  # in case the client does not ask again
             return ResetAnswer(wait=True)
         self.progress.reset(group, topic, offsets)
+        self.pops.forget()
         self.kept.was_reset(group, topic, offsets)
         self._divide_soon(group)
         return ResetAnswer(wait=False)
 
     def delete(self, request: DeleteGroup) -> Done:
-        """Deletes the offsets and settings of a group without members."""
+        """Deletes the settings of a group without members, and its offsets unless they are kept."""
         group = request.group
-        if self.members.of(group) or self.kept.keeper_of(group) is not None:
+        keeper = self.kept.keeper_of(group)
+        if self.members.of(group) or keeper is not None or self.pops.sessions_of(group):
             raise illegal(f"group {group} has members: stop them first")
         self.kept.forget(group)
-        self.progress.forget(group)
+        if not request.keep_offsets:
+            self.progress.forget(group)
+            self.pops.forget()
         self.configs.forget(group)
         self.save()
         return Done()
@@ -265,6 +281,7 @@ class Groups:
     def leave(self, session: int) -> None:
         """Removes a session that has ended from its group, and divides its queues soon."""
         self.kept.leave(session)
+        self.pops.leave(session)
         member = self.members.pop(session, None)
         if member is None:
             return
@@ -289,6 +306,7 @@ class Groups:
         """
         if deleted:
             self.progress.forget_topic(topic)
+            self.pops.forget()
             self.kept.topic_deleted(topic)
         for group in self.kept.readers_of(topic):
             self._divide_soon(group)
@@ -341,31 +359,26 @@ class Groups:
         given back queues in time, or whose processes are stopped.
         """
         now = time.monotonic()
+        self.pops.waits.tick()
         self._notice_topics()
         for group in [g for g, at in self.due.items() if at <= now]:
             del self.due[group]
             self._divide(group)
-        self._expel_overdue(now)
+        for member, why in self.members.overdue(now, self.settings):
+            self.logger.warning(
+                "a consumer is expelled",
+                why=why, group=member.about.group, session=member.session,
+            )  # fmt: skip
+            self.expel(member.session)
         self.kept.tick(2 * self.settings.consumer_release_timeout_ms / 1000)
         if now >= self.save_at:
             self.save()
             ask_the_quiet(self.members, self.progress, self.table, self.notify)
 
-    def _expel_overdue(self, now: float) -> None:
-        release_s = self.settings.consumer_release_timeout_ms / 1000
-        stopped_s = self.settings.consumer_stopped_timeout_ms / 1000
-        for member in list(self.members.values()):
-            why = member.overdue(now, release_s, stopped_s)
-            if why:
-                self.logger.warning(
-                    "a consumer is expelled",
-                    why=why, group=member.about.group, session=member.session,
-                )  # fmt: skip
-                self.expel(member.session)
-
     def patience(self) -> float:
-        """Seconds until a division or a save is due, at least 0."""
-        return max(0.0, min([*self.due.values(), self.save_at]) - time.monotonic())
+        """Seconds until a division, a save or the end of a lease is due, at least 0."""
+        times = (*self.due.values(), self.save_at, self.pops.waits.due_at())
+        return max(0.0, min(times) - time.monotonic())
 
     def save(self) -> None:
         """Saves the progress of all groups. A full disk is logged, and the next save tries again.
@@ -380,9 +393,7 @@ class Groups:
             self.logger.error("cannot save consumer offsets; trying again", error=str(error))
 
     def stop(self) -> None:
-        """Saves progress, and notifies all members that the registry ends. The ack files stay for
-        the next registry.
-        """
+        """Saves progress, and wakes all members. The ack files stay for the next registry."""
         self.save()
         for member in self.members.values():
             self.notify(member)

@@ -13,9 +13,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict
 from typing import Any, Final
 
-from ...shm.protocol.answers import Answer, Done, GroupSettings, KeptFile, ProgressFound, Sides
+from ...shm.protocol.admin_requests import AskGroupConfigs, AskOffsets, AskReaders, Forbid
+from ...shm.protocol.answer import Answer
+from ...shm.protocol.answers import (
+    Done,
+    GroupConfigsPage,
+    GroupSettings,
+    KeptFile,
+    OffsetsPage,
+    ProgressFound,
+    ReadersFound,
+    Sides,
+    Version,
+)
 from ...shm.protocol.requests import (
     AskProgress,
     Keep,
@@ -28,8 +41,9 @@ from ...shm.protocol.requests import (
 from ...store.config.offsets import GroupConfig
 from ...store.groups import ack_file
 from ...store.groups.ack_file import AckReader, Queue
-from ...store.names import validate_group
+from ...store.names import validate_group, validate_topic
 from ...store.topics.topic_table import TopicTable
+from . import attributes
 from .group_configs import GroupConfigs
 from .group_offsets import GroupProgress
 from .members import Member, Members
@@ -41,6 +55,11 @@ _MOST_QUEUES: Final = 1 << 16
 _SETTABLE: Final = (
     *("consume_enable", "consume_broadcast_enable"),
     *("notify_consumer_ids_changed_enable", "retry_max_times", "retry_queue_nums"),
+)
+#: Those that it sets for RocketMQ's tools, which read them.
+_KEPT_ONLY: Final = (
+    *("broker_id", "consume_from_min_enable", "consume_message_orderly"),
+    *("consume_timeout_minute", "group_sys_flag", "which_broker_when_consume_slowly"),
 )
 _COUNTS: Final = ("retry_max_times", "retry_queue_nums")
 _MOST_COUNT: Final = 1 << 20
@@ -104,6 +123,10 @@ class KeptGroups:
                 return self._open(request), ()
             case SetGroup():
                 return self._set(request), ()
+            case Forbid():
+                return self._forbid(request), ()
+            case AskGroupConfigs():
+                return self._page(request), ()
             case Keep():
                 return self._keep(session, index, request)
             case Release():
@@ -113,22 +136,51 @@ class KeptGroups:
                 return self._name(session, index, request), ()
             case AskProgress():
                 return self._progress_of(request), ()
+            case AskOffsets():
+                offsets, more = self._progress.page(request.after)
+                return OffsetsPage(offsets=offsets, more=more), ()
+            case AskReaders():
+                return ReadersFound(groups=self._progress.readers_of(request.topic)), ()
 
     def _open(self, request: OpenGroup) -> GroupSettings:
         validate_group(request.group)
         known = request.make or request.group in self._configs
         config = self._configs.get(request.group) if known else GroupConfig(request.group)
-        return _settings(config, known=known)
+        return self._settings(config, known=known)
 
     def _set(self, request: SetGroup) -> GroupSettings:
         validate_group(request.group)
-        values = {
-            name: value for name in _SETTABLE if (value := getattr(request, name)) is not None
+        values: dict[str, Any] = {
+            name: value
+            for name in (*_SETTABLE, *_KEPT_ONLY)
+            if (value := getattr(request, name)) is not None
         }
         for name in _COUNTS:
             if not -1 <= values.get(name, 0) <= _MOST_COUNT:
                 raise illegal(f"{name} {values[name]}: -1 to {_MOST_COUNT}")
-        return _settings(self._configs.change(request.group, values), known=True)
+        before = self._configs.known.get(request.group, GroupConfig(request.group))
+        values["attributes"] = attributes.changed(before.attributes, request)
+        return self._settings(self._configs.change(request.group, values), known=True)
+
+    def _forbid(self, request: Forbid) -> GroupSettings:
+        validate_topic(request.topic)
+        if request.group not in self._configs:
+            raise illegal(f"there is no consumer group {request.group}")
+        self._configs.forbid(request.group, request.topic, readable=request.readable)
+        return self._settings(self._configs.get(request.group), known=True)
+
+    def _page(self, request: AskGroupConfigs) -> GroupConfigsPage:
+        configs, more = self._configs.page(request.after, request.only)
+        version = Version(**asdict(self._configs.version))
+        table = self._configs.known.forbidden
+        forbidden = {name: table[name] for name in configs if name in table}
+        return GroupConfigsPage(configs=configs, forbidden=forbidden, version=version, more=more)
+
+    def _settings(self, config: GroupConfig, *, known: bool) -> GroupSettings:
+        """The settings that a broker needs."""
+        values = {name: getattr(config, name) for name in _SETTABLE}
+        forbidden = self._configs.forbidden(config.group_name)
+        return GroupSettings(known=known, forbidden=forbidden, **values)
 
     def _progress_of(self, request: AskProgress) -> ProgressFound:
         topic = self._table.find(request.topic)
@@ -341,8 +393,3 @@ class KeptGroups:
 
 def _owned(members: list[Member]) -> set[Queue]:
     return set[Queue]().union(*(member.owned for member in members))
-
-
-def _settings(config: GroupConfig, *, known: bool) -> GroupSettings:
-    """The settings that a broker needs."""
-    return GroupSettings(known=known, **{name: getattr(config, name) for name in _SETTABLE})

@@ -6,6 +6,7 @@ import os
 from dataclasses import dataclass, field
 from typing import Final
 
+from ...conf.settings import Settings
 from ...shm.protocol.requests import Start
 from ...store.groups.ack_file import About, Queue
 from ...store.names import retry_topic
@@ -89,9 +90,21 @@ class Members(dict[int, Member]):
         found = [member for member in self.values() if member.about.group == group]
         return sorted(found, key=lambda member: member.session)
 
+    def overdue(self, now: float, settings: Settings) -> list[tuple[Member, str]]:
+        """The members that are to be expelled at `now` (monotonic, s), and why."""
+        release_s = settings.consumer_release_timeout_ms / 1000
+        stopped_s = settings.consumer_stopped_timeout_ms / 1000
+        found = ((one, one.overdue(now, release_s, stopped_s)) for one in self.values())
+        return [(one, why) for one, why in found if why]
+
     def readers_of(self, topic: str) -> set[str]:
         """The groups with a member that reads a topic."""
         return {m.about.group for m in self.values() if topic in m.about.filters}
+
+    def check_nothing_assigned(self, group: str) -> None:
+        """Raises Refused for a group among whose members queues are divided."""
+        if any(member.exclusive for member in self.of(group)):
+            raise illegal(f"group {group} has members to whom queues are assigned: stop them first")
 
     def check_alike(self, group: str, model: str, filters: dict[str, tuple[str, str]]) -> None:
         """Raises Refused for a member whose model or filters differ from the group's members'. In

@@ -15,10 +15,12 @@ import socket
 
 import msgspec
 
-from ...conf.settings import FlushDiskType
+from ...conf.rocketmq_names import rocketmq_texts
+from ...conf.schema import FlushDiskType, kinds
 from ...shm import mail, parts
+from ...shm.protocol.admin_requests import AskSettings
+from ...shm.protocol.answer import Answer
 from ...shm.protocol.answers import (
-    Answer,
     Assigned,
     BellMade,
     BoardFound,
@@ -26,9 +28,11 @@ from ...shm.protocol.answers import (
     KeptFile,
     Report,
     SessionOpen,
+    SettingsFound,
     TransferLimits,
     Welcome,
 )
+from ...shm.protocol.pops import Look, Pop, PopRequest, Settle
 from ...shm.protocol.requests import (
     PROTOCOL,
     Alter,
@@ -43,6 +47,7 @@ from ...shm.protocol.requests import (
     IsOpen,
     KeptRequest,
     Lease,
+    SessionRequest,
     TopicRequest,
     Watch,
     id_of,
@@ -62,6 +67,9 @@ from .sessions import Sessions
 from .sides import Side
 from .system_topics import SystemTopics
 from .turns import Turns
+
+#: A union of types would be made anew at each look.
+_POPPING = (Pop, Settle, Look)
 
 
 class Registry(Actor):
@@ -93,6 +101,7 @@ class Registry(Actor):
             self.topics,
             expel=self.sessions.expel,
             notify=self._wake,
+            wake=self.sessions.bells.notify,
             beat=self.beat,
         )
         self.topics_told = self.table.topic_count
@@ -230,20 +239,25 @@ class Registry(Actor):
         """The answer to a request, with descriptors to send along. Raises Refused, IllegalMessage,
         TableFull.
         """
+        if isinstance(request, _POPPING):  # first, because thousands may come in a second
+            session = self.sessions.of(connection)
+            return self.groups.pops.serve(session.number, session.index, request), ()
         self.sessions.check_access(connection, request, self._group_of(connection))
         if isinstance(request, TopicRequest):
             return self._serve_topics(self.sessions.find(connection), request), ()
-        if isinstance(request, GroupRequest):
-            session = self.sessions.of(connection)
-            return self.groups.serve(session.number, session.index, request)
-        if isinstance(request, KeptRequest):
-            session = self.sessions.of(connection)
-            return self.groups.kept.serve(session.number, session.index, request)
+        if isinstance(request, GroupRequest | KeptRequest | PopRequest):
+            return self._serve_groups(self.sessions.of(connection), request)
         if isinstance(request, BoardRequest):
             return self.sessions.boards.serve(self.sessions.of(connection), request)
+        if isinstance(request, Hello):
+            return self._hello(connection, request)
+        return self._serve_session(connection, request)
+
+    def _serve_session(
+        self, connection: socket.socket, request: SessionRequest
+    ) -> tuple[Answer, tuple[int, ...]]:
+        """Answers a request of a session for itself, or about the whole store."""
         match request:
-            case Hello():
-                return self._hello(connection, request)
             case Watch():
                 return self._watch(request), ()
             case AskBell():
@@ -257,8 +271,19 @@ class Registry(Actor):
                 return Done(), ()
             case AskReport():
                 return Report(report=self.world.report), ()
+            case AskSettings():
+                return SettingsFound(settings=rocketmq_texts(kinds(), self.settings)), ()
             case IsOpen():
                 return SessionOpen(open=request.session in self.sessions), ()
+
+    def _serve_groups(
+        self, session: Session, request: GroupRequest | KeptRequest | PopRequest
+    ) -> tuple[Answer, tuple[int, ...]]:
+        if isinstance(request, PopRequest):
+            return self.groups.pops.serve(session.number, session.index, request), ()
+        if isinstance(request, GroupRequest):
+            return self.groups.serve(session.number, session.index, request)
+        return self.groups.kept.serve(session.number, session.index, request)
 
     def _group_of(self, connection: socket.socket) -> str:
         """The consumer group of the connection's session, "" if there is none."""

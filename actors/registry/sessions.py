@@ -21,7 +21,8 @@ import msgspec
 
 from ...shm import mail, parts, ring
 from ...shm.control import StoreState
-from ...shm.protocol.answers import Answer, RegistryRestarted
+from ...shm.protocol.answer import Answer
+from ...shm.protocol.answers import RegistryRestarted
 from ...shm.protocol.requests import AnyRequest
 from ...shm.protocol.sessions import Began, Closing, Gone
 from ...store.status import PutMessageStatus

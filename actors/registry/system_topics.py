@@ -7,7 +7,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from ...shm.protocol.answers import Answer, Opened, OpenedDelayed, OpenedTransaction
+from ...shm.protocol.answer import Answer
+from ...shm.protocol.answers import (
+    Opened,
+    OpenedDelayed,
+    OpenedTransaction,
+)
 from ...shm.protocol.requests import (
     Alter,
     AskTopic,

@@ -20,11 +20,19 @@ does.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from ...shm._words import fault
-from ...shm.protocol.answers import Deleted, Done, Opened, TopicEntry, TopicFound, TopicsPage
+from ...shm.protocol.answers import (
+    Deleted,
+    Done,
+    Opened,
+    TopicEntry,
+    TopicFound,
+    TopicsPage,
+    Version,
+)
 from ...shm.protocol.requests import Alter, AskTopic, AskTopics, Create, Delete, Open
 from ...store.config.topics import TopicConfig
 from ...store.names import (
@@ -38,6 +46,7 @@ from ...store.topics import table_changes
 from ...store.topics.deletions import Deletions, remove_queues
 from ...store.topics.topic_table import Topic, TopicState
 from ..actor import World
+from . import attributes
 from .refusals import Refused, illegal, unavailable
 from .rounds import await_round
 from .topics_file import TopicsFile
@@ -169,6 +178,12 @@ class Topics:
         before = self.file.configs.get(name) or TopicConfig(name, queues, queues)
         after = changed(
             before, request.read_queues, request.write_queues, request.perm, order=request.order
+        )
+        after = replace(
+            after,
+            topic_filter_type=request.filter_type or before.topic_filter_type,
+            topic_sys_flag=before.topic_sys_flag if request.sys_flag is None else request.sys_flag,
+            attributes=attributes.changed(before.attributes, request),
         )
         self._check_queues(after.read_queue_nums)
         self._check_queues(after.write_queue_nums)
@@ -312,16 +327,21 @@ class Topics:
         return TopicsPage(
             topics=[self._entry(t) for t in page if t.state == TopicState.LIVE],
             next=end if end < count else -1,
+            version=Version(**asdict(self.file.version)),
         )
 
     def _entry(self, topic: Topic) -> TopicEntry:
+        config = self.file.configs[topic.name]
         return TopicEntry(
             topic=topic.name,
             index=topic.index,
             perm=topic.perm,
             write_queues=topic.write_queue_nums,
             read_queues=topic.read_queue_nums,
-            order=self.file.configs[topic.name].order,
+            order=config.order,
+            filter_type=config.topic_filter_type,
+            sys_flag=config.topic_sys_flag,
+            attributes=dict(config.attributes),
         )
 
 

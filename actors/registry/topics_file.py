@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from ...store.config import topics
-from ...store.config.topics import TopicConfig
+from ...store.config.topics import DataVersion, TopicConfig
 from ...store.disk.files import Folder
 from ...store.disk.paths import TOPICS
 from ...store.names import is_light_queue
@@ -37,6 +37,11 @@ class TopicsFile:
         self._delay_s = _SAVE_DELAY_S
         self.configs = dict(self._saved.topics)
         self.unsaved_since = 0.0
+
+    @property
+    def version(self) -> DataVersion:
+        """The version that was saved last."""
+        return self._saved.data_version
 
     def put(self, config: TopicConfig) -> None:
         """Sets the attributes of a topic that is new or has changed, to be saved soon."""

@@ -34,7 +34,10 @@ class Turns:
             users.setdefault(self._uid_of(connection), deque()).append(connection)
         spent = dict.fromkeys(users, 0)
         for _ in range(_REQUESTS):
-            for uid in [uid for uid, queue in users.items() if queue and spent[uid] < _NS]:
+            waiting = [uid for uid, queue in users.items() if queue and spent[uid] < _NS]
+            if not waiting:
+                return
+            for uid in waiting:
                 connection = users[uid].popleft()
                 if connection.fileno() < 0:  # an earlier request of this turn has closed it
                     continue

@@ -45,6 +45,8 @@ class State:
         self._saving: Future[None] | None = None
         self._thread = ThreadPoolExecutor(1)
         self._tick_at = 0
+        # What the open transactions need of the log now. What a power cut leaves may need more.
+        self._needed = 0
         # Op records that may still be needed: queue offset, and the greatest half that it names.
         self._ops: deque[tuple[int, int]] = deque()
         self._op_end = 0
@@ -79,6 +81,9 @@ class State:
         `settled` means that op records name the halves of all finals so far. Without that the
         progress stays as it was.
         """
+        self._needed = _floor_of(book)
+        if self._floor.load() > self._needed:
+            self._floor.store(self._needed)
         if not settled:
             return
         half_next = book.first
@@ -93,23 +98,24 @@ class State:
 
     def tick(self, book: Book, now_ms: int) -> None:
         """Once a second: makes the progress durable when the log is durable up to it."""
-        if now_ms < self._tick_at and self._tick_at - now_ms <= _TICK_MS:
+        if self._saving is not None and self._saving.done():
+            self._saved()
+        if self._saving is not None or now_ms < self._tick_at <= now_ms + _TICK_MS:
             return
         self._tick_at = now_ms + _TICK_MS
-        if self._saving is not None:
-            if not self._saving.done():
-                return
-            self._saved()
-        if self._pending is None and (self._moved() or self._floor.load() == 0):
-            floor = book.floor
-            self._pending = self._published, _NOTHING_WAITS if floor is None else floor
+        floor = _floor_of(book)
+        if self._pending is None and (self._moved() or self._floor.load() != floor):
+            self._pending = self._published, floor
         pending = self._pending
         if pending is not None and self._control.load("flushed") >= pending[0].scan_from:
             self._saving = self._thread.submit(self._file.make_durable, pending[0])
 
     def something_waits(self) -> None:
-        """There are transactions: clean keeps the whole log until it is known where they begin."""
-        self._floor.store(0)
+        """There are transactions: clean keeps the whole log until it is known where they begin, or
+        what the process before this one has said.
+        """
+        if self._floor.load() == _NOTHING_WAITS:
+            self._floor.store(0)
 
     def nothing_waits(self) -> None:
         """There are no transactions in this store: clean need keep nothing for them."""
@@ -130,7 +136,7 @@ class State:
         # that is not done.
         self._half_next.store(progress.half_next)
         self._op_next.store(progress.op_next)
-        self._floor.store(floor)
+        self._floor.store(min(floor, self._needed))
 
     def save_at_stop(self, book: Book) -> None:
         """Makes the progress durable at a stop. Flush has not made its last sync at this point, so
@@ -146,8 +152,13 @@ class State:
         if pool and self._control.load("committed") < self._published.scan_from:
             return  # the next start finds the rest in the log
         disk.sync_file_system(self._world.folders.commit_log)
-        floor = book.floor
-        self._pending = self._published, _NOTHING_WAITS if floor is None else floor
+        self._pending = self._published, _floor_of(book)
         self._saving = self._thread.submit(self._file.make_durable, self._published)
         wait([self._saving])
         self._saved()
+
+
+def _floor_of(book: Book) -> int:
+    """The log offset from which clean must keep the log for open transactions."""
+    floor = book.floor
+    return _NOTHING_WAITS if floor is None else floor

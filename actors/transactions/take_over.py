@@ -53,9 +53,11 @@ def take_over(
             return None
         copies, more = reading.halves(int(time.time() * 1000), named)
         ended += [half.identity for half in copies]
+    overtaken = _overtaken(reading, named, beat)
     floor = book.floor
-    if floor is None:
-        return ended
+    if overtaken is None or floor is None:
+        return None if overtaken is None else ended
+    ended += overtaken
     least, end = span
     begin = max(progress.scan_from, floor, least)
     for half_offset, record in find_finals(log, begin, end, beat):
@@ -64,6 +66,26 @@ def take_over(
         if identity is not None:
             ended.append(identity)
     return None if beat() else ended
+
+
+def _overtaken(reading: Reading, named: set[int], beat: Callable[[], bool]) -> list[bytes] | None:
+    """The identities of open transactions of which an op record names a later half. RocketMQ names
+    only the last one, and what it knew of the others dies with it. None if the process is to end
+    first.
+    """
+    book, queues, ended = reading.book, reading.queues, list[bytes]()
+    for place in range(book.first, book.following) if len(book) else ():
+        if beat():
+            return None
+        entry = queues.entry(queues.halves, place) if place in named else None
+        record = None if entry is None else queues.record(*entry)
+        try:
+            half = None if record is None else book.same(read_half(record))
+        except NotAHalf:
+            continue
+        if half is not None and half.queue_offset < place:
+            ended.append(half.identity)
+    return ended
 
 
 def _ended(reading: Reading, half_offset: int, record: Record, end: int) -> bytes | None:

@@ -112,7 +112,7 @@ class Transactions(Actor):
 
     def _turn(self) -> float:
         """Does what is due now. Returns when (epoch ms) to look again."""
-        now = int(time.time() * 1000)
+        now = _now_ms()
         if self.queues.halves is None:
             return float("inf")
         if not self.caught_up and not self._take_over():
@@ -122,6 +122,7 @@ class Transactions(Actor):
         self.retry_at = self.settling.settle(self.state, now)
         if self.retry_at:
             return self.retry_at
+        now = _now_ms()  # append may have been away for a while
         _, more_halves = self.reading.halves(now)
         decided = self.waiting.take(now, _BATCH)
         now_tried: dict[bytes, Any] = {one.identity: one for one in decided}
@@ -288,3 +289,7 @@ class Transactions(Actor):
             self.waiting.add(decided._replace(refusals=decided.refusals + 1), now + PAUSE_MS)
         else:
             self.logger.error("cannot be committed", offset=half.offset, why=why)
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)

@@ -61,7 +61,7 @@ class Access:
     """
 
     def __init__(self, path: Path, logger: Any, *, authorizes: bool = True) -> None:
-        self._path = path
+        self.path = path
         self._logger = logger
         self._authorizes = authorizes
         self._reading = False
@@ -80,18 +80,24 @@ class Access:
         self._white: dict[bytes, bool] = {}
         self._granted: dict[_Kind, bool] = {}
         if self._seen is not None and self._seen[0] & stat.S_IROTH:
-            self._logger.warning("every user can read the accounts' secrets", file=str(self._path))
+            self._logger.warning("every user can read the accounts' secrets", file=str(self.path))
+
+    @property
+    def version(self) -> tuple[int, int]:
+        """How often tools have changed the file, and when it was changed last (epoch ms)."""
+        changed_ms = 0 if self._seen is None else self._seen[3] // 1_000_000
+        return self._accounts.changes, changed_ms
 
     async def reread(self, thread: Thread) -> None:
         """Takes the file's accounts if it has changed. With an error the old ones stay; a file that
         could not be read is tried again. A thread reads them, because that takes long for many.
         """
-        version = _version_of(self._path)
+        version = _version_of(self.path)
         if version == self._seen or self._reading:
             return
         self._reading = True
         try:
-            accounts = await thread.run(lambda: _read(self._path, version))
+            accounts = await thread.run(lambda: _read(self.path, version))
         except BadAccounts as error:
             if not isinstance(error, Unreadable):
                 self._seen = version
@@ -105,7 +111,7 @@ class Access:
         self._use(accounts)
         for call in self.changed:
             call()
-        self._logger.info("accounts read", file=str(self._path), accounts=len(accounts.by_key))
+        self._logger.info("accounts read", file=str(self.path), accounts=len(accounts.by_key))
 
     # -- decisions
 

@@ -6,6 +6,8 @@ Here both are errors: a slip of the pen in such a file should not be found out b
 
 from __future__ import annotations
 
+import contextlib
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -42,6 +44,8 @@ class Accounts(msgspec.Struct, frozen=True):
 
     by_key: dict[str, Account]
     white: tuple[AddressPattern, ...] = ()
+    #: How often RocketMQ's tools have changed the file (`dataVersion`).
+    changes: int = 0
 
 
 class _Form(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
@@ -58,7 +62,7 @@ class _Form(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
 
 
 class _File(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
-    """The file. RocketMQ's tools keep the `dataVersion`, which means nothing here."""
+    """The file. RocketMQ's tools count their changes in `dataVersion`."""
 
     global_white_remote_addresses: list[str] = []
     accounts: list[dict[str, Any]] = []
@@ -88,8 +92,8 @@ class _Loader(yaml.BaseLoader):
         return super().construct_mapping(node, deep)
 
 
-def read_accounts(path: Path) -> Accounts:
-    """The accounts in a file. Raises BadAccounts."""
+def read_bytes(path: Path) -> bytes:
+    """The bytes of a file of accounts. Raises BadAccounts."""
     try:
         with path.open("rb") as file:
             data = file.read(_MOST_BYTES + 1)
@@ -97,6 +101,12 @@ def read_accounts(path: Path) -> Accounts:
         raise Unreadable(f"cannot read the accounts: {error.strerror} ({path})") from error
     if len(data) > _MOST_BYTES:
         raise BadAccounts(f"{path}: a file of accounts has at most {_MOST_BYTES >> 20} MiB")
+    return data
+
+
+def read_accounts(path: Path) -> Accounts:
+    """The accounts in a file. Raises BadAccounts."""
+    data = read_bytes(path)
     try:
         return parse_accounts(data)
     except ValueError as error:
@@ -104,29 +114,70 @@ def read_accounts(path: Path) -> Accounts:
 
 
 def parse_accounts(data: bytes) -> Accounts:
-    """The accounts in the bytes of a file. Raises ValueError, which names account and field."""
-    found = _convert(_without_empty(_load(data)), _File)
-    white = tuple(
-        _pattern(text, "globalWhiteRemoteAddresses") for text in found.global_white_remote_addresses
-    )
+    """The accounts in the bytes of a file. Raises ValueError for the first error, which names
+    account and field.
+    """
+    return use(load_plain(data))
+
+
+def use(plain: Any) -> Accounts:
+    """The accounts in what a file says. Raises ValueError for the first error."""
+    accounts, problems = _check(plain)
+    if problems:
+        raise ValueError(problems[0])
+    return accounts
+
+
+def check_accounts(data: bytes) -> tuple[Accounts, list[str]]:
+    """The accounts in the bytes of a file that have no error, and all errors, each with its account
+    and its field. Raises ValueError for bytes that are no such file.
+    """
+    return _check(load_plain(data))
+
+
+def _check(plain: Any) -> tuple[Accounts, list[str]]:
+    found = _convert(_without_empty(plain), _File)
+    problems: list[str] = []
+    white: list[AddressPattern] = []
+    for text in found.global_white_remote_addresses:
+        with _noting(problems):
+            white.append(_pattern(text, "globalWhiteRemoteAddresses"))
     accounts: dict[str, Account] = {}
     for number, table in enumerate(found.accounts, 1):
         name = f"account {number}"
         if isinstance(table.get("accessKey"), str):
             name += f" ({table['accessKey'][:60]!a})"
-        try:
-            account = _account(_convert(_without_empty(table), _Form))
-        except ValueError as error:
-            raise ValueError(f"{name}: {error}") from error
-        if account.access_key in accounts:
-            raise ValueError(f"{name}: an account before it has the same accessKey")
-        accounts[account.access_key] = account
-    if not (accounts or white):
-        raise ValueError("it has no account: nobody could connect")
-    return Accounts(accounts, white)
+        of_account: list[str] = []
+        with _noting(of_account):
+            account = _account(_convert(_without_empty(table), _Form), of_account)
+            if account.access_key in accounts:
+                of_account.append("an account before it has the same accessKey")
+            elif not of_account:
+                accounts[account.access_key] = account
+        problems += [f"{name}: {problem}" for problem in of_account]
+    if not (accounts or white or problems):
+        problems.append("it has no account: nobody could connect")
+    return Accounts(accounts, tuple(white), count_changes(found.data_version)), problems
 
 
-def _load(data: bytes) -> Any:
+def count_changes(data_version: Any) -> int:
+    """The counter in a `dataVersion`: `[{counter: 1, timestamp: 1}]`. 0 for anything else."""
+    first = data_version[0] if isinstance(data_version, list) and data_version else None
+    counter = str(first.get("counter", "")) if isinstance(first, dict) else ""
+    return int(counter) if re.fullmatch(r"[0-9]{1,18}", counter) else 0
+
+
+@contextlib.contextmanager
+def _noting(problems: list[str]) -> Iterator[None]:
+    """Notes an error, and goes on."""
+    try:
+        yield
+    except ValueError as error:
+        problems.append(str(error))
+
+
+def load_plain(data: bytes) -> Any:
+    """What the bytes of a file say, every value as a text. Raises ValueError."""
     try:
         return yaml.load(data, _Loader)  # noqa: S506 - it makes texts, lists and tables alone
     except yaml.MarkedYAMLError as error:
@@ -154,40 +205,55 @@ def _convert(table: Any, kind: type[Any]) -> Any:
         raise ValueError(str(error)) from None
 
 
-def _account(form: _Form) -> Account:
+def _account(form: _Form, problems: list[str]) -> Account:
+    """An account. Adds what is wrong with it to the problems."""
     for field, value in (("accessKey", form.access_key), ("secretKey", form.secret_key)):
         if len(value) < _LEAST_CHARACTERS:
-            raise ValueError(f"{field}: it needs at least {_LEAST_CHARACTERS} characters")
-        if len(value) > _MOST_CHARACTERS or not value.isprintable():
-            raise ValueError(f"{field}: it is no text of at most {_MOST_CHARACTERS} characters")
+            problems.append(f"{field}: it needs at least {_LEAST_CHARACTERS} characters")
+        elif len(value) > _MOST_CHARACTERS or not value.isprintable():
+            problems.append(f"{field}: it is no text of at most {_MOST_CHARACTERS} characters")
     perms: dict[str, Perm] = {}
     for field, entries, of in (
         ("topicPerms", form.topic_perms, str),
         ("groupPerms", form.group_perms, retry_topic),
     ):
-        for name, perm in _entries(field, entries):
-            resource = of(name)
-            if resource in perms:
-                raise ValueError(f"{field}: {name!a} has a permission already")
-            perms[resource] = perm
-    white = form.white_remote_address
+        for entry in entries:
+            with _noting(problems):
+                name, perm = parse_entry(field, entry)
+                resource = of(name)
+                if resource in perms:
+                    raise ValueError(f"{field}: {name!a} has a permission already")
+                perms[resource] = perm
+    white = None
+    if form.white_remote_address:
+        with _noting(problems):
+            white = _pattern(form.white_remote_address, "whiteRemoteAddress")
+    defaults = [Perm.DENY, Perm.DENY]
+    for number, (text, field) in enumerate(
+        (
+            (form.default_topic_perm, "defaultTopicPerm"),
+            (form.default_group_perm, "defaultGroupPerm"),
+        )
+    ):
+        with _noting(problems):
+            defaults[number] = _perm(text, field)
     return Account(
         access_key=form.access_key,
         key=SigningKey(form.secret_key.encode()),
         admin=form.admin,
-        white=_pattern(white, "whiteRemoteAddress") if white else None,
-        default_topic=_perm(form.default_topic_perm, "defaultTopicPerm"),
-        default_group=_perm(form.default_group_perm, "defaultGroupPerm"),
+        white=white,
+        default_topic=defaults[0],
+        default_group=defaults[1],
         perms=perms,
     )
 
 
-def _entries(field: str, entries: list[str]) -> Iterator[tuple[str, Perm]]:
-    for entry in entries:
-        name, equals, perm = entry.partition("=")
-        if not (equals and name.strip()):
-            raise ValueError(f"{field}: {entry!a} is not NAME=PERMISSION")
-        yield name.strip(), _perm(perm, f"{field}: {name.strip()!a}")
+def parse_entry(field: str, entry: str) -> tuple[str, Perm]:
+    """The name and the permission of an entry of a list. Raises ValueError, which names `field`."""
+    name, equals, perm = entry.partition("=")
+    if not (equals and name.strip()):
+        raise ValueError(f"{field}: {entry!a} is not NAME=PERMISSION")
+    return name.strip(), _perm(perm, f"{field}: {name.strip()!a}")
 
 
 def _perm(text: str, field: str) -> Perm:

@@ -42,6 +42,7 @@ class AddressPattern:
     def __init__(self, text: str) -> None:
         if len(text) > _MOST_CHARACTERS:
             raise ValueError(f"a pattern has at most {_MOST_CHARACTERS} characters")
+        self._text = text
         self._all = text.strip() in _ALL
         self._networks: list[ipaddress.IPv4Network | ipaddress.IPv6Network] = []
         #: Ranges of the numbers in each place.
@@ -60,6 +61,9 @@ class AddressPattern:
                 self._places.append(_places(several[1] + last.strip()))
         else:
             self._places.append(_places(part))
+
+    def __str__(self) -> str:
+        return self._text
 
     def matches(self, address: Address) -> bool:
         """Whether the address is one of these."""

@@ -44,6 +44,21 @@ class Gate:
         """What is called when the accounts have changed."""
         return self._access.changed
 
+    @property
+    def path(self) -> Path:
+        """The file of accounts."""
+        return self._access.path
+
+    @property
+    def version(self) -> tuple[int, int]:
+        """How often tools have changed the file, and when it was changed last (epoch ms)."""
+        return self._access.version
+
+    async def edit(self, edit: Callable[[Path], None]) -> None:
+        """Changes the file, and takes the accounts that it has then. Raises what `edit` does."""
+        await self._thread.run(lambda: edit(self._access.path))
+        await self._access.reread(self._thread)
+
     def before(self, fast: FastPath) -> FastPath:
         """A fast path behind the gate."""
         return CheckedFastPath(fast, self._access.allows)

@@ -21,6 +21,26 @@ Fields: TypeAlias = Mapping[str, str]
 Rule: TypeAlias = Callable[[Fields, bytes], Iterator[Need]]
 
 
+class _Read(msgspec.Struct, rename="camel"):
+    """A body that names a group and a topic."""
+
+    consumer_group: str
+    topic: str
+
+
+class _Acked(msgspec.Struct):
+    """Messages of one topic."""
+
+    group: str = msgspec.field(name="c")
+    topic: str = msgspec.field(name="t")
+
+
+class _Acks(msgspec.Struct):
+    """A body of acknowledgements."""
+
+    acks: list[_Acked] = msgspec.field(default_factory=list)
+
+
 class _OfGroup(msgspec.Struct, rename="camel"):
     """A body that names a group."""
 
@@ -54,8 +74,31 @@ def _consume(fields: Fields, _: bytes) -> Iterator[Need]:
     yield _group(fields.get("consumerGroup", ""))
 
 
+def _popped(fields: Fields, _: bytes) -> Iterator[Need]:
+    return _of_lease(fields.get("consumerGroup", ""), fields.get("topic", ""))
+
+
+def _of_lease(group: str, topic: str) -> Iterator[Need]:
+    """The topic of a lease may be a retry topic for popping, which is the group's own."""
+    if not topic.startswith((f"{retry_topic(group)}_", f"{retry_topic(group)}+")):
+        yield Need(topic, Perm.SUB)
+    yield _group(group)
+
+
 def _member(fields: Fields, _: bytes) -> Iterator[Need]:
     yield _group(fields.get("consumerGroup", ""))
+
+
+def _assigned(_: Fields, body: bytes) -> Iterator[Need]:
+    found: _Read = decode(_Read, body)
+    yield Need(found.topic, Perm.SUB)
+    yield _group(found.consumer_group)
+
+
+def _acked(_: Fields, body: bytes) -> Iterator[Need]:
+    found: _Acks = decode(_Acks, body) if body else _Acks()
+    for topic, group in {(one.topic, one.group) for one in found.acks}:
+        yield from _of_lease(group, topic)
 
 
 def _leave(fields: Fields, _: bytes) -> Iterator[Need]:
@@ -93,11 +136,67 @@ def _account(_: Fields, __: bytes) -> Iterator[Need]:
     return iter(())
 
 
+#: What only an administrator may ask for.
+_ADMINISTRATION: Final = (
+    RequestCode.UPDATE_AND_CREATE_TOPIC,
+    RequestCode.UPDATE_AND_CREATE_TOPIC_LIST,
+    RequestCode.DELETE_TOPIC_IN_BROKER,
+    RequestCode.GET_ALL_TOPIC_CONFIG,
+    RequestCode.GET_TOPIC_CONFIG,
+    RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER,
+    RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE,
+    RequestCode.CLEAN_UNUSED_TOPIC,
+    RequestCode.DELETE_EXPIRED_COMMITLOG,
+    RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP,
+    RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST,
+    RequestCode.DELETE_SUBSCRIPTIONGROUP,
+    RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG,
+    RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG,
+    RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN,
+    RequestCode.QUERY_TOPIC_CONSUME_BY_WHO,
+    RequestCode.QUERY_TOPICS_BY_CONSUMER,
+    RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER,
+    RequestCode.INVOKE_BROKER_TO_RESET_OFFSET,
+    RequestCode.CLONE_GROUP_OFFSET,
+    RequestCode.QUERY_CORRECTION_OFFSET,
+    RequestCode.GET_ALL_CONSUMER_OFFSET,
+    RequestCode.GET_ALL_DELAY_OFFSET,
+    RequestCode.GET_TIMER_CHECK_POINT,
+    RequestCode.GET_TOPIC_STATS_INFO,
+    RequestCode.GET_CONSUME_STATS,
+    RequestCode.GET_BROKER_CONSUME_STATS,
+    RequestCode.QUERY_CONSUME_TIME_SPAN,
+    RequestCode.VIEW_BROKER_STATS_DATA,
+    RequestCode.QUERY_CONSUME_QUEUE,
+    RequestCode.GET_CONSUMER_CONNECTION_LIST,
+    RequestCode.GET_PRODUCER_CONNECTION_LIST,
+    RequestCode.GET_ALL_PRODUCER_INFO,
+    RequestCode.GET_CONSUMER_RUNNING_INFO,
+    RequestCode.CONSUME_MESSAGE_DIRECTLY,
+    RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS,
+    RequestCode.GET_BROKER_CONFIG,
+    RequestCode.UPDATE_BROKER_CONFIG,
+    RequestCode.GET_BROKER_RUNTIME_INFO,
+    RequestCode.GET_BROKER_HA_STATUS,
+    RequestCode.WIPE_WRITE_PERM_OF_BROKER,
+    RequestCode.ADD_WRITE_PERM_OF_BROKER,
+    RequestCode.DELETE_TOPIC_IN_NAMESRV,
+    RequestCode.RESUME_CHECK_HALF_MESSAGE,
+    RequestCode.SET_MESSAGE_REQUEST_MODE,
+    RequestCode.GET_ALL_MESSAGE_REQUEST_MODE,
+    RequestCode.UPDATE_AND_CREATE_ACL_CONFIG,
+    RequestCode.DELETE_ACL_CONFIG,
+    RequestCode.GET_BROKER_CLUSTER_ACL_INFO,
+    RequestCode.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG,
+)
+
 #: The rule of each code; None needs an administrator.
 NEEDS: Final[Mapping[int, Rule | None]] = {
     RequestCode.SEND_MESSAGE: _send,
     RequestCode.SEND_MESSAGE_V2: _send_short,
     RequestCode.SEND_BATCH_MESSAGE: _send_short,
+    RequestCode.SEND_REPLY_MESSAGE: _send,
+    RequestCode.SEND_REPLY_MESSAGE_V2: _send_short,
     RequestCode.RECALL_MESSAGE: _send,
     RequestCode.CONSUMER_SEND_MSG_BACK: _send_back,
     RequestCode.END_TRANSACTION: _account,  # the half's topic: `Grant.demand`
@@ -105,6 +204,14 @@ NEEDS: Final[Mapping[int, Rule | None]] = {
     RequestCode.LITE_PULL_MESSAGE: _consume,
     RequestCode.QUERY_CONSUMER_OFFSET: _consume,
     RequestCode.UPDATE_CONSUMER_OFFSET: _consume,
+    RequestCode.POP_MESSAGE: _consume,
+    RequestCode.PEEK_MESSAGE: _consume,
+    RequestCode.ACK_MESSAGE: _popped,
+    RequestCode.BATCH_ACK_MESSAGE: _acked,
+    RequestCode.CHANGE_MESSAGE_INVISIBLETIME: _popped,
+    RequestCode.NOTIFICATION: _consume,
+    RequestCode.POLLING_INFO: _consume,
+    RequestCode.QUERY_ASSIGNMENT: _assigned,
     RequestCode.QUERY_MESSAGE: _read,
     RequestCode.VIEW_MESSAGE_BY_ID: _account,  # the message's topic: `Grant.demand`
     RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: _read,
@@ -127,14 +234,7 @@ NEEDS: Final[Mapping[int, Rule | None]] = {
     RequestCode.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST: _account,
     RequestCode.GET_KV_CONFIG: _account,
     RequestCode.GET_KVLIST_BY_NAMESPACE: _account,
-    RequestCode.UPDATE_AND_CREATE_TOPIC: None,
-    RequestCode.DELETE_TOPIC_IN_BROKER: None,
-    RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: None,
-    RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: None,
-    RequestCode.GET_CONSUMER_RUNNING_INFO: None,
-    RequestCode.CONSUME_MESSAGE_DIRECTLY: None,
-    RequestCode.DELETE_EXPIRED_COMMITLOG: None,
-    RequestCode.RESUME_CHECK_HALF_MESSAGE: None,
+    **dict.fromkeys(_ADMINISTRATION),
 }
 
 

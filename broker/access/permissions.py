@@ -47,6 +47,9 @@ class Perm(enum.Flag):
             raise ValueError(f"{text!a} is no permission: DENY, PUB, SUB or PUB|SUB")
         return found
 
+    def __str__(self) -> str:
+        return "|".join(one.name or "" for one in self) or "DENY"
+
 
 _PERMS: Final = {
     "DENY": Perm.DENY,
@@ -74,6 +77,26 @@ class Denied(Exception):
     """A request that its sender may not make. The text says what is missing, and no secret."""
 
 
+class Rule(enum.StrEnum):
+    """Why an account has a permission, or lacks it."""
+
+    ADMINISTRATOR = "an administrator without lists of its own may do everything"
+    TRACES = "every account may send traces"
+    TOPIC = "topicPerms"
+    GROUP = "groupPerms"
+    DEFAULT_TOPIC = "defaultTopicPerm"
+    DEFAULT_GROUP = "defaultGroupPerm"
+    OF_ALL_TOPICS = "messages of all topics wait in this one, which defaultTopicPerm does not open"
+
+
+class Decision(NamedTuple):
+    """Whether something is allowed, by which rule, and what the rule gives."""
+
+    allowed: bool
+    rule: Rule
+    given: Perm | None = None
+
+
 @dataclass(frozen=True)
 class Account:
     """One account. `perms` are by topic, and by the retry topic of a group."""
@@ -87,15 +110,25 @@ class Account:
     perms: Mapping[str, Perm] = field(default_factory=dict)
 
     def has(self, need: Need) -> bool:
-        """Whether the account has a permission. An administrator without a list of its own has
-        every one. Every account may send traces.
+        """Whether the account has a permission."""
+        return self.decide(need).allowed
+
+    def decide(self, need: Need) -> Decision:
+        """Whether the account has a permission, and why. An administrator without a list of its own
+        has every one. Every account may send traces.
         """
-        if (self.admin and not self.perms) or need == (TRACE_TOPIC, Perm.PUB):
-            return True
+        if self.admin and not self.perms:
+            return Decision(allowed=True, rule=Rule.ADMINISTRATOR)
+        if need == (TRACE_TOPIC, Perm.PUB):
+            return Decision(allowed=True, rule=Rule.TRACES)
+        is_group = need.resource.startswith(RETRY_PREFIX)
         given = self.perms.get(need.resource)
-        if given is None:
-            is_group = need.resource.startswith(RETRY_PREFIX)
-            given = self.default_group if is_group else self.default_topic
-            if need.resource in _OF_ALL_TOPICS:
-                given = Perm.DENY
-        return need.perm in given
+        if given is not None:
+            rule = Rule.GROUP if is_group else Rule.TOPIC
+        elif need.resource in _OF_ALL_TOPICS:
+            given, rule = Perm.DENY, Rule.OF_ALL_TOPICS
+        elif is_group:
+            given, rule = self.default_group, Rule.DEFAULT_GROUP
+        else:
+            given, rule = self.default_topic, Rule.DEFAULT_TOPIC
+        return Decision(need.perm in given, rule, given)

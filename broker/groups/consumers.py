@@ -1,7 +1,8 @@
-"""The consumer groups that are connected, and the connections of producers."""
+"""The consumer groups that are connected, and the clients that have producers."""
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -37,6 +38,8 @@ class ConsumerGroup:
     clients: dict[Connection, Client] = field(default_factory=dict)
     subscriptions: dict[str, Subscription] = field(default_factory=dict)
     model: str = ""
+    consume_type: str = ""
+    from_where: str = ""
 
     @property
     def broadcasts(self) -> bool:
@@ -105,6 +108,8 @@ class Consumers:
         self._by_connection.setdefault(client.connection, set()).add(group.name)
         was = group.model
         group.model = str(data.message_model)
+        group.consume_type = str(data.consume_type)
+        group.from_where = str(data.consume_from_where)
         changed, other_topics = group.subscribe(data.subscription_data_set)
         if is_new or changed or was != group.model:
             self._tell()
@@ -193,47 +198,93 @@ def _share(client: Client) -> tuple[object, ...]:
     return client.client_id, client.topics, client.broadcasts
 
 
+@dataclass(slots=True)
+class Producer:
+    """One connection's client, and the groups in which it has producers. `seen_at` is the monotonic
+    time (s) of its last heart-beat.
+    """
+
+    connection: Connection
+    client_id: str
+    language: str
+    version: int
+    seen_at: float
+    groups: frozenset[str] = frozenset()
+
+
 class Producers:
-    """The producers that are connected, by group."""
+    """The clients that have producers, by connection, by group, and by client id."""
 
     def __init__(self) -> None:
+        #: By the time of the last heart-beat, the oldest first.
+        self._clients: dict[Connection, Producer] = {}
         self._groups: dict[str, set[Connection]] = {}
+        self._by_id: dict[str, Connection] = {}
         #: Called with a group that has its first producer.
         self.came: Callable[[str], None] = lambda _: None
-        self._by_connection: dict[Connection, set[str]] = {}
 
     def counts(self) -> dict[str, int]:
         """How many connections each group has."""
         return {name: len(members) for name, members in self._groups.items()}
 
-    def register(self, connection: Connection, names: set[str]) -> None:
+    def members(self, group: str) -> list[Producer]:
+        """The clients that have a producer in a group, by client id."""
+        found = [self._clients[one] for one in self._groups.get(group, ())]
+        return sorted(found, key=lambda one: one.client_id)
+
+    def find(self, client_id: str) -> Connection | None:
+        """The connection by which a client last sent a heart-beat, None without one."""
+        return self._by_id.get(client_id)
+
+    def register(self, client: Client, names: set[str]) -> None:
         """Notes a heart-beat: it names all groups in which a client has producers."""
-        for name in self._by_connection.get(connection, set()) - names:
+        connection = client.connection
+        if client.client_id != (known := self._known(connection)).client_id:
+            self._forget_id(known)
+        for name in known.groups - names:
             self.unregister(connection, name)
+        if not names:
+            return
         first = [name for name in names if name not in self._groups]
         for name in names:
             self._groups.setdefault(name, set()).add(connection)
-        if names:
-            self._by_connection[connection] = set(names)
+        self._clients.pop(connection, None)  # the newest heart-beat is last
+        self._clients[connection] = Producer(
+            connection, client.client_id, client.language, client.version, client.seen_at,
+            frozenset(names),
+        )  # fmt: skip
+        self._by_id[client.client_id] = connection
         for name in first:
             self.came(name)
-
-    def of(self, name: str) -> list[Connection]:
-        """The connections of a group's producers."""
-        return list(self._groups.get(name, ()))
 
     def unregister(self, connection: Connection, name: str) -> None:
         """Removes a producer from a group."""
         members = self._groups.get(name, set())
         members.discard(connection)
-        names = self._by_connection.get(connection, set())
-        names.discard(name)
-        if not names:
-            self._by_connection.pop(connection, None)
         if not members:
             self._groups.pop(name, None)
+        client = self._known(connection)
+        client.groups -= {name}
+        if not client.groups:
+            self._clients.pop(connection, None)
+            self._forget_id(client)
 
     def disconnected(self, connection: Connection) -> None:
         """Removes a connection from all groups."""
-        for name in list(self._by_connection.get(connection, ())):
+        for name in self._known(connection).groups:
             self.unregister(connection, name)
+
+    def expired(self) -> list[Connection]:
+        """The connections that have sent no heart-beat in time."""
+        limit = time.monotonic() - EXPIRY_S
+        late = itertools.takewhile(lambda one: one.seen_at < limit, self._clients.values())
+        return [one.connection for one in late]
+
+    def _known(self, connection: Connection) -> Producer:
+        found = self._clients.get(connection)
+        return Producer(connection, "", "", 0, 0.0) if found is None else found
+
+    def _forget_id(self, client: Producer) -> None:
+        """Forgets an id, unless the same client has sent heart-beats by another connection."""
+        if self._by_id.get(client.client_id) is client.connection:
+            del self._by_id[client.client_id]

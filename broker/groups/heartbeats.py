@@ -14,6 +14,11 @@ from ...store.filters.tags import MessageFilter, TagFilter, parse_filter, tag_fi
 #: Values that other clients write as numbers: the positions in Java's enums.
 _CONSUME_TYPES: Final = ("CONSUME_ACTIVELY", "CONSUME_PASSIVELY", "CONSUME_POP")
 _MODELS: Final = ("BROADCASTING", "CLUSTERING")
+_FROM_WHERE: Final = (
+    *("CONSUME_FROM_LAST_OFFSET", "CONSUME_FROM_LAST_OFFSET_AND_FROM_MIN_WHEN_BOOT_FIRST"),
+    *("CONSUME_FROM_MIN_OFFSET", "CONSUME_FROM_MAX_OFFSET", "CONSUME_FROM_FIRST_OFFSET"),
+    "CONSUME_FROM_TIMESTAMP",
+)
 TAG: Final = "TAG"
 BROADCASTING: Final = _MODELS[0]
 #: The longest body of JSON, bytes: a heart-beat with some ten thousand topics.
@@ -38,6 +43,9 @@ class Subscription(msgspec.Struct, rename="camel"):
     sub_string: str | None = None
     sub_version: int = 0
     expression_type: str | None = None
+    class_filter_mode: bool = False
+    tags_set: list[str] = msgspec.field(default_factory=list)
+    code_set: list[int] = msgspec.field(default_factory=list)
 
     @property
     def kind(self) -> str:
@@ -56,11 +64,13 @@ class ConsumerData(msgspec.Struct, rename="camel"):
     consume_type: str | int = _CONSUME_TYPES[1]
     message_model: str | int = _MODELS[1]
     subscription_data_set: list[Subscription] = msgspec.field(default_factory=list)
+    consume_from_where: str | int = _FROM_WHERE[0]
 
     def name_enums(self) -> None:
         """Turns the numbers of enums into their names. Raises BadBody."""
         self.consume_type = _named(self.consume_type, _CONSUME_TYPES)
         self.message_model = _named(self.message_model, _MODELS)
+        self.consume_from_where = _named(self.consume_from_where, _FROM_WHERE)
 
 
 class ProducerData(msgspec.Struct, rename="camel"):

@@ -101,6 +101,11 @@ class Holds:
         self._by_connection.setdefault(held.connection, set()).add(held)
         self._by_tick.setdefault(tick, set()).add(held)
 
+    def drop(self, held: Held) -> None:
+        """Holds a pull no longer, and does not wake it. It may have been woken already."""
+        if held in self._held:
+            self._forget(held)
+
     def look(self) -> None:
         """Goes on with the pulls whose queues have grown, or have gone with their topic."""
         for slot in self._arrivals.grown():

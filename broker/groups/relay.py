@@ -36,7 +36,11 @@ class Relay:
     async def ask(
         self, connection: Connection, command: Command, patience_s: float
     ) -> Command | None:
-        """A client's answer to a request; None if it does not come in time, or not at all."""
+        """A client's answer to a request; None if it does not come in time, or not at all. A client
+        that has gone, or leaves much unread, is not asked.
+        """
+        if connection.closed or connection.unsent > _MOST_UNREAD:
+            return None
         self._opaque = self._opaque + 1 & 0x7FFF_FFFF
         command.opaque = self._opaque
         command.serialization = connection.state or Serialization.JSON

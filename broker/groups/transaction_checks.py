@@ -152,7 +152,7 @@ class TransactionChecks:
         """Asks one producer of the half's group, in turn, if one is connected."""
         if not half.checks:
             return
-        producers = self._producers.of(half.group)
+        producers = [one.connection for one in self._producers.members(half.group)]
         if not producers:
             return
         self._turn += 1

@@ -106,6 +106,10 @@ class Progress:
         self.resets: dict[Key, int] = {}
         #: Called when an operator has set offsets.
         self.was_reset: list[Callable[[], None]] = []
+        #: Called when the registry has news for this session.
+        self.noticed: list[Callable[[], None]] = []
+        #: Groups and topics that are popped here: what was committed is not all that counts.
+        self.popped: set[tuple[str, str]] = set()
         self._notice: int = 0
         link.began.append(self._begin)
         link.ended.append(self._lose)
@@ -287,7 +291,7 @@ class Progress:
         if reset is not None:
             return reset
         kept = self._groups.get(group)
-        if kept is not None:
+        if kept is not None and (group, topic) not in self.popped:
             if (topic, queue_id) in kept.waiting:
                 return kept.waiting[topic, queue_id]
             place = kept.at.get((topic, queue_id))
@@ -302,6 +306,8 @@ class Progress:
         notice = self._link.connection.notice.load()
         if notice != self._notice:
             self._notice = notice
+            for call in self.noticed:
+                call()
             for group, kept in self._groups.items():
                 self._ask_for(group, kept, tells=True)
 
@@ -318,6 +324,13 @@ class Progress:
                 start(self._release(group, kept))
             elif not kept.asking and kept.told is None and self._named(group)[0]:
                 self.tell(group)
+
+    async def release(self, group: str) -> None:
+        """Gives back a group that has no member here, so that it can be deleted at once."""
+        kept = self._groups.get(group)
+        if kept is not None and not kept.asking:
+            kept.asking = True
+            await self._release(group, kept)
 
     async def _release(self, group: str, kept: _Kept) -> None:
         """Gives back a group. One that is used again meanwhile is asked for anew."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -12,10 +13,16 @@ from ...client.lookup.open_store import OpenStore
 from ...client.lookup.queue_times import Boundary, QueueTimes
 from ...client.session import Connection
 from ...shm._words import Word
+from ...store.config import delay_offsets
 from ...store.consumequeue.queue import ENTRY
+from ...store.delay import rocketmq_timers
+from ...store.disk.files import Folder
+from ...store.disk.paths import CONFIG
+from ...store.disk.space import space_of
 from ...store.errors import Corrupt, CorruptRange, IllegalQuery, MessageNotFound
 from ...store.filters.tags import MessageFilter
 from ...store.index import key_lookup
+from ...store.names import SCHEDULE_TOPIC
 from ...store.reading import get_message
 from ...store.reading.running_store import ServedLog, ServedQueue
 from ...store.record.fields import head_of
@@ -249,6 +256,65 @@ class Reading:
             return self._link.store.log.store_time(at, size)
         except (Corrupt, FileNotFoundError):
             return -1
+
+    def stored_ms(self, topic: str, queue_id: int, offset: int) -> int:
+        """When the message at a queue offset was stored, epoch ms; -1 if there is none."""
+        queue = self._link.store.queue_if_any(topic, queue_id)
+        if queue is None or not queue.least <= offset < queue.end:
+            return -1
+        try:
+            at, size, _ = queue.entry(offset)
+            return self._link.store.log.store_time(at, size)
+        except (Corrupt, FileNotFoundError):
+            return -1
+
+    def entries(
+        self, topic: str, queue_id: int, first: int, count: int
+    ) -> list[tuple[int, int, int]]:
+        """Up to `count` entries of a queue from offset `first` on: log offset, size, tags code."""
+        queue = self._link.store.queue_if_any(topic, queue_id)
+        if queue is None or not queue.least <= first < queue.end:
+            return []
+        found: list[tuple[int, int, int]] = []
+        end = min(queue.end, first + count)
+        try:
+            while first + len(found) < end:
+                found += queue.entries(first + len(found), end - first - len(found))
+        except FileNotFoundError:  # removed just now
+            pass
+        return found
+
+    def log_space(self) -> tuple[int, int]:
+        """The space of the commit log's disk, and what is free of it, in bytes."""
+        with Folder.open(self._link.store.log.path) as folder:
+            space = space_of(folder)
+        return space.blocks * space.block_size, space.available * space.block_size
+
+    def log_begins_ms(self) -> int:
+        """When the first message of the log was stored, epoch ms; -1 if there is none."""
+        log = self._link.store.log
+        try:
+            record = log.record_at(log.least) if log.least < log.end else None
+        except (Corrupt, FileNotFoundError):
+            return -1
+        return -1 if record is None else MessageView(record, 0).store_timestamp
+
+    def delayed_end(self, level: int) -> int:
+        """The end of the queue in which the messages of a delay level wait."""
+        return self.bounds(SCHEDULE_TOPIC, level - 1)[1]
+
+    def delay_offsets(self) -> dict[int, int]:
+        """How far each delay level is delivered, as last written. Raises Corrupt."""
+        folder = os.path.join(self._link.connection.path, CONFIG)
+        return delay_offsets.load(os.path.join(folder, delay_offsets.FILE_NAME))[0]
+
+    def timer_check(self) -> bytes:
+        """The file config/timercheck, without what fills it up; empty if there is none."""
+        try:
+            with Folder.open(os.path.join(self._link.connection.path, CONFIG)) as folder:
+                return folder.read(rocketmq_timers.FILE_NAME)[: rocketmq_timers.USED]
+        except FileNotFoundError:
+            return b""
 
     def is_in_memory(self, topic: str, queue_id: int, offset: int) -> bool:
         """Whether a message is among the newest of the log, which count as in memory."""

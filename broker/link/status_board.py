@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from ...shm.board import BoardWriter
 from ...shm.control import process_number
+from ...shm.protocol.admin_requests import AskBoard
 from ...shm.protocol.answers import BoardMade
-from ...shm.protocol.requests import AskBoard
 from ...store.errors import StoreError
 from ..loop.tasks import start
 from .store import StoreLink

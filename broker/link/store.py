@@ -11,8 +11,8 @@ from ...client._bell import Bell
 from ...client.lookup.open_store import OpenStore
 from ...client.session import Connection
 from ...shm.control import LayoutError
-from ...shm.protocol.answers import Answer
-from ...shm.protocol.requests import Request
+from ...shm.protocol.answer import Answer
+from ...shm.protocol.request import Request
 from ...store.errors import IllegalMessage, StoreError
 from ...store.status import PutMessageStatus
 from ...store.topics.topic_table import Topic

@@ -3,6 +3,7 @@ from collections.abc import Callable
 
 from ..groups.holds import Holds
 from ..link.reading import Place
+from ..statistics._counters import Meter
 from ._fast_path import FastRequest
 
 class Known:
@@ -17,6 +18,8 @@ class Known:
         kind: str,
         version: int,
         until: float,
+        meter: Meter,
+        reached: int,
     ) -> None: ...
 
 class FastPull(FastRequest):
@@ -29,3 +32,5 @@ class FastPull(FastRequest):
     ) -> None: ...
     def learn(self, queue: Known, queue_id: int) -> None: ...
     def forget(self) -> None: ...
+    def reached(self, group: str, topic: str, queue_id: int) -> int: ...
+    def reads(self) -> tuple[int, int]: ...

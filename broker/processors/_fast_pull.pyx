@@ -13,6 +13,7 @@ from libc.string cimport memcmp, memcpy
 from silomq.broker.link._records cimport ENTRY_SIZE, silo_copy, silo_measure, silo_walk
 from silomq.broker.loop._connection cimport Connection
 from silomq.broker.processors._fast_path cimport FastRequest
+from silomq.broker.statistics._counters cimport Meter
 from silomq.broker.wire._header cimport (
     ANSWER_ROOM, FIELD_ROOM, LITE_PULL_MESSAGE, PULL_MESSAGE, silo_answer, silo_begin_answer,
     silo_end_answer, silo_field, silo_header, silo_number, silo_number32, silo_number_field,
@@ -59,7 +60,7 @@ cdef struct Fields:
 cdef class Known:
     """A queue as one group pulls it. `place` has its files (`Reading.place`), `codes` the tags
     codes that are wanted (None: any), `until` the monotonic time (s) after which it must be learnt
-    again.
+    again. `meter` counts what is read, and `reached` is the offset behind it.
 
     The filter is `subscription` of the kind `kind` for pulls that bring theirs, and for others the
     group's own, of this `version`.
@@ -72,9 +73,13 @@ cdef class Known:
     cdef const int[::1] codes
     cdef int64_t version
     cdef double until
+    cdef Meter meter
+    cdef int64_t reached            # the offset behind the last message that was read
 
     def __init__(self, str group, str topic, place, codes, *, subscription, str kind,
-                 int64_t version, double until):
+                 int64_t version, double until, Meter meter not None, int64_t reached):
+        self.meter = meter
+        self.reached = reached
         self.group, self.topic = group, topic
         self.queue, self.log, self.transfer, self.topic_view, self.slot, self.end_word = place
         self.topic_seen = bytes(self.topic_view)
@@ -115,7 +120,7 @@ cdef class FastPull(FastRequest):
     cdef Py_ssize_t most_unsent
     cdef dict known
     cdef uint64_t turn              # how often all was forgotten
-    cdef uint64_t pulled
+    cdef uint64_t pulled, found, missed
     cdef uint64_t served[2]         # of PULL_MESSAGE, LITE_PULL_MESSAGE
 
     def __init__(self, note, holds, double longest_s, Py_ssize_t most_unsent):
@@ -141,6 +146,20 @@ cdef class FastPull(FastRequest):
 
     def counted(self):
         return {PULL_MESSAGE: self.served[0], LITE_PULL_MESSAGE: self.served[1]}, 0, self.pulled
+
+    def reached(self, str group not None, str topic not None, int queue_id):
+        """The offset behind the last message that a group has pulled, -1 if it is not known."""
+        cdef int64_t most = -1
+        for posted in (0, 1):
+            known = self.known.get(
+                b"%d\0%d\0%b\0%b" % (posted, queue_id, group.encode(), topic.encode()))
+            if known is not None:
+                most = max(most, (<Known>known).reached)
+        return most
+
+    def reads(self):
+        """Pulls that have found messages, and pulls that had to wait."""
+        return self.found, self.missed
 
     cdef bint take(self, Connection connection, const silo_header *h) except -1:
         cdef Fields f
@@ -222,6 +241,9 @@ cdef class FastPull(FastRequest):
             return PASSED
         answer(connection, opaque, form, &first, &w, &log[0], f.offset + w.next, least, end)
         self.pulled += <uint64_t>w.taken
+        self.found += 1
+        known.reached = f.offset + w.next
+        known.meter.count(<uint64_t>w.taken, <uint64_t>w.bytes)
         return ANSWERED
 
     cdef int hold(self, Connection connection, const silo_header *h, const Fields *f,
@@ -237,6 +259,7 @@ cdef class FastPull(FastRequest):
         held.f = f[0]
         held.opaque, held.form = h.opaque, h.form
         self.holds.add(known.slot, known.end_word, f.offset, held)
+        self.missed += 1
         return ANSWERED
 
     cdef int wake(self, Held held) except -1:

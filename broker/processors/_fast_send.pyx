@@ -15,6 +15,7 @@ from libc.string cimport memcpy, memset
 from silomq.broker.loop._connection cimport Connection
 from silomq.broker.processors._fast_path cimport FastRequest
 from silomq.broker.processors._send_answers cimport Answers, Reply
+from silomq.broker.statistics._counters cimport Meter, coarse_ms
 from silomq.broker.wire._header cimport (
     SEND_BATCH_MESSAGE, SEND_MESSAGE, SEND_MESSAGE_V2, silo_field, silo_header, silo_is,
     silo_number, silo_number32, silo_unescape, silo_value)
@@ -57,13 +58,15 @@ cdef struct Fields:
 
 
 cdef class Topic:
-    """A topic to which messages are sent: its name, and the slots of its queues."""
+    """A topic to which messages are sent: its name, the slots of its queues, and its counter."""
 
     cdef bytes name
     cdef unsigned int[::1] slots
     cdef uint32_t count
+    cdef Meter meter
 
-    def __init__(self, bytes name, slots):
+    def __init__(self, bytes name, slots, Meter meter not None):
+        self.meter = meter
         self.name = name
         self.slots = array.array("I", slots)
         self.count = len(slots)
@@ -119,10 +122,10 @@ cdef class FastSend(FastRequest):
         self.append_crc = append_crc
         self.answers.bind(store_host)
 
-    def learn(self, bytes topic not None, slots):
-        """Serves messages for a topic that may be written."""
+    def learn(self, bytes topic not None, slots, Meter meter not None):
+        """Serves messages for a topic that may be written. `meter` counts them."""
         if len(topic) <= MOST_TOPIC and len(slots):
-            self.topics[topic] = Topic(topic, slots)
+            self.topics[topic] = Topic(topic, slots, meter)
 
     def forget(self):
         """Serves no topic until it is learnt again."""
@@ -221,6 +224,7 @@ cdef class FastSend(FastRequest):
             reply = Reply.__new__(Reply)
             reply.answers, reply.connection = self.answers, connection
             reply.code, reply.opaque, reply.form = h.code, h.opaque, h.form
+            reply.began_ms = coarse_ms()
             reply.queue_id = <uint32_t>fields.queue_id
             reply.count = count
             if whole.key != NULL:
@@ -243,6 +247,7 @@ cdef class FastSend(FastRequest):
         self.ring.publish(frame, length)
         self.served[0 if h.code == SEND_MESSAGE else 1 if h.code == SEND_MESSAGE_V2 else 2] += 1
         self.sent += count
+        topic.meter.count(count, total)
         return True
 
     cdef uint8_t *encode(self, uint8_t *r, Connection connection, Topic topic,

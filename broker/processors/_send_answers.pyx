@@ -9,6 +9,7 @@ from libc.string cimport memcpy
 from silomq.broker.wire._header cimport (
     ANSWER_ROOM, FIELD_ROOM, silo_answer, silo_begin_answer, silo_begin_field, silo_end_answer,
     silo_end_field, silo_number_field, silo_text_field)
+from silomq.broker.statistics._counters cimport Latencies, coarse_ms
 from silomq.client.producing._ring cimport FLUSH_DISK_TIMEOUT, P_DONE, PUT_OK
 
 cdef enum:
@@ -27,6 +28,7 @@ cdef class Reply(Answerable):
     cdef int answered(self) except -1:
         status = -1 if self.state < P_DONE else self.outcome.status
         if status == PUT_OK or status == FLUSH_DISK_TIMEOUT:
+            self.answers.latencies.count(coarse_ms() - self.began_ms)
             return self.answers.answer(self)
         self.answers.refused(self.connection, self.code, self.opaque, self.form, status)
         return 0
@@ -34,10 +36,12 @@ cdef class Reply(Answerable):
 
 cdef class Answers:
     """Sends answers. `always` are the fields of each, by name. `refused(connection, code, opaque,
-    form, status)` answers a request that the store refused, or lost (status -1).
+    form, status)` answers a request that the store refused, or lost (status -1). `latencies` counts
+    how long the others took.
     """
 
-    def __init__(self, dict always not None, refused):
+    def __init__(self, dict always not None, refused, Latencies latencies not None):
+        self.latencies = latencies
         self.refused = refused
         self.host = b""
         self.always = [(name.encode(), value.encode()) for name, value in always.items()]

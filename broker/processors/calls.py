@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 from ...client.errors import StoreClosed
 from ...store.errors import IllegalMessage, StoreError
@@ -34,6 +34,13 @@ _MOST_REMARK: Final = 1000
 
 Handler: TypeAlias = Callable[[Call], Coroutine[Waiter[Any], None, Command]]
 Handlers: TypeAlias = dict[int, Handler]
+
+
+class Processor(Protocol):
+    """What serves some requests."""
+
+    @property
+    def handlers(self) -> Handlers: ...
 
 
 class Refused(Exception):

@@ -83,7 +83,7 @@ class ClientProcessor:
         client = Client(
             call.connection, beat.client_id, language, request.version, time.monotonic()
         )
-        self._producers.register(call.connection, {one.group_name for one in beat.producers})
+        self._producers.register(client, {one.group_name for one in beat.producers})
         for consumer in beat.consumers:
             await self._consumer(client, consumer)
         # Java's clients send all subscriptions each time, unless they are told that they need not.

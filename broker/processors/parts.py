@@ -9,13 +9,16 @@ from typing import Any
 from ...conf.broker_settings import BrokerSettings
 from ..groups.consumers import Consumers, Producers
 from ..groups.holds import Holds
+from ..groups.pop_holds import PopHolds
 from ..groups.queue_locks import QueueLocks
+from ..link.pops import Pops
 from ..link.progress import Progress
 from ..link.reading import Reading
 from ..link.sending import Sending
 from ..link.store import StoreLink
 from ..link.topics import Topics
 from ..loop._loop import Loop
+from ..statistics.statistics import Statistics
 from .counts import Counts
 
 
@@ -36,6 +39,9 @@ class Parts:
     producers: Producers
     locks: QueueLocks
     holds: Holds
+    pops: Pops
+    pop_holds: PopHolds
     counts: Counts
+    statistics: Statistics
     topic_made: Callable[[], None]
     logger: Any

@@ -16,6 +16,7 @@ from ..groups.heartbeats import TAG, compile_filter
 from ..link._records import count
 from ..link.reading import Read, codes_of
 from ..loop.tasks import Waiter, start
+from ..statistics.statistics import group_key
 from ..wire.codes import RequestCode, ResponseCode
 from ..wire.command import Command
 from ..wire.headers import BadHeader
@@ -91,7 +92,7 @@ class PullHeader:
 
 
 @functools.lru_cache(1024)
-def _compiled(kind: str, expression: str | None) -> MessageFilter | None:
+def compiled(kind: str, expression: str | None) -> MessageFilter | None:
     """The filter of an expression, None for one that takes everything. Raises FilterError."""
     found = compile_filter(kind, expression)
     return None if kind == TAG and found.codes is None else found
@@ -121,6 +122,7 @@ class PullProcessor:
         self._consumers = parts.consumers
         self._holds = parts.holds
         self._counts = parts.counts
+        self._statistics = parts.statistics
         self._logger = parts.logger
         #: Serves what needs no decision.
         self.fast = FastPull(
@@ -130,9 +132,11 @@ class PullProcessor:
             parts.settings.max_unsent_size,
         )
         parts.counts.fast.append(self.fast)
+        parts.statistics.reads.append(self.fast.reads)
+        parts.statistics.reached.append(self.fast.reached)
         for changes in (
             parts.link.ended, parts.topics.forgotten, parts.progress.was_reset,
-            parts.consumers.changed, parts.progress.shared.changed,
+            parts.consumers.changed, parts.progress.shared.changed, parts.statistics.forgotten,
         ):  # fmt: skip
             changes.append(self.fast.forget)
 
@@ -167,7 +171,7 @@ class PullProcessor:
         read = self._read(header, chosen)
         known = read.status in (GetMessageStatus.FOUND, GetMessageStatus.OFFSET_OVERFLOW_ONE)
         if known and self._shared.is_settled(header.group, queue):
-            self._learn(header, selection)
+            self._learn(header, selection, read.next)
         not_found = _code(read, header.offset) == ResponseCode.PULL_NOT_FOUND
         if header.flags & _SUSPEND and not_found and self._holds.count < self._holds.MOST:
             read = await self._hold(call, header, chosen, read)
@@ -241,7 +245,7 @@ class PullProcessor:
             read = Read(again.status, b"", again.next, again.least, again.end)
         return read
 
-    def _learn(self, header: PullHeader, selection: Selection) -> None:
+    def _learn(self, header: PullHeader, selection: Selection, reached: int) -> None:
         """Teaches the fast path a queue, unless a pull of it may need a decision again."""
         chosen, version = selection.chosen, selection.version
         codes = None if chosen is None else codes_of(chosen)
@@ -259,6 +263,8 @@ class PullProcessor:
             kind=header.kind,
             version=version,
             until=time.monotonic() + _KNOWN_S,
+            meter=self._statistics.gets.of(group_key(header.topic, header.group)),
+            reached=reached,
         )
         self.fast.learn(known, header.queue_id)
 
@@ -282,6 +288,9 @@ class PullProcessor:
             raise Refused(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, why)
         if not settings.consume_enable:
             why = f"subscription group [{header.group}] is not permitted to consume"
+            raise Refused(ResponseCode.NO_PERMISSION, why)
+        if header.topic in settings.forbidden:
+            why = f"the consumer group [{header.group}] is forbidden for topic [{header.topic}]"
             raise Refused(ResponseCode.NO_PERMISSION, why)
         topic = self._link.find(header.topic)
         if topic is None:
@@ -330,7 +339,7 @@ class PullProcessor:
             why = f"The broker does not support consumer to filter message by {kind}"
             raise Refused(ResponseCode.SYSTEM_ERROR, why)
         try:
-            return Selection(_compiled(kind, expression), version)
+            return Selection(compiled(kind, expression), version)
         except FilterError as error:
             why = f"parse the consumer's subscription failed: {error}"
             raise Refused(ResponseCode.SUBSCRIPTION_PARSE_FAILED, why) from error
@@ -363,7 +372,12 @@ class PullProcessor:
             "topicSysFlag": "0",
             "groupSysFlag": "0",
         }
-        self._counts.pulled += count(read.records)
+        found = count(read.records)
+        self._counts.pulled += found
+        if found:
+            self._statistics.pulled(header.topic, header.group, found, len(read.records))
+        else:
+            self._statistics.missed += 1
         return request.answer(code, remark=read.status.name, fields=fields, body=read.records)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from typing import Final
 
 from ...client.lookup.open_store import OpenStore
@@ -57,10 +58,11 @@ class SendProcessor:
         self._locks = parts.locks
         self._topic_made = parts.topic_made
         self._counts = parts.counts
+        self._statistics = parts.statistics
         self._placing = Placing(parts.settings, parts.link, parts.topics)
         self._max_message_size = 0  # that of the store
         #: Fields of every answer. Java's producer fails on an answer without any.
-        self._always = {
+        self.always = {
             "MSG_REGION": parts.settings.region_id,
             "TRACE_ON": str(parts.settings.trace_on).lower(),
         }
@@ -69,12 +71,13 @@ class SendProcessor:
             parts.sending.ring,
             parts.sending.waiting,
             self._placing.added,
-            Answers(self._always, self._refuse),
+            Answers(self.always, self._refuse, parts.statistics.latencies.all),
         )
         parts.counts.fast.append(self.fast)
         parts.link.began.append(self._bind)
         parts.link.ended.append(self.fast.forget)
         parts.topics.forgotten.append(self.fast.forget)
+        parts.statistics.forgotten.append(self.fast.forget)
 
     def _bind(self, connection: Connection, _: OpenStore) -> None:
         config = connection.config
@@ -91,7 +94,7 @@ class SendProcessor:
             code = ResponseCode.SYSTEM_ERROR
         self._counts.refuse(request, code)
         answer = Command(
-            code, dict(self._always), b"", opaque, ANSWER, error.why,
+            code, dict(self.always), b"", opaque, ANSWER, error.why,
             serialization=Serialization(form),
         )  # fmt: skip
         peer.send(answer.encode())
@@ -109,23 +112,29 @@ class SendProcessor:
         try:
             return await self._send(call)
         except Refused as refused:
-            refused.fields = {**self._always, **refused.fields}
+            refused.fields = {**self.always, **refused.fields}
             raise
         except IllegalMessage as error:
             if error.status == PutMessageStatus.MESSAGE_ILLEGAL:
                 self._topics.forget()
-            raise Refused(code_of(error.status), error.why, dict(self._always)) from error
+            raise Refused(code_of(error.status), error.why, dict(self.always)) from error
 
     async def _send(self, call: Call) -> Command:
         request = call.request
         header = SendHeader.of(request)
-        await self._find_topic(header)
+        await self.find_topic(header)
         if header.topic.startswith(RETRY_PREFIX):
             await self._send_again(header, request.version)
-        host = Host.unpack(call.connection.host)
         if header.batch:
             _check_is_no_half(header)
-            return await self._send_batch(request, header, host)
+            return await self._send_batch(request, header, Host.unpack(call.connection.host))
+        return await self.store(call, header)
+
+    async def store(self, call: Call, header: SendHeader) -> Command:
+        """Stores one message, whose topic was found, and answers where. Raises Refused,
+        IllegalMessage, StoreGone.
+        """
+        request, host = call.request, Host.unpack(call.connection.host)
         properties = decode_properties(header.properties.encode(), "replace")
         if is_half(header, properties):
             if self._settings.reject_transaction_message:
@@ -136,10 +145,10 @@ class SendProcessor:
             _check_is_no_half(header)
             placed = await self._placing.place(header, properties)
         if placed.topic == header.topic and not header.topic.startswith((RETRY_PREFIX, DLQ_PREFIX)):
-            self.fast.learn(header.topic.encode(), await self._topics.route(header.topic))
+            await self._learn(header.topic)
         record = self._placing.encode(placed, header, request.body, properties, host)
         wait = properties.get(WAIT, "").lower() != "false"
-        sent = await self._sending.put(record, 1, placed.slot, wait=wait)
+        sent = await self._put(placed, record, 1, wait=wait)
         ids = encode_offset_message_id(self._reading.host, max(0, sent.physical_offset))
         return self._answer(request, sent, placed, properties.get(UNIQ_KEY, ""), ids)
 
@@ -149,7 +158,7 @@ class SendProcessor:
             raise Refused(ResponseCode.MESSAGE_ILLEGAL, why)
         whole = decode_properties(header.properties.encode(), "replace")
         placed = await self._placing.place(header, {})
-        self.fast.learn(header.topic.encode(), await self._topics.route(header.topic))
+        await self._learn(header.topic)
         records = []
         found = members(request.body)
         size, most = sum(len(one.body) for one in found), self._max_message_size
@@ -161,19 +170,33 @@ class SendProcessor:
             header.flag = member.flag
             records.append(self._placing.encode(placed, header, member.body, properties, host))
         wait = whole.get(WAIT, "").lower() != "false"
-        sent = await self._sending.put(b"".join(records), len(records), placed.slot, wait=wait)
+        sent = await self._put(placed, b"".join(records), len(records), wait=wait)
         ids, at = [], max(0, sent.physical_offset)
         for record in records:
             ids.append(encode_offset_message_id(self._reading.host, at))
             at += len(record)
         return self._answer(request, sent, placed, whole.get(UNIQ_KEY, ""), ",".join(ids))
 
+    async def _learn(self, topic: str) -> None:
+        """Teaches the fast path a topic."""
+        slots = await self._topics.route(topic)
+        self.fast.learn(topic.encode(), slots, self._statistics.puts.of(topic))
+
+    async def _put(self, placed: Placed, records: bytes, count: int, *, wait: bool) -> Sent:
+        """Puts records into the store, and counts them."""
+        began = time.monotonic()
+        sent = await self._sending.put(records, count, placed.slot, wait=wait)
+        if sent.status in _STORED:
+            took_s = time.monotonic() - began
+            self._statistics.sent(placed.wanted_topic, count, len(records), took_s)
+        return sent
+
     def _answer(self, request: Command, sent: Sent, placed: Placed, key: str, ids: str) -> Command:
         if sent.status not in _STORED:
             error = self._sending.why(sent.status)
             raise error
         fields = {
-            **self._always,
+            **self.always,
             "msgId": ids,
             "queueId": str(placed.wanted_queue),
             "queueOffset": str(sent.queue_offset),
@@ -188,7 +211,7 @@ class SendProcessor:
 
     # -- topics
 
-    async def _find_topic(self, header: SendHeader) -> None:
+    async def find_topic(self, header: SendHeader) -> None:
         """Checks the topic, and makes it if it is missing. Raises Refused."""
         topic = header.topic
         found = self._link.find(topic)

@@ -92,7 +92,7 @@ class SendBackProcessor:
             most = header.max_reconsume_times
         if message.reconsume_times >= most or header.delay_level < 0:
             topic = await parts.topics.retry(group, dead=True)
-            await self._store(message, topic, 0, {})
+            await self.store(message, topic, 0, {})
         else:
             level = header.delay_level or FIRST_RETRY_LEVEL + message.reconsume_times
             level = min(level, parts.link.connection.config.delay_levels)
@@ -100,10 +100,11 @@ class SendBackProcessor:
             queue = random.randrange(queues)  # noqa: S311 - any queue will do
             pairs = {REAL_TOPIC: topic, DELAY: str(level), REAL_QID: str(queue)}
             where = Delayed(SCHEDULE_TOPIC, topic)
-            await self._store(message, where, level - 1, pairs)
+            await self.store(message, where, level - 1, pairs)
+        parts.statistics.sent_back(message.topic, group)
         return request.answer()
 
-    async def _store(
+    async def store(
         self, message: MessageView, where: str | Delayed, queue_id: int, pairs: dict[str, str]
     ) -> None:
         """Stores a message again, with these properties in the place of its delay's."""

@@ -27,6 +27,7 @@ _LONG: Final = {
 }
 #: The short spelling, which saves bytes (SendMessageRequestHeaderV2).
 _SHORT: Final = dict(zip(_LONG, "abcdefghijlm", strict=True))
+_LONG_CODES: Final = (RequestCode.SEND_MESSAGE, RequestCode.SEND_REPLY_MESSAGE)
 #: C++ writes 1 for true.
 _TRUE: Final = frozenset(("true", "1"))
 _MEMBER: Final = struct.Struct(">iiiii")
@@ -39,6 +40,7 @@ class SendHeader:
     None if the client did not say.
     """
 
+    producer_group: str
     topic: str
     default_topic: str
     default_topic_queue_nums: int
@@ -55,10 +57,11 @@ class SendHeader:
     def of(cls, request: Command) -> SendHeader:
         """The fields of a request. Raises BadHeader."""
         fields = request.fields
-        names = _LONG if request.code == RequestCode.SEND_MESSAGE else _SHORT
+        names = _LONG if request.code in _LONG_CODES else _SHORT
         try:
             limit = fields.get(names["max_reconsume_times"])
             return cls(
+                producer_group=fields.get(names["producer_group"], ""),
                 topic=fields[names["topic"]],
                 default_topic=fields.get(names["default_topic"], ""),
                 default_topic_queue_nums=int(fields.get(names["default_topic_queue_nums"], "0")),

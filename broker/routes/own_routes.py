@@ -13,6 +13,7 @@ from ...store.topics.topic_table import Topic, TopicState
 from ..access.permissions import Denied
 from ..processors.calls import Call, Handlers, Refused
 from ..processors.parts import Parts
+from ..processors.reply import reply_topic
 from ..wire import route_data
 from ..wire.codes import QUOTED_KEYS_VERSION, RequestCode, ResponseCode
 from ..wire.command import Command
@@ -22,11 +23,17 @@ from ..wire.route_data import BrokerData, Queues
 MASTER: Final = 0
 #: Read, write, and inherit: from the topic with this permission new ones are made.
 _INHERITED: Final = 7
+_WRITE: Final = 2
+_READ: Final = 4
 
 
 class _Topic(msgspec.Struct, rename="camel"):
     topic: str
     accept_standard_json_only: bool = False
+
+
+class _Broker(msgspec.Struct, rename="camel"):
+    broker_name: str
 
 
 class RouteProcessor:
@@ -40,6 +47,7 @@ class RouteProcessor:
         self._settings = settings
         self._address = address
         self._name = settings.broker_name
+        self._writable = True  # unless an operator has taken the right to write from the routes
         self._brokers = {
             self._name: BrokerData(
                 settings.broker_cluster_name, self._name, {MASTER: self._address}
@@ -57,6 +65,9 @@ class RouteProcessor:
             RequestCode.GET_UNIT_TOPIC_LIST: self.none,
             RequestCode.GET_HAS_UNIT_SUB_TOPIC_LIST: self.none,
             RequestCode.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST: self.none,
+            RequestCode.WIPE_WRITE_PERM_OF_BROKER: self.wipe_write,
+            RequestCode.ADD_WRITE_PERM_OF_BROKER: self.add_write,
+            RequestCode.DELETE_TOPIC_IN_NAMESRV: self.forget_topic,
             RequestCode.GET_KV_CONFIG: self.no_setting,
             RequestCode.GET_KVLIST_BY_NAMESPACE: self.no_setting,
         }
@@ -65,17 +76,17 @@ class RouteProcessor:
         """The queues of a topic, None if there is none."""
         found = self._link.find(name)
         if found is not None:
-            return _queues_of(found)
+            return self._queues_of(found)
         if name == AUTO_CREATE_TOPIC and self._settings.auto_create_topic_enable:
             count = self._settings.default_topic_queue_nums
-            return Queues(count, count, _INHERITED)
+            return Queues(count, count, self._allowed(_INHERITED))
         return None
 
     def all_queues(self) -> Iterator[tuple[str, Queues]]:
         """All topics with their queues, also the one from which topics are made."""
         for topic in self._link.connection.table.entries():
             if topic.state == TopicState.LIVE:
-                yield topic.name, _queues_of(topic)
+                yield topic.name, self._queues_of(topic)
         inherited = self.queues(AUTO_CREATE_TOPIC)
         if inherited is not None and self._link.find(AUTO_CREATE_TOPIC) is None:
             yield AUTO_CREATE_TOPIC, inherited
@@ -93,6 +104,8 @@ class RouteProcessor:
             why = f"No topic route info in name server for the topic: {header.topic}"
             raise Refused(ResponseCode.TOPIC_NOT_EXIST, why)
         standard = call.request.version >= QUOTED_KEYS_VERSION or header.accept_standard_json_only
+        if not self._writable:
+            queues = queues._replace(perm=queues.perm & ~_WRITE)
         body = route_data.route(self._brokers, {self._name: queues}, None, standard=standard)
         return call.request.answer(body=body)
 
@@ -121,7 +134,8 @@ class RouteProcessor:
 
     async def system_topics(self, call: Call) -> Command:
         """The names of the store's own topics, and the broker's address."""
-        names = [name for name, _ in self.all_queues() if is_system_topic(name)]
+        replies = reply_topic(self._settings)
+        names = [name for name, _ in self.all_queues() if is_system_topic(name) or name == replies]
         return call.request.answer(body=route_data.topic_list(names, self._address))
 
     async def none(self, call: Call) -> Command:
@@ -132,6 +146,31 @@ class RouteProcessor:
         """There are no key-value settings here."""
         raise Refused(ResponseCode.QUERY_NOT_FOUND, "the broker keeps no key-value settings")
 
+    async def wipe_write(self, call: Call) -> Command:
+        """Takes the right to write out of the routes that this broker tells."""
+        return self._set_writable(call, "wipeTopicCount", writable=False)
 
-def _queues_of(topic: Topic) -> Queues:
-    return Queues(topic.read_queue_nums, topic.write_queue_nums, topic.perm)
+    async def add_write(self, call: Call) -> Command:
+        """Gives it back."""
+        return self._set_writable(call, "addTopicCount", writable=True)
+
+    def _set_writable(self, call: Call, count: str, *, writable: bool) -> Command:
+        """Answers how many topics that concerns. A broker with another name has none here."""
+        topics = 0
+        if parse(_Broker, call.request.fields).broker_name == self._name:
+            self._writable = writable
+            topics = sum(1 for _ in self.all_queues())
+        return call.request.answer(fields={count: str(topics)})
+
+    async def forget_topic(self, call: Call) -> Command:
+        """Nothing is left to forget of a topic that was deleted in the broker."""
+        parse(_Topic, call.request.fields)
+        return call.request.answer()
+
+    def _queues_of(self, topic: Topic) -> Queues:
+        return Queues(topic.read_queue_nums, topic.write_queue_nums, self._allowed(topic.perm))
+
+    def _allowed(self, perm: int) -> int:
+        """What is left of a topic's permission."""
+        allowed = self._settings.broker_permission
+        return perm if allowed == _READ | _WRITE else perm & allowed

@@ -21,7 +21,7 @@ Layout header:
 ======  ====  ====  ========  =======
 offset  size  type  field     meaning
 ======  ====  ====  ========  =======
-0       2     i16   code      of the request, or of its answer
+0       2     i16   code      of the request, or of its answer; of longer codes the low 16 bits
 2       1     u8    language  of the sender, an index in `codes.LANGUAGES`
 3       2     i16   version   of the sender
 5       4     i32   opaque    number of the request; its answer has the same
@@ -38,7 +38,7 @@ from typing import Annotated, Final
 
 import msgspec
 
-from .codes import LANGUAGES, OUR_LANGUAGE, OUR_VERSION, ResponseCode
+from .codes import LANGUAGES, OUR_LANGUAGE, OUR_VERSION, RequestCode, ResponseCode
 
 FRAME: Final = {"length": (0, 4), "header": (4, 4)}
 HEADER: Final = {
@@ -60,6 +60,10 @@ _HEADER: Final = struct.Struct(">hBhii")
 _I16: Final = struct.Struct(">h")
 _I32: Final = struct.Struct(">i")
 _HEADER_BYTES: Final = 0xFFFFFF
+#: RocketMQ cuts these requests' codes off in the binary header, and knows none of them there.
+_LONG_CODES: Final = {code & 0xFFFF: code for code in RequestCode if code > 0x7FFF}
+assert not _LONG_CODES.keys() & set(RequestCode)
+assert all(code < 0x8000 for code in _LONG_CODES)
 
 assert _PREFIX.size == sum(FRAME["header"])
 assert _HEADER.size == sum(HEADER["flag"])
@@ -162,8 +166,9 @@ class Command:
         for name, value in self.fields.items():
             key, data = name.encode(), value.encode()
             fields += _I16.pack(len(key)) + key + _I32.pack(len(data)) + data
+        code = self.code & 0xFFFF if self.code in _LONG_CODES.values() else self.code
         head = _HEADER.pack(
-            self.code, LANGUAGES.index(self.language), self.version, self.opaque, self.flag
+            code, LANGUAGES.index(self.language), self.version, self.opaque, self.flag
         )
         return head + _I32.pack(len(remark)) + remark + _I32.pack(len(fields)) + fields
 
@@ -221,6 +226,8 @@ def _from_binary(header: bytes, body: bytes) -> Command:
     if language >= len(LANGUAGES):
         raise BadFrame(f"language {language}: 0 to {len(LANGUAGES) - 1} are known")
     spoken, form = LANGUAGES[language], Serialization.ROCKETMQ
+    if not flag & ANSWER:
+        code = _LONG_CODES.get(code, code)
     return Command(code, fields, body, opaque, flag, text, spoken, version, form)
 
 

@@ -17,6 +17,7 @@ from ..shared.completion import topic_names
 from ..shared.outcome import Exit, Failure
 from ..shared.reader import open_reader
 from ..shared.times import TIME
+from .message_trace import trace
 from .messages import (
     await_dispatch,
     body_field,
@@ -36,6 +37,7 @@ Examples:
   silo query offset orders 1 0
   silo query time orders 1 '2026-11-21 09:15'
   silo query key orders order-17 --begin 15min
+  silo query trace C0000202393A6A5747F268FBDB790001 --topic orders
 
 A TIME is milliseconds since 1970, a date and time like '2026-11-21 09:15:36' (local, or with a
 zone), or a length of time ago like 15min.
@@ -55,7 +57,10 @@ def _message_options(command: F) -> F:
 
 @click.group(epilog=_EPILOG)
 def query() -> None:
-    """Look messages up: by id, key, unique key, offset, or time."""
+    """Look messages up: by id, key, unique key, offset, or time; or one message's way."""
+
+
+query.add_command(trace)
 
 
 @query.command("id", short_help="By offset message id (mqadmin queryMsgById).")

@@ -33,4 +33,11 @@ of every member, would wake a thousand idle processes.
 A listener is at work until it is stopped: its threads keep it, and the member, alive. Whatever a
 callback raises is logged, and the message counts as not consumed. Also SystemExit, because the
 thread must serve the other messages.
+
+**Popping** (`pop_reader.py`). A member with `mode="pop"` has no assignment and no ack file. It asks
+the registry for leases, and reads their messages in the mapped files. An acknowledgement is a
+request: two members may have messages of one queue, so no file would have one writer. To spare
+requests, those of a poll or an iteration go along with the next pop; an explicit `ack` is told at
+once. An iteration reads 32 messages ahead, and gives back those of which half the time is over
+before their turn comes.
 """

@@ -18,8 +18,18 @@ from ..errors import SessionLost, StoreClosed
 from ..loop_reader import LoopReaders, wake_all
 from ..producing.send_result import SendResult
 from ..times import Start
+from .given_messages import (
+    check_pops,
+    given_message,
+    given_messages,
+    given_mode,
+    given_model,
+    invisible_ms,
+    start_of_pops,
+)
 from .group_reader import TICK_S, GroupReader
 from .listener import Listener
+from .pop_reader import PopReader
 from .subscription import Subscription
 
 if TYPE_CHECKING:
@@ -40,6 +50,9 @@ class GroupConsumer:
     it: `"earliest"`, `"latest"`, or the first message stored at a time or later (RocketMQ's
     `ConsumeFromWhere`). A time is a `datetime`, milliseconds since 1970, or text like "15min ago"
     or "2026-11-21 09:15" (the forms of `client/times.py`).
+
+    With `mode="pop"` any number of members share all queues (RocketMQ's POP). A message is the
+    member's for `invisible` seconds, then any member's. Only `poll` and iteration read so.
 
     Messages are acknowledged one by one in any order (`ack`), or with `auto_ack` (the default) by
     the next call for messages, which acknowledges everything that the last one returned. An
@@ -73,27 +86,35 @@ class GroupConsumer:
         model: Literal["clustering", "broadcasting"] = "clustering",
         instance: str = "",
         start: Start = "latest",
+        mode: Literal["pull", "pop"] = "pull",
+        invisible: float = 60.0,
         auto_ack: bool = True,
         max_reconsume_times: int | None = None,
         check_crc: bool = False,
     ) -> None:
         self._auto_ack = arguments.switch("auto_ack", auto_ack)
-        if max_reconsume_times is not None:
-            max_reconsume_times = arguments.whole("max_reconsume_times", max_reconsume_times)
+        times = max_reconsume_times
+        if times is not None:
+            times = arguments.whole("max_reconsume_times", times)
         self._listener: Listener | None = None
         self._readers = LoopReaders(wake_all)
         # With `auto_ack`: the message that an iteration gave out last, until it is acknowledged.
         self._in_hand: MessageView | None = None
-        self._reader = GroupReader(
-            arguments.store(store),
-            arguments.text("group", group),
-            subscribe,
-            model=_model(model),
-            instance=arguments.text("instance", instance),
-            start=start,
-            max_reconsume_times=max_reconsume_times,
-            check_crc=arguments.switch("check_crc", check_crc),
-        )
+        place, name = arguments.store(store), arguments.text("group", group)
+        check_crc = arguments.switch("check_crc", check_crc)
+        self._reader: GroupReader | PopReader
+        if given_mode(mode) == "pop":
+            check_pops(model, instance)
+            self._reader = PopReader(
+                place, name, subscribe, start=start_of_pops(start), check_crc=check_crc,
+                invisible_ms=invisible_ms(invisible), max_reconsume_times=times,
+            )  # fmt: skip
+        else:
+            self._reader = GroupReader(
+                place, name, subscribe, model=given_model(model),
+                instance=arguments.text("instance", instance), start=start,
+                max_reconsume_times=times, check_crc=check_crc,
+            )  # fmt: skip
 
     @property
     def store(self) -> str:
@@ -161,7 +182,10 @@ class GroupConsumer:
         self._check_idle()
         if self._auto_ack:
             self._ack_in_hand()
-            self._reader.ack_polled()
+            if isinstance(self._reader, PopReader):
+                self._reader.begin_poll()
+            else:
+                self._reader.ack_polled()
 
     def _check_idle(self) -> None:
         if self._listener is not None:
@@ -297,6 +321,8 @@ class GroupConsumer:
         delay_level = arguments.whole("delay_level", delay_level, -(2**31), 2**31 - 1)
         max_pending = arguments.whole("max_pending", max_pending, 1)
         max_pending_bytes = arguments.whole("max_pending_bytes", max_pending_bytes, 1)
+        if isinstance(self._reader, PopReader):
+            raise IllegalUse('listen is not for a consumer with mode="pop": poll or iterate')
         with self._reader.lock:
             if self._listener is not None:
                 raise IllegalUse("this consumer listens already, or has listened: open another one")
@@ -320,7 +346,7 @@ class GroupConsumer:
         handed out and not acknowledged before. A message whose queue has gone to another member
         does not count, and that member gets it again.
         """
-        return self._reader.ack(_messages(messages))
+        return self._reader.ack(given_messages(messages))
 
     def ack_polled(self) -> None:
         """Acknowledges everything that polls and iterations have returned so far."""
@@ -338,8 +364,10 @@ class GroupConsumer:
         listener returned it, and until it is acknowledged, sent back, or its queue has gone to
         another member. After that this raises NotHandedOut. Rows of `poll_arrow` cannot be sent
         back. Also raises as `Producer.send`; then the message was not acknowledged.
+
+        With `mode="pop"` it comes again from its place, after RocketMQ's popDelayLevel (10 s, ...).
         """
-        message = _message(message)
+        message = given_message(message)
         level = arguments.whole("delay_level", delay_level, -(2**31), 2**31 - 1)
         return self._reader.nack(message, level)
 
@@ -370,29 +398,3 @@ class GroupConsumer:
             self._ack_in_hand()
             self._reader.ack_polled()
         self.close()
-
-
-def _messages(value: MessageView | Iterable[MessageView]) -> list[MessageView]:
-    """One message that was read, or several. Each is looked at before the next one is taken."""
-    if isinstance(value, MessageView):
-        return [value]
-    if not arguments.is_iterable(value):
-        arguments.refuse_type("messages", value, "a MessageView, or an iterable of them")
-
-    def checked(given: Iterable[MessageView]) -> list[MessageView]:
-        return [_message(one) for one in given]
-
-    found: list[MessageView] = arguments.converted("messages", value, checked)
-    return found
-
-
-def _message(value: object) -> MessageView:
-    """A message that was read."""
-    if not isinstance(value, MessageView):
-        arguments.refuse_type("a message", value, "a MessageView")
-    return value
-
-
-def _model(value: object) -> Literal["clustering", "broadcasting"]:
-    found = arguments.choice("model", value, ("clustering", "broadcasting"))
-    return "clustering" if found == "clustering" else "broadcasting"

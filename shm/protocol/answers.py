@@ -9,13 +9,8 @@ from typing import Any
 
 from msgspec import Struct
 
-
-class Answer(Struct, frozen=True, kw_only=True, tag_field="kind"):
-    """A message from the registry to a client. `id` is that of the request, or 0 if the message
-    answers no certain request.
-    """
-
-    id: int = 0
+from .answer import Answer
+from .pop_answers import Looked, Modes, Popped, Settled
 
 
 class Error(Answer, frozen=True, tag="error"):
@@ -125,8 +120,18 @@ class Deleted(Answer, frozen=True, tag="deleted"):
     deleted: bool
 
 
+class Version(Struct, frozen=True):
+    """The version of a file of config/ (RocketMQ's DataVersion); `timestamp` is in epoch ms."""
+
+    counter: int
+    state_version: int
+    timestamp: int
+
+
 class TopicEntry(Struct, frozen=True):
-    """One topic. `index` is its entry in the topic table, `perm` the sum of 2 (write), 4 (read)."""
+    """One topic. `index` is its entry in the topic table, `perm` the sum of 2 (write), 4 (read).
+    The last three are RocketMQ's, and mean nothing to the store.
+    """
 
     topic: str
     index: int
@@ -134,6 +139,9 @@ class TopicEntry(Struct, frozen=True):
     write_queues: int
     read_queues: int
     order: bool
+    filter_type: str
+    sys_flag: int
+    attributes: dict[str, str]
 
 
 class TopicFound(Answer, frozen=True, tag="topic"):
@@ -143,10 +151,13 @@ class TopicFound(Answer, frozen=True, tag="topic"):
 
 
 class TopicsPage(Answer, frozen=True, tag="topics"):
-    """One page of topics. `next` is the `after` of the request for the next page, -1 at the end."""
+    """One page of topics. `next` is the `after` of the request for the next page, -1 at the end.
+    `version` is that of config/topics.json.
+    """
 
     topics: list[TopicEntry]
     next: int
+    version: Version
 
 
 class Report(Answer, frozen=True, tag="report"):
@@ -228,7 +239,8 @@ class ResetAnswer(Answer, frozen=True, tag="reset"):
 
 class GroupSettings(Answer, frozen=True, tag="group settings"):
     """The settings of a group, under their names in RocketMQ. `known` is false for a group that
-    does not exist, and was not to be made; the other values are then RocketMQ's defaults.
+    does not exist, and was not to be made; the other values are then RocketMQ's defaults. The group
+    may not read the topics in `forbidden`.
     """
 
     known: bool
@@ -237,6 +249,18 @@ class GroupSettings(Answer, frozen=True, tag="group settings"):
     notify_consumer_ids_changed_enable: bool
     retry_max_times: int
     retry_queue_nums: int
+    forbidden: list[str]
+
+
+class GroupConfigsPage(Answer, frozen=True, tag="group configs"):
+    """The settings of some groups, each as it stands in RocketMQ's file, and what that file forbids
+    them; `version` is that of config/subscriptionGroup.json. `more`: whether another page follows.
+    """
+
+    configs: dict[str, dict[str, Any]]
+    forbidden: dict[str, dict[str, int]]
+    version: Version
+    more: bool
 
 
 class KeptFile(Answer, frozen=True, tag="kept"):
@@ -271,6 +295,27 @@ class ProgressFound(Answer, frozen=True, tag="progress"):
     offsets: dict[int, int]
 
 
+class OffsetsPage(Answer, frozen=True, tag="offsets"):
+    """How far some groups are: by group, then by topic, then by queue id. `more`: whether another
+    page follows.
+    """
+
+    offsets: dict[str, dict[str, dict[int, int]]]
+    more: bool
+
+
+class ReadersFound(Answer, frozen=True, tag="readers"):
+    """The names of the groups that have begun in the topic, sorted."""
+
+    groups: list[str]
+
+
+class SettingsFound(Answer, frozen=True, tag="settings"):
+    """The store's settings as RocketMQ writes them, by its names, or ours where it has none."""
+
+    settings: dict[str, str]
+
+
 AnyAnswer = (
     Error
     | RegistryRestarted
@@ -294,7 +339,15 @@ AnyAnswer = (
     | GroupPage
     | ResetAnswer
     | GroupSettings
+    | GroupConfigsPage
     | KeptFile
     | Sides
     | ProgressFound
+    | Popped
+    | Settled
+    | Looked
+    | Modes
+    | OffsetsPage
+    | ReadersFound
+    | SettingsFound
 )

@@ -90,7 +90,9 @@ class BrokerStatus(_Part, frozen=True):
 
     `listens` is its address, `told` the one that clients are told. `messages_sent` counts messages
     that it has put into the store's ring, `messages_pulled` those in answers to pulls. `bytes_in`
-    and `bytes_out` are those of its connections.
+    and `bytes_out` are those of its connections. `pulls_missed` counts pulls that found no message.
+    The times of puts, milliseconds, are the longest, and the one that 99 of 100 puts of the running
+    minute did not exceed.
     """
 
     name: Text
@@ -114,6 +116,10 @@ class BrokerStatus(_Part, frozen=True):
     producer_group_count: Count
     producer_groups: Annotated[list[ProducerGroup], _ENTRIES]
     name_servers: Annotated[list[NameServer], _ENTRIES]
+    pulls_found: Count
+    pulls_missed: Count
+    put_ms_99: Rate
+    put_ms_longest: Count
 
 
 _DECODER: Final = msgspec.json.Decoder(BrokerStatus)

@@ -33,10 +33,20 @@ reset          other offsets for a group                             reset
 delete group   the end of a group without members                    done
 open group     the settings of a group, which may be made            group settings
 set group      other settings of a group, which is made if missing   group settings
+forbid         that a group may not read a topic, or may again         group settings
+group configs  one page of the settings of all groups, whole         group configs
 keep           to keep a group's progress in some queues             kept
 release        the end of that                                       done
 remote         the queues of a group's members on the network        sides
 progress       a group's progress in one topic                       progress
+pop            messages of a topic, leased for a while               popped
+settle         acknowledgements of leased messages, or other times   settled
+look           whether a pop would find messages                     looked
+set mode       whether a group pulls or pops a topic                 done
+modes          how groups read topics, as far as it was set          modes
+offsets        one page of all groups' progress in all topics        offsets
+readers        the groups that have begun in a topic                 readers
+settings       the store's settings                                  settings
 board          the session's board, made at the first request        board made
 next board     the board of the next session that has one            board found
 =============  ====================================================  ==================
@@ -61,17 +71,16 @@ in all versions: the field `protocol` of `hello`, and the fields `status` and `w
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Generic, Literal, TypeVar, get_args
+from typing import Annotated, Final, Literal
 
 import msgspec
 from msgspec import Meta, Struct
 
+from .admin_requests import AskBoard, AskGroupConfigs, AskOffsets, AskReaders, AskSettings, Forbid
 from .answers import (
-    Answer,
     Assigned,
     BellMade,
     BoardFound,
-    BoardMade,
     Deleted,
     Done,
     GroupPage,
@@ -92,46 +101,16 @@ from .answers import (
     TopicsPage,
     Welcome,
 )
+from .pops import PopRequest
+from .request import AnyNumber, Attributes, Index, Name, Number, Request
 
 PROTOCOL: Final = 2
 
-#: Numbers of sessions and ack files, and offsets: of messages in queues, of bytes in the log.
-Number = Annotated[int, Meta(ge=0, le=2**63 - 1)]
-#: A count or an index of entries of a table in memory.
-Index = Annotated[int, Meta(ge=0, le=2**31 - 1)]
-#: A number whose range the registry checks.
-AnyNumber = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
-#: A name of a topic, group or instance, which `store/names.py` checks later.
-Name = Annotated[str, Meta(max_length=1024)]
 #: Client ids of one group, and its topics.
 MOST_CLIENTS = 10_000
 Queue = tuple[Name, Index]
 #: The language of a filter, and its expression (`store/filters`).
 Filter = tuple[Literal["TAG", "SQL92"], Annotated[str, Meta(max_length=65536)]]
-
-Answered = TypeVar("Answered", bound=Answer)
-
-
-class Request(
-    Struct,
-    Generic[Answered],
-    frozen=True,
-    kw_only=True,
-    tag_field="do",
-    forbid_unknown_fields=True,
-):
-    """A client's request. Each request names the type of its answer in brackets. `id` is set when
-    the request is sent.
-    """
-
-    id: Number = 0
-
-
-def answer_of(request: type[Request[Answered]]) -> type[Answered]:
-    """The struct, or the union of structs, that answers a request."""
-    bases: tuple[Any, ...] = request.__dict__["__orig_bases__"]
-    answer: type[Answered] = get_args(bases[0])[0]
-    return answer
 
 
 class Hello(Request[Welcome], frozen=True, forbid_unknown_fields=False, tag="hello"):
@@ -184,13 +163,21 @@ class Create(Request[Done], frozen=True, tag="create"):
 
 
 class Alter(Request[Done], frozen=True, tag="alter"):
-    """Makes or changes a topic. None keeps a value, or is the default in a new topic."""
+    """Makes or changes a topic. None keeps a value, or is the default in a new topic. Attributes
+    are set and dropped by name; others stay.
+    """
 
     topic: Name
     read_queues: AnyNumber | None = None
     write_queues: AnyNumber | None = None
     perm: AnyNumber | None = None
     order: bool | None = None
+    filter_type: Literal["SINGLE_TAG", "MULTI_TAG"] | None = None
+    sys_flag: Index | None = None
+    set_attributes: Attributes = msgspec.field(default_factory=dict)
+    drop_attributes: Annotated[list[Name], Meta(max_length=64)] = msgspec.field(
+        default_factory=list
+    )
 
 
 class Delete(Request[Deleted], frozen=True, tag="delete"):
@@ -303,9 +290,10 @@ class Reset(Request[ResetAnswer], frozen=True, tag="reset"):
 
 
 class DeleteGroup(Request[Done], frozen=True, tag="delete group"):
-    """Deletes the offsets and settings of a group that has no members."""
+    """Deletes the settings of a group that has no members, and its offsets unless they are kept."""
 
     group: Name
+    keep_offsets: bool = False
 
 
 class OpenGroup(Request[GroupSettings], frozen=True, tag="open group"):
@@ -316,7 +304,9 @@ class OpenGroup(Request[GroupSettings], frozen=True, tag="open group"):
 
 
 class SetGroup(Request[GroupSettings], frozen=True, tag="set group"):
-    """Makes or changes a group. None keeps a value, or is RocketMQ's default in a new group."""
+    """Makes or changes a group. None keeps a value, or is RocketMQ's default in a new group.
+    Attributes are set and dropped by name; others stay.
+    """
 
     group: Name
     consume_enable: bool | None = None
@@ -324,6 +314,16 @@ class SetGroup(Request[GroupSettings], frozen=True, tag="set group"):
     notify_consumer_ids_changed_enable: bool | None = None
     retry_max_times: AnyNumber | None = None
     retry_queue_nums: AnyNumber | None = None
+    broker_id: Index | None = None
+    consume_from_min_enable: bool | None = None
+    consume_message_orderly: bool | None = None
+    consume_timeout_minute: Index | None = None
+    group_sys_flag: Index | None = None
+    which_broker_when_consume_slowly: Index | None = None
+    set_attributes: Attributes = msgspec.field(default_factory=dict)
+    drop_attributes: Annotated[list[Name], Meta(max_length=64)] = msgspec.field(
+        default_factory=list
+    )
 
 
 class Keep(Request[KeptFile], frozen=True, tag="keep"):
@@ -366,12 +366,6 @@ class AskProgress(Request[ProgressFound], frozen=True, tag="progress"):
     topic: Name
 
 
-class AskBoard(Request[BoardMade], frozen=True, tag="board"):
-    """Asks for the session's board. A second request gets the same one. After a restart of the
-    registry it gets a new one, and nobody finds the old one.
-    """
-
-
 class FindBoard(Request[BoardFound], frozen=True, tag="next board"):
     """Asks for a board: that of the session with the least number above `after`."""
 
@@ -381,10 +375,14 @@ class FindBoard(Request[BoardFound], frozen=True, tag="next board"):
 OpenRequest = Open | OpenDelayed | OpenTransaction | OpenRetry
 TopicRequest = OpenRequest | Create | Alter | Delete | AskTopic | AskTopics
 GroupRequest = Join | Sync | Busy | AskGroups | AskGroup | Reset | DeleteGroup
-KeptRequest = OpenGroup | SetGroup | Keep | Release | Remote | AskProgress
-SessionRequest = Watch | AskBell | Lease | Clean | AskReport | IsOpen
+SettingsRequest = OpenGroup | SetGroup | Forbid | AskGroupConfigs
+ProgressRequest = Keep | Release | Remote | AskProgress | AskOffsets | AskReaders
+KeptRequest = SettingsRequest | ProgressRequest
+SessionRequest = Watch | AskBell | Lease | Clean | AskReport | AskSettings | IsOpen
 BoardRequest = AskBoard | FindBoard
-AnyRequest = Hello | TopicRequest | GroupRequest | KeptRequest | SessionRequest | BoardRequest
+AnyRequest = (
+    Hello | TopicRequest | GroupRequest | KeptRequest | PopRequest | SessionRequest | BoardRequest
+)
 
 
 class _Numbered(Struct):

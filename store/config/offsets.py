@@ -182,7 +182,7 @@ def _queue_offsets(name: str, value: object, parsed: Parsed[GroupOffsets]) -> di
 
 def render_groups(groups: SubscriptionGroups) -> str:
     """The text of subscriptionGroup.json, groups sorted by name."""
-    table = {name: _bean(config) for name, config in groups.items()}
+    table = {name: bean(config) for name, config in groups.items()}
     forbidden = {
         group: dict(sorted(topics.items())) for group, topics in sorted(groups.forbidden.items())
     }
@@ -282,34 +282,35 @@ _TRUTHS: Final = (
 )
 
 
-def _bean(config: GroupConfig) -> dict[str, Any]:
-    bean = {**config.rest}
+def bean(config: GroupConfig) -> dict[str, Any]:
+    """A group as it stands in the file, with its keys sorted."""
+    found = {**config.rest}
     for name, key in _KEYS.items():
         value = getattr(config, name)
-        bean[key] = dict(sorted(value.items())) if isinstance(value, dict) else value
-    return {key: bean[key] for key in sorted(bean, key=str)}
+        found[key] = dict(sorted(value.items())) if isinstance(value, dict) else value
+    return {key: found[key] for key in sorted(found, key=str)}
 
 
-def _config(name: str, bean: dict[Any, Any]) -> GroupConfig:
-    said = bean.get("groupName", name)
+def _config(name: str, found: dict[Any, Any]) -> GroupConfig:
+    said = found.get("groupName", name)
     if said != name:
         raise ValueError(f"group {name} calls itself {said!r}")
     default = GroupConfig(name)
     known: dict[str, Any] = {}
     for each in _NUMBERS:
-        known[each] = number(bean, _KEYS[each], getattr(default, each))
+        known[each] = number(found, _KEYS[each], getattr(default, each))
     for each in _TRUTHS:
-        value = bean.get(_KEYS[each], getattr(default, each))
+        value = found.get(_KEYS[each], getattr(default, each))
         known[each] = typed(value, bool, f"{_KEYS[each]} of group {name}")
-    attributes = typed(bean.get("attributes") or {}, dict, f"attributes of group {name}")
+    attributes = typed(found.get("attributes") or {}, dict, f"attributes of group {name}")
     known["attributes"] = {str(k): typed(v, str, f"attribute {k}") for k, v in attributes.items()}
-    policy = bean.get("groupRetryPolicy") or default.group_retry_policy
+    policy = found.get("groupRetryPolicy") or default.group_retry_policy
     known["group_retry_policy"] = typed(policy, dict, f"groupRetryPolicy of group {name}")
     # -1 is allowed: RocketMQ means its own default by it, which is 16.
-    times = bean.get("retryMaxTimes", default.retry_max_times)
-    known["retry_max_times"] = -1 if times == -1 else number(bean, "retryMaxTimes", 16)
-    wanted = bean.get("subscriptionDataSet")
+    times = found.get("retryMaxTimes", default.retry_max_times)
+    known["retry_max_times"] = -1 if times == -1 else number(found, "retryMaxTimes", 16)
+    wanted = found.get("subscriptionDataSet")
     if wanted is not None:
         wanted = typed(wanted, list, f"subscriptionDataSet of group {name}")
     known["subscription_data_set"] = wanted
-    return GroupConfig(name, rest=_without(bean, *_KEYS.values()), **known)
+    return GroupConfig(name, rest=_without(found, *_KEYS.values()), **known)

@@ -133,11 +133,17 @@ def identity(record: Record) -> bytes:
 
 
 def due_ms(record: Record) -> int:
-    """When a message of the timer topic is due, epoch ms: its TIMER_DELIVER_MS, the exact time. If
-    RocketMQ stored it, its TIMER_OUT_MS, which is up to a second earlier. 0 without both.
+    """When a message of the timer topic is due, epoch ms; see `due_by`."""
+    return due_by(record.properties)
+
+
+def due_by(properties: dict[str, str]) -> int:
+    """When a message of the timer topic with these properties is due, epoch ms: its
+    TIMER_DELIVER_MS, the exact time. If RocketMQ stored it, its TIMER_OUT_MS, which is up to a
+    second earlier. 0 without both.
     """
     for name in (TIMER_DELIVER_MS, TIMER_OUT_MS):
-        value = record.properties.get(name, "")
+        value = properties.get(name, "")
         if value.isascii() and value.isdigit():
             return min(int(value), 2**62)
     return 0

@@ -48,6 +48,8 @@ FIELDS: Final = (
     "counter",
 )
 _STRUCT: Final = struct.Struct(f">{len(FIELDS)}q")
+#: The bytes of the file that hold something.
+USED: Final = _STRUCT.size
 LAYOUTS: Final = {"timercheck": {name: (8 * i, 8) for i, name in enumerate(FIELDS)}}
 
 

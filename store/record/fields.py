@@ -56,6 +56,26 @@ def head_of(buffer: ReadBuffer, position: int = 0) -> Head:
     return Head._make(_FIXED.unpack_from(buffer, position))
 
 
+def with_more_reconsume_times(record: bytes, more: int) -> bytes:
+    """A whole record that says it was consumed without success so many times more."""
+    begin, end = _reconsume_times_at(record)
+    times = min(reconsume_times_of(record) + more, 2**31 - 1)
+    return record[:begin] + times.to_bytes(end - begin, "big", signed=True) + record[end:]
+
+
+def reconsume_times_of(record: bytes) -> int:
+    """How often a whole record says that it was consumed without success."""
+    begin, end = _reconsume_times_at(record)
+    return int.from_bytes(record[begin:end], "big", signed=True)
+
+
+def _reconsume_times_at(record: bytes) -> tuple[int, int]:
+    sys_flag = head_of(record).sys_flag
+    shift = IPV6_MORE * (bool(sys_flag & SYS_BORN_V6) + bool(sys_flag & SYS_STORE_V6))
+    at, size = LAYOUT["reconsumeTimes"]
+    return at + shift, at + shift + size
+
+
 class QueuePlace(NamedTuple):
     """The bytes of a record, and its place in a queue. A record that gets no queue entry (a half
     message, a rollback) is not `queued`.

@@ -7,11 +7,11 @@ would fail again and again, and the store would stop without a sentence that say
 from __future__ import annotations
 
 from ..commitlog.seals import SEALS
-from ..config import delay_offsets, offsets
+from ..config import delay_offsets, offsets, request_modes
 from ..delay import delays, rocketmq_timers, timers
 from ..disk.files import Folder
 from ..disk.paths import TOPICS, StoreFolders
-from ..groups import ack_file
+from ..groups import ack_file, lease_journal
 from ..topics import deletions
 from ..transactions import progress
 
@@ -24,12 +24,12 @@ def check_state_files(folders: StoreFolders) -> None:
     delay levels are unreadable, and their backups too. Raises OSError for a folder, a link or a
     FIFO in the place of a file. Changes nothing.
     """
-    configs = (TOPICS, offsets.OFFSETS_FILE, offsets.GROUPS_FILE)
+    configs = (TOPICS, offsets.OFFSETS_FILE, offsets.GROUPS_FILE, request_modes.MODES_FILE)
     for name in (*configs, delay_offsets.FILE_NAME, rocketmq_timers.FILE_NAME):
         _must_be_files(folders.config, name)
     for name in (deletions.FILE_NAME, offsets.BROADCAST_FILE, delays.FILE, progress.FILE):
         _must_be_files(folders.ours, name)
-    for place in (timers.FOLDER, ack_file.FOLDER, SEALS):
+    for place in (timers.FOLDER, ack_file.FOLDER, lease_journal.FOLDER, SEALS):
         if folders.ours.has(place):
             with folders.ours.folder(place) as folder:
                 for name in folder.names():
@@ -38,6 +38,7 @@ def check_state_files(folders: StoreFolders) -> None:
     offsets.load(f"{config}/{offsets.OFFSETS_FILE}")
     offsets.load(f"{ours}/{offsets.BROADCAST_FILE}")
     offsets.load_groups(f"{config}/{offsets.GROUPS_FILE}")
+    request_modes.load(f"{config}/{request_modes.MODES_FILE}")
     delay_offsets.load(f"{config}/{delay_offsets.FILE_NAME}")
 
 

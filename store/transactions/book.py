@@ -79,7 +79,7 @@ class Book:
 
     def _note(self, queue_offset: int, offset: int, half: Half) -> None:
         heapq.heappush(self._firsts, (queue_offset, offset, half.identity))
-        if half.older and half.copy_of < 0:
+        if half.older:
             self._stale[half.identity] = None
 
     def _wait_ms(self, half: Half) -> int:

@@ -38,6 +38,7 @@ CHECK_TIMES: Final = "TRANSACTION_CHECK_TIMES"
 IMMUNITY_S: Final = "CHECK_IMMUNITY_TIME_IN_SECONDS"
 #: In halves that RocketMQ puts once more before their first check: the queue offset of the half
 #: whose place they take. No op record of RocketMQ names that one, unless the transaction has ended.
+#: Their TRANSACTION_CHECK_TIMES counts looks of RocketMQ's, not questions.
 COPY_OF: Final = "TRAN_PREPARED_QUEUE_OFFSET"
 FIRST_HALF: Final = "TRAN_FIRST_HALF"
 #: The longest time without a check that a message may ask for: RocketMQ's fileReservedTime.
@@ -125,7 +126,7 @@ def read_half(record: Record) -> Half:
         topic=sys.intern(topic),
         queue_id=queue_id,
         identity=_identity(record),
-        checks=checks_of(found),
+        checks=0 if copy_of is not None else checks_of(found),
         born_ms=record.born_timestamp,
         stored_ms=record.store_timestamp,
         immunity_ms=min(1000 * immunity, MOST_IMMUNITY_MS),

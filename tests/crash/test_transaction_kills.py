@@ -37,6 +37,10 @@ VICTIMS = (
 )
 
 
+def await_ready(store: StoreProcess, actor: str) -> None:
+    eventually(lambda: store.is_ready(actor), f"{actor} serves")
+
+
 def die_at(fault_build: Path, folder: Path, point: str, passes: int, count: int = 30) -> None:
     """A load during which the process of `point` dies there once."""
     fault = Fault(fault_build, folder, point, passes).arm()
@@ -104,6 +108,8 @@ def test_kills_at_any_time(tmp_path: Path, rounds: int) -> None:
         for _ in range(rounds):
             load.run(30)
             for victim in chance.choice(VICTIMS):
+                # The supervisor gives up a process that never gets ready.
+                await_ready(store, victim)
                 store.kill(victim)
             time.sleep(chance.random() * 0.2)
         eventually(store.all_ready, "all are replaced")

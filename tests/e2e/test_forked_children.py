@@ -20,6 +20,7 @@ from silomq import (
     StoreReader,
     TransactionProducer,
 )
+from silomq.client.groups.group_reader import GroupReader
 from silomq.client.producing._sender import session_of
 
 if TYPE_CHECKING:
@@ -227,6 +228,7 @@ def test_a_fork_waits_for_threads_that_open_or_close_a_client(
 def test_locks_of_other_threads_hold_up_no_child(clients: Clients) -> None:
     """Another thread has each of the clients' locks while this one forks."""
     member, session = clients.member, session_of(clients.producer)
+    assert isinstance(member._reader, GroupReader)
     locks = [
         member._reader._lock,
         member._reader._membership._waking,

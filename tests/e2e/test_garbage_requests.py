@@ -17,7 +17,11 @@ from support.harness import LONG, StoreProcess
 from silomq import Admin, Consumer, GroupConsumer, Producer
 from silomq.shm import mail, parts
 from silomq.shm.control import ACTORS
-from silomq.shm.protocol.answers import AnyAnswer, Error, Welcome
+from silomq.shm.protocol.answers import (
+    AnyAnswer,
+    Error,
+    Welcome,
+)
 from silomq.shm.protocol.requests import PROTOCOL, AnyRequest, Hello
 from silomq.store.disk.paths import SOCKET
 

@@ -18,8 +18,15 @@ from support.harness import StoreProcess, eventually
 from silomq import Admin, Consumer, GroupConsumer, IllegalMessage, Producer
 from silomq.client.session import Connection
 from silomq.shm import mail, parts
-from silomq.shm.protocol.answers import AnyAnswer, Joined, Opened, RegistryRestarted, Welcome
-from silomq.shm.protocol.requests import PROTOCOL, AskTopics, Hello, Join, Open, Request, Start
+from silomq.shm.protocol.answers import (
+    AnyAnswer,
+    Joined,
+    Opened,
+    RegistryRestarted,
+    Welcome,
+)
+from silomq.shm.protocol.request import Request
+from silomq.shm.protocol.requests import PROTOCOL, AskTopics, Hello, Join, Open, Start
 from silomq.store.disk.paths import SOCKET
 
 if TYPE_CHECKING:

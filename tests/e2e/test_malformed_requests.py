@@ -13,7 +13,14 @@ from support.harness import StoreProcess
 from silomq import Admin, IllegalMessage, IllegalType
 from silomq.client.session import Connection
 from silomq.shm import mail
-from silomq.shm.protocol.answers import AnyAnswer, Done, Error, Joined, Report, Welcome
+from silomq.shm.protocol.answers import (
+    AnyAnswer,
+    Done,
+    Error,
+    Joined,
+    Report,
+    Welcome,
+)
 from silomq.shm.protocol.requests import PROTOCOL, AskGroup, Create, Watch
 from silomq.store.disk.paths import SOCKET
 

@@ -3,13 +3,15 @@
 
 Each program takes one request, a JSON object with these members:
 
-- `do`: "send", "transact", "consume", "pull" or "poll"; `names`: the name server's address;
-  `group`.
+- `do`: "send", "transact", "consume", "pull", "poll", "ask" (send requests) or "reply" (to them);
+  `names`: the name server's address; `group`.
 - `topics`: to consume; messages are sent to the first one.
 - `messages`: of each `body`, and if it has them `tags`, `keys`, `properties`, `delay` (a level),
   `shard` (messages of one number go to one queue in their order), and `how` it is sent:
   "async", "oneway", or "batch" (all of these together).
-- `filter`: the tags; `properties`: the names of those to tell; `orderly`; `broadcast`.
+- `filter`: the tags; `properties`: the names of those to tell; `orderly`; `broadcast`; `pop`: the
+  broker says how it reads (Java 5).
+- `traced`: whether the client (Java's) traces its messages; it ends then as a consumer does.
 - `credentials`: access key and secret; without them requests are not signed.
 - `refuse`: how often a message is refused; `most`: how often it may come again.
 - `queues`: to pull, with the number of messages in each.
@@ -20,9 +22,9 @@ A program that does "transact" sends each message in a transaction, and decides 
 
 It answers with one JSON object a line. A line "sent" has `body`, and if the client tells them
 `status`, `id`, `queue` and `offset`. A line "received" has `topic`, `body`, `tags`, `keys`,
-`properties`, `queue`, `offset` and `times`. A line "ready" says that a consumer has started, and
-"done" that all went well. Each line has the time in milliseconds, `at`. A consumer ends when its
-standard input is closed.
+`properties`, `queue`, `offset` and `times`. A line "replied" has `body` and `reply`. A line "ready"
+says that a consumer has started, and "done" that all went well. Each line has the time in
+milliseconds, `at`. A consumer ends when its standard input is closed.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ RELEASES = ("5.3.3", "4.9.8")
 TIMEOUT_S = 100.0
 FOREVER = 2**63 - 1
 #: Our settings under RocketMQ's names.
-_NAMES = {
+NAMES = {
     "mapped_file_size_commit_log": "mappedFileSizeCommitLog",
     "mapped_file_size_consume_queue": "mappedFileSizeConsumeQueue",
     "max_hash_slot_num": "maxHashSlotNum",
@@ -67,7 +67,7 @@ class RocketMQ:
     ) -> None:
         self.release = release
         self.folder = folder
-        self.settings = [f"{_NAMES[name]}={settings[name]}" for name in _NAMES if name in settings]
+        self.settings = [f"{NAMES[name]}={settings[name]}" for name in NAMES if name in settings]
         self.settings += more
 
     def run(self, store: Path, *commands: object) -> Said:

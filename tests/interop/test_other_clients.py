@@ -315,6 +315,15 @@ def test_a_pull_consumer_reads_all(
         assert (line["tags"], line["properties"]) == ("red", {"colour": "red"})
 
 
+def test_the_go_client_asks_and_replies(clients: Clients, topic: str) -> None:
+    texts = ["first", "second \u00fc"]
+    with clients.consumer("go", fresh("repliers"), topic, do="reply"):
+        request = {"do": "ask", "group": fresh("askers"), "topics": [topic]}
+        with clients.start("go", {**request, "messages": plain(*texts)}) as asker:
+            told = asker.wait_for("replied", len(texts))
+    assert [line["reply"] for line in told] == [f"re: {text}" for text in texts]
+
+
 @pytest.mark.parametrize("client", OTHERS)
 def test_two_members_of_a_group_share_the_queues(clients: Clients, client: str, topic: str) -> None:
     group = fresh("group")

@@ -7,6 +7,7 @@ latest. Of that,
 - every queue goes on behind all offsets that were acknowledged, also if its messages are gone;
 - each delayed message that is in the log was delivered, or will be: one of the two, and once. The
   next schedule process decides which, so it is asked. A cancel that was acknowledged holds;
+- each transaction was committed, or will be, as it was decided, and once;
 - a deleted topic is gone with all its messages, a topic of the same name has its own alone.
 """
 
@@ -18,6 +19,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from power.busy_store import DOOMED, LATER, Known, delayed_body, doomed_body
+from power.busy_transactions import TOPICS, check_transactions
 from support.checking.files import expected_entries, index_entries
 from support.checking.messages import check_messages
 from support.checking.stored import Stored
@@ -52,6 +54,7 @@ def check_busy(store: Started, known: Known, begin: int, *, durable: bool) -> in
     records = [record for record in store.records() if record.physical_offset >= first]
     _check_sent(store, records, known, first, durable=durable)
     _check_delayed(records, _left(store), known, first, durable=durable)
+    check_transactions(store, records, known.begun, known.decided, first, durable=durable)
     visible = _check_doomed(store, records, known, first, durable=durable)
     _check_queues(store, visible)
     return len(records)
@@ -60,7 +63,7 @@ def check_busy(store: Started, known: Known, begin: int, *, durable: bool) -> in
 def _check_sent(
     store: Started, records: list[Record], known: Known, first: int, *, durable: bool
 ) -> None:
-    others = (LATER, DOOMED, SCHEDULE_TOPIC, TIMER_TOPIC)
+    others = (LATER, DOOMED, SCHEDULE_TOPIC, TIMER_TOPIC, *TOPICS)
     found = [Stored.of_record(record) for record in records if record.topic not in others]
     # From 1 on: something may have been cleaned away even if the first file is there again.
     check_messages(found, known.sent, others=True, may_lose=not durable, start=max(1, first))

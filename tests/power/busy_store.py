@@ -1,5 +1,6 @@
 """A store that does everything at once while its disk operations are recorded: messages, delayed
-ones with a level and with a time, cancels, deletions of a topic, cleaning, kills of each process.
+ones with a level and with a time, cancels, transactions, deletions of a topic, cleaning, kills of
+each process.
 """
 
 from __future__ import annotations
@@ -11,11 +12,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from power.busy_transactions import COMMIT, OPEN, PAID, ROLLBACK, transaction_body
 from power.recorded_store import Recorded, Said, known_at_the_cut, say
 from support.load.sender import Sender
 from support.small_settings import ALWAYS
 
-from silomq import Admin, Producer
+from silomq import Admin, Producer, TransactionProducer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -23,7 +25,10 @@ if TYPE_CHECKING:
 
     from support.checking.sent import Sent
 
-KILLED = ("schedule", "flush", "clean", "append", "registry", "reput", "commit", "allocate")
+KILLED = (
+    *("schedule", "transactions", "flush", "clean", "append", "registry", "reput"),
+    *("commit", "allocate"),
+)
 #: The topic that is deleted and made again, and the one that is never deleted and soon cleaned.
 DOOMED, EARLY = "doomed", "early"
 #: Where delayed messages go.
@@ -40,6 +45,10 @@ CLEANED: dict[str, Any] = {
     "delete_consume_queue_files_interval_ms": 1,
     "clean_file_forcibly_enable": "false",
     "message_delay_level": "1s 2s",
+    "max_topics": 128,  # each generation of the doomed topic takes a place
+    "transaction_timeout_ms": 500,
+    "transaction_check_interval_ms": 500,
+    "transaction_check_max": 1000,
 }
 POOLED: dict[str, Any] = {
     "transient_store_pool_enable": "true",
@@ -56,7 +65,8 @@ class Known:
     that it lies in the log. `cancelled` says of a number whether the cancel was answered. Messages
     of the doomed topic have a generation: `doomed` has those of each, with places in the log, -1
     without an answer. `deleting` and `deleted` are the generations whose deletion was asked for,
-    and answered.
+    and answered. `begun` has the kinds of transactions by number, `decided` the place of the half
+    of each whose decision was answered.
     """
 
     sent: Sent
@@ -66,6 +76,8 @@ class Known:
     doomed: dict[int, dict[int, int]] = field(default_factory=dict)
     deleting: int = -1
     deleted: int = -1
+    begun: dict[int, str] = field(default_factory=dict)
+    decided: dict[int, int] = field(default_factory=dict)
 
     @classmethod
     def at_the_cut(cls, notes: Iterable[bytes]) -> Known:
@@ -79,6 +91,10 @@ class Known:
                     known.waiting[about[0]] = about[1]
                 elif word == "cancelled":
                     known.cancelled[about[0]] = about[1]
+                elif word == "transaction":
+                    known.begun[about[0]] = about[1]
+                elif word == "decided":
+                    known.decided[about[0]] = about[1]
                 elif word == "doomed":
                     generation, number, place = about
                     known.doomed.setdefault(generation, {})[number] = place
@@ -115,15 +131,16 @@ class Busy(Recorded):
         self.store.start()
         self.early()
         # A minute in which a timer waits holds all log files from its first timer on.
-        self._one_life(1, (LEVEL, LEVEL, CANCELLED))
+        self._one_life(1, (LEVEL, LEVEL, CANCELLED), (COMMIT, ROLLBACK))
         self.store.crash()
         self.store.start()
-        self._one_life(2, (LEVEL, TIMER, CANCELLED, FAR))
+        self._one_life(2, (LEVEL, TIMER, CANCELLED, FAR), (COMMIT, ROLLBACK, OPEN))
 
-    def _one_life(self, life: int, kinds: tuple[str, ...]) -> None:
+    def _one_life(self, life: int, kinds: tuple[str, ...], ends: tuple[str, ...]) -> None:
         self.quiet.clear()
         self.at_once(
-            (self._kill,), (self._send, life), (self._delay, life, kinds), (self._delete, life)
+            *((self._kill,), (self._send, life), (self._delay, life, kinds)),
+            *((self._delete, life), (self._transact, ends)),
         )
 
     def early(self) -> None:
@@ -174,6 +191,18 @@ class Busy(Recorded):
                     producer.cancel(sent)
                     self._note("cancelled", [number, True])
                 time.sleep(0.015)
+
+    def _transact(self, ends: tuple[str, ...]) -> None:
+        with TransactionProducer(self.store.path, "pg", timeout=30.0) as producer:
+            while not self.quiet.is_set():
+                number = next(self.numbers)
+                kind = ends[number % len(ends)]
+                self._note("transaction", [number, kind])
+                begun = producer.begin(PAID, transaction_body(number))
+                if kind != OPEN:
+                    (begun.commit if kind == COMMIT else begun.rollback)()
+                    self._note("decided", [number, begun.half.physical_offset])
+                time.sleep(0.02)
 
     def _delete(self, life: int) -> None:
         with Admin(self.store.path) as admin:

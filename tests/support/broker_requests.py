@@ -89,6 +89,7 @@ _SHORT = dict(
     zip(send_fields(), ("a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"), strict=True)
 )
 _SHORT_SEND = {_SHORT[name]: value for name, value in send_fields().items()}
+_REPLY = "UNIQ_KEY\x01R\x02REPLY_TO_CLIENT\x01nobody\x02CORRELATION_ID\x01c\x02"
 _QUEUE = {"topic": TOPIC, "queueId": 0}
 _OF_GROUP = {**_QUEUE, "consumerGroup": GROUP}
 _LOCK = _json(
@@ -96,11 +97,36 @@ _LOCK = _json(
 )
 _OF_CLIENT = {"consumerGroup": GROUP, "clientId": "c1"}
 
+#: A receipt: the first offset, time, invisible time, revive queue, mark, broker, queue, offset.
+_RECEIPT = {"extraInfo": "0 1 60000 0 0 broker-a 0 0", "offset": 0}
+_ACKS = {
+    "brokerName": "broker-a",
+    "acks": [
+        {"b": "AQ==", "c": GROUP, "it": 1, "pt": 1, "q": 0, "r": "0", "rq": 0, "so": 0, "t": TOPIC}
+    ],
+}
+_ASSIGNED = {
+    "clientId": "c1", "consumerGroup": GROUP, "messageModel": "CLUSTERING", "strategyName": "AVG",
+    "topic": TOPIC,
+}  # fmt: skip
+
+
+def pop_fields(topic: str = TOPIC, group: str = GROUP, **more: object) -> dict[str, object]:
+    """The fields of a pop of up to 32 messages of any queue, which does not wait."""
+    return {
+        "consumerGroup": group, "topic": topic, "queueId": -1, "maxMsgNums": 32,
+        "invisibleTime": 60_000, "pollTime": 0, "bornTime": 0, "initMode": 0, "expType": "TAG",
+        "exp": "*", "order": "false", **more,
+    }  # fmt: skip
+
+
 #: Request code -> a good request. Those that end something come last.
 GOOD: dict[int, Asked] = {
     10: Asked(send_fields(), b"x"),
     310: Asked(_SHORT_SEND, b"x"),
     320: Asked(_SHORT_SEND, b"\0\0\0\x17" + bytes(12) + b"\0\0\0\1x\0\0"),
+    324: Asked(send_fields("DefaultCluster_REPLY_TOPIC", properties=_REPLY), b"x"),
+    325: Asked({**_SHORT_SEND, "b": "DefaultCluster_REPLY_TOPIC", "i": _REPLY}, b"x"),
     11: Asked(pull_fields()),
     361: Asked(pull_fields()),
     12: Asked(
@@ -140,9 +166,68 @@ GOOD: dict[int, Asked] = {
     307: Asked({**_OF_CLIENT, "jstackEnable": "false"}),
     309: Asked({**_OF_CLIENT, "msgId": "7F00000100002A9F0000000000000000"}),
     323: Asked({"topic": TOPIC, "msgId": "7F00000100002A9F0000000000000000"}),
+    400: Asked({}, _json(_ASSIGNED)),
+    401: Asked(
+        {}, _json({"consumerGroup": GROUP, "topic": TOPIC, "mode": "POP", "popShareQueueNum": 0})
+    ),
+    402: Asked({}),
+    200050: Asked(pop_fields()),
+    200051: Asked({**_OF_GROUP, **_RECEIPT}),
+    200052: Asked({**_OF_GROUP, "maxMsgNums": 3}),
+    200053: Asked({**_OF_GROUP, **_RECEIPT, "invisibleTime": 1000}),
+    200054: Asked({**_OF_GROUP, "pollTime": 0, "bornTime": 0, "order": "false"}),
+    200055: Asked(_OF_GROUP),
+    200151: Asked({}, _json(_ACKS)),
     370: Asked({"topic": TOPIC, "recallHandle": "djEgYiB0IDEgaw=="}),
+    18: Asked(
+        {},
+        _json({"topicConfigList": [{"topicName": TOPIC, "attributes": {"+reserve.time": "5"}}]}),
+    ),
+    21: Asked({"topicSeq": 0, "maxTopicNum": 5}),
+    25: Asked({}, b"shortPollingTimeMills=900\n"),
+    26: Asked({}),
+    28: Asked({}),
+    43: Asked({}),
+    45: Asked({}),
+    201: Asked({"groupSeq": 0, "maxGroupNum": 5}),
+    202: Asked({"topic": TOPIC}),
+    203: Asked({"consumerGroup": GROUP}),
+    204: Asked({"producerGroup": "senders"}),
+    205: Asked({"brokerName": "another"}),
+    208: Asked({"consumerGroup": GROUP, "topic": TOPIC, "topicList": f"{TOPIC};other"}),
+    216: Asked({"topic": "nothing", "clusterName": "DefaultCluster"}),
+    223: Asked({"topic": TOPIC, "group": "nobody", "clientAddr": ""}),
+    225: Asked({}, _json({"groupConfigList": [{"groupName": GROUP, "retryMaxTimes": 3}]})),
+    300: Asked({"topic": TOPIC}),
+    303: Asked({"topic": TOPIC, "group": GROUP}),
+    305: Asked({}),
+    306: Asked({}),
+    308: Asked({"filterGroups": "a,b", "compareGroup": GROUP, "topic": TOPIC}),
+    314: Asked({"srcGroup": GROUP, "destGroup": "cloned", "topic": TOPIC, "offline": "false"}),
+    315: Asked({"statsName": "TOPIC_PUT_NUMS", "statsKey": TOPIC}),
+    316: Asked({}),
+    317: Asked({"isOrder": "false"}),
+    321: Asked({**_OF_GROUP, "index": 0, "count": 3}),
+    327: Asked({"brokerName": "another"}),
+    328: Asked({}),
+    343: Asked({"group": GROUP}),
+    345: Asked({"group": GROUP, "topic": TOPIC}),
+    351: Asked({"topic": TOPIC, "lo": "true"}),
+    352: Asked({"group": GROUP}),
+    353: Asked({"group": GROUP, "topic": "other", "readable": "true"}),
+    60: Asked({}),
+    907: Asked({}),
     329: Asked({}),
+    50: Asked(
+        {"accessKey": "some-service", "secretKey": "a secret of 1", "admin": "false",
+         "whiteRemoteAddress": "10.0.0.*", "defaultTopicPerm": "DENY", "defaultGroupPerm": "SUB",
+         "topicPerms": "orders=PUB|SUB,other=DENY", "groupPerms": "readers=SUB"}
+    ),
+    51: Asked({"accessKey": "some-service"}),
+    52: Asked({}),
+    53: Asked({"globalWhiteAddrs": "10.0.0.1,10.0.1.*"}),
     222: Asked({"topic": TOPIC, "group": GROUP, "timestamp": -1, "queueId": 0, "offset": 0}),
+    207: Asked({"groupName": "nothing", "cleanOffset": "true"}),
     215: Asked({"topic": "nothing"}),
 }  # fmt: skip
 
@@ -153,6 +238,8 @@ def spoiled(code: int) -> Iterator[Asked]:
     for name in good.fields:
         yield Asked({key: value for key, value in good.fields.items() if key != name}, good.body)
         for value in VALUES:
+            if name == "pollTime" and (value == "1e9" or (value.isdecimal() and len(value) > 5)):
+                continue  # a good value: the answer comes in a minute
             yield Asked({**good.fields, name: value}, good.body)
     for body in BODIES:
         yield Asked(good.fields, body)

@@ -25,7 +25,10 @@ from silomq.shm._bells import Bells
 from silomq.shm._memory import Mapping
 from silomq.shm.control import SIZE, Control
 from silomq.shm.ownership import STARTUP
-from silomq.shm.protocol.answers import Opened, OpenedDelayed
+from silomq.shm.protocol.answers import (
+    Opened,
+    OpenedDelayed,
+)
 from silomq.shm.protocol.requests import Open, OpenDelayed, OpenRetry
 from silomq.store.errors import IllegalMessage
 from silomq.store.reading.get_message import Transfer

@@ -36,8 +36,10 @@ WHOLE = {
     "names/processor.py: _MasterOf": "the fields of an answer",
     **{
         f"shm/protocol/broker_status.py: {name}": "the document that `silo status` shows"
-        for name in ("BrokerStatus", "Group", "Requests")
+        for name in ("BrokerStatus", "Group")
     },
+    "broker/admin/groups.py: _Config": "passed on whole to the registry",
+    "shm/protocol/requests.py: SetGroup": "goes into RocketMQ's subscriptionGroup.json",
     "store/commitlog/seals.py: Seal": "a JSON file",
     "store/config/offsets.py: GroupConfig": "RocketMQ's subscriptionGroup.json",
     "store/recovery/plan.py: Report": "the report of a start",

@@ -29,6 +29,7 @@ OWNERS: Final = {
     "store/delay/rocketmq_timers.py": "RocketMQ's checkpoint of timers",
     "store/delay/timers.py": "timer buckets",
     "store/groups/ack_file.py": "ack files",
+    "store/groups/lease_journal.py": "journals of leases",
     "store/index/file.py": "index files",
     "store/record/fields.py": "records, field by field",
     "store/record/format.py": "records",

@@ -43,6 +43,7 @@ MAKERS = {
     "store/topics/topic_table.py",
     "store/topics/session_words.py",
     "client/groups/membership.py",  # a word in the process's own memory, on which it sleeps
+    "client/groups/pop_reader.py",  # the same
 }
 QUEUE_FIELDS = {"id": "queue_id", "name": "name_start"}
 

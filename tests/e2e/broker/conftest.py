@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support.brokers import BrokerProcess
+from support.popping import Popper
 from support.remoting_client import RemotingClient
 
 if TYPE_CHECKING:
@@ -33,3 +34,9 @@ def client(broker: BrokerProcess) -> Iterator[RemotingClient]:
     """A connection to the module's broker."""
     with RemotingClient(broker.address) as connected:
         yield connected
+
+
+@pytest.fixture
+def popper(client: RemotingClient, topic: str) -> Popper:
+    """A consumer of a group and a topic of its own."""
+    return Popper(client, topic, f"g-{topic}")

@@ -18,6 +18,7 @@ from support.harness import PYTHON, StoreProcess, eventually
 
 from silomq import Admin, Corrupt, GroupConsumer, IllegalMessage, Producer, SessionLost
 from silomq.client.errors import StoreClosed
+from silomq.client.groups.group_reader import GroupReader
 from silomq.client.session import Connection
 from silomq.shm.protocol.requests import Join, Start
 
@@ -114,6 +115,7 @@ def test_what_was_read_ahead_goes_with_its_queue(store: StoreProcess, topic: str
     with GroupConsumer(path, "ahead", topic, start="earliest", auto_ack=False) as one:
         assert next(iter(one)).body == b"0"
         with GroupConsumer(path, "ahead", topic) as two:
+            assert isinstance(one._reader, GroupReader)
             eventually(one._reader.has_new_assignment, "a queue is revoked")
             found = numbers(one.poll(80, 10.0))
             eventually(lambda: len(two.assignment) > QUEUES // 2 or two.poll(1), "two has queues")

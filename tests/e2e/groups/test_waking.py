@@ -136,6 +136,7 @@ def test_a_member_looks_for_a_new_assignment_before_it_sleeps(
     with GroupConsumer(store.path, f"g-{topic}", topic) as member, Producer(store.path) as producer:
         settle(member)
         reader = member._reader
+        assert isinstance(reader, group_reader.GroupReader)
         seen = reader._membership.notice_seen
 
         def another_queue() -> None:

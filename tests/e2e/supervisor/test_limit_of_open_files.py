@@ -19,7 +19,7 @@ from support.harness import WAIT_S, StoreProcess, eventually
 from silomq import Admin, Consumer, IllegalMessage, Producer, StoreClosed
 from silomq.actors.descriptors import Descriptors
 from silomq.client.session import Connection
-from silomq.shm.protocol.requests import AskBoard
+from silomq.shm.protocol.admin_requests import AskBoard
 from silomq.store.disk.paths import SOCKET
 
 if TYPE_CHECKING:

@@ -7,8 +7,10 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
+from support.cleaned_stores import await_cleaned, await_durable
 from support.deliveries import collect
 from support.harness import StoreProcess, eventually
+from support.small_settings import ALWAYS
 from support.transaction_load import NOTHING_WAITS, QUICK
 
 from silomq import (
@@ -295,7 +297,7 @@ def test_a_transaction_is_decided_once(quick: StoreProcess, name: str) -> None:
             transaction.commit()
 
 
-def test_a_topic_that_cannot_be_made_holds_up_no_other(tmp_path: Path) -> None:
+def test_a_missing_topic_holds_up_no_other(tmp_path: Path) -> None:
     """The committed message waits, also over a restart, and comes when there is room for it."""
     settings = {**QUICK, "max_topics": 12, "max_queues": 64}
     with StoreProcess(tmp_path / "store", **settings) as store:
@@ -337,6 +339,25 @@ def test_a_commit_survives_a_stop_at_once(tmp_path: Path) -> None:
         store.start()
         comes(store, "t", *(b"%d" % i for i in range(20)))
         ended(store)
+
+
+def test_clean_keeps_what_open_transactions_need(tmp_path: Path) -> None:
+    settings = {**ALWAYS, **QUICK, "transaction_timeout_ms": 60_000}
+    with (
+        StoreProcess(tmp_path / "store", **settings) as store,
+        TransactionProducer(store.path, "pg") as producer,
+        Producer(store.path) as plain,
+    ):
+        transaction = producer.begin("t", b"kept")
+        eventually(lambda: store.control.load("trans_floor") == 0, "it waits")
+        for _ in range(40):
+            plain.send("t", bytes(10_000))
+        await_durable(store)
+        time.sleep(1.0)
+        assert store.control.load("min_offset") == 0
+        transaction.commit()
+        assert b"kept" in collect(store.path, "t", [b"kept"], timeout=15).times
+        await_cleaned(store)
 
 
 def test_an_idle_process_sleeps(quick: StoreProcess) -> None:

@@ -109,6 +109,10 @@ func main() {
 		pull(wanted)
 	case "poll":
 		poll(wanted)
+	case "ask":
+		ask(wanted)
+	case "reply":
+		reply(wanted)
 	default:
 		check(fmt.Errorf("no such request: %s", wanted.Do))
 	}

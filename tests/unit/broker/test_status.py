@@ -12,6 +12,7 @@ from silomq.broker.groups.consumers import Client, Consumers, Producers
 from silomq.broker.groups.heartbeats import ConsumerData, Subscription
 from silomq.broker.loop.reasons import Reasons
 from silomq.broker.processors.counts import UNKNOWN, Counts
+from silomq.broker.statistics.statistics import Statistics
 from silomq.broker.status import Status
 from silomq.broker.wire.codes import RequestCode, ResponseCode
 from silomq.shm import board
@@ -35,6 +36,7 @@ class Rig:
         self.consumers = Consumers(lambda *_: None)
         self.producers = Producers()
         self.counts = Counts()
+        self.statistics = Statistics("c")
         self.servers: list[tuple[str, str, str]] = []
         logger = SimpleNamespace(warning=lambda *_, **__: None)
         self.reasons = Reasons(logger)
@@ -46,6 +48,7 @@ class Rig:
             counts=self.counts,
             consumers=self.consumers,
             producers=self.producers,
+            statistics=self.statistics,
         )
         limits: Any = SimpleNamespace(received=10, sent=20)
         registrar: Any = SimpleNamespace(states=lambda: self.servers)
@@ -64,6 +67,11 @@ class Rig:
         subscriptions = [Subscription(topic, "*", 1) for topic in topics]
         data = ConsumerData(group, "CONSUME_PASSIVELY", "CLUSTERING", subscriptions)
         self.consumers.register(client, data, notify=False)
+
+    def produce(self, number: int, group: str) -> None:
+        connection: Any = Peer(number)
+        client = Client(connection, f"p{number}", "GO", 479, time.monotonic())
+        self.producers.register(client, {group})
 
     def document(self) -> BrokerStatus:
         document = self.status.document()
@@ -89,6 +97,13 @@ def test_what_was_done(monkeypatch: pytest.MonkeyPatch) -> None:
     ]
     assert (found.messages_sent, found.messages_pulled) == (125, 67)
     assert (found.connections, found.held_pulls, found.bytes_in, found.bytes_out) == (2, 3, 10, 20)
+    rig.statistics.pulled("t", "g", 3, 30)
+    rig.statistics.missed += 2
+    rig.statistics.reads.append(lambda: (10, 20))
+    rig.statistics.sent("t", 1, 10, 0.004)
+    found = rig.document()
+    assert (found.pulls_found, found.pulls_missed) == (11, 22)
+    assert (found.put_ms_99, found.put_ms_longest) == (5.0, 4)
     assert (found.listens, found.told) == ("127.0.0.1:1", "127.0.0.1:2")
     for _ in range(11):
         now += 1
@@ -117,8 +132,7 @@ def test_groups() -> None:
     rig.join(1, "g", "c1", "a", "b")
     rig.join(2, "g", "c2", "a", "b")
     rig.join(3, "h", "c3", "a")
-    connection: Any = Peer(4)
-    rig.producers.register(connection, {"p"})
+    rig.produce(4, "p")
     found = rig.document()
     assert [(one.group, one.member_count, one.topics) for one in found.groups] == [
         ("g", 2, ["a", "b"]),
@@ -138,8 +152,7 @@ def test_what_does_not_fit_is_counted_only(letter: str) -> None:
         rig.join(number, f"g{number}{long}", f"c{number}{long}", f"t{long}", f"u{long}")
         rig.reasons.add(f"{number}{long}", "h:1")
         rig.servers.append((f"{number}{long}", "failed", long))
-        connection: Any = Peer(number)
-        rig.producers.register(connection, {f"p{number}{long}"})
+        rig.produce(number, f"p{number}{long}")
     for request in RequestCode:
         rig.counts.request(request)
         for answer in ResponseCode:

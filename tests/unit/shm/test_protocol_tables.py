@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any, get_args
 import msgspec
 import pytest
 
-from silomq.shm.protocol import answers, requests, sessions
+from silomq.shm.protocol import (
+    admin_requests,
+    answer,
+    answers,
+    pop_answers,
+    pops,
+    request,
+    requests,
+    sessions,
+)
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -44,8 +53,8 @@ def structs(module: ModuleType, base: type[msgspec.Struct]) -> set[type[msgspec.
     }
 
 
-def answered_with(request: type[requests.Request[Any]]) -> tuple[Any, ...]:
-    answer = requests.answer_of(request)
+def answered_with(asked: type[request.Request[Any]]) -> tuple[Any, ...]:
+    answer = request.answer_of(asked)
     return get_args(answer) or (answer,)
 
 
@@ -57,8 +66,10 @@ def test_the_table_of_requests_names_each_with_its_answers() -> None:
 
 
 def test_every_request_and_answer_can_be_received() -> None:
-    assert structs(requests, requests.Request) == set(REQUESTS)
-    assert structs(answers, answers.Answer) == set(ANSWERS)
+    asked = [structs(module, request.Request) for module in (requests, pops, admin_requests)]
+    assert set().union(*asked) == set(REQUESTS)
+    given = structs(answers, answer.Answer) | structs(pop_answers, answer.Answer)
+    assert given == set(ANSWERS)
 
 
 def test_every_answer_answers_something() -> None:
@@ -69,11 +80,11 @@ def test_every_answer_answers_something() -> None:
 
 
 def test_requests_are_frozen_and_refuse_fields_that_nobody_knows() -> None:
-    for request in REQUESTS:
-        config = request.__struct_config__
+    for asked in REQUESTS:
+        config = asked.__struct_config__
         assert config.frozen
         # A hello of another version must be understood as far as its version.
-        assert config.forbid_unknown_fields == (request is not requests.Hello)
+        assert config.forbid_unknown_fields == (asked is not requests.Hello)
 
 
 def test_the_table_of_session_mail_names_each_message_with_sender_and_receiver() -> None:
@@ -98,7 +109,8 @@ def test_a_new_version_is_a_decision() -> None:
         "open transact": "topic id",
         "open retry": "group dead id",
         "create": "topic queues id",
-        "alter": "topic read_queues write_queues perm order id",
+        "alter": "topic read_queues write_queues perm order filter_type sys_flag "
+        "set_attributes drop_attributes id",
         "delete": "topic id",
         "topic": "topic id",
         "topics": "after id",
@@ -114,14 +126,27 @@ def test_a_new_version_is_a_decision() -> None:
         "groups": "after id",
         "group": "group after id",
         "reset": "group topic offsets id",
-        "delete group": "group id",
+        "delete group": "group keep_offsets id",
         "open group": "group make id",
         "set group": "group consume_enable consume_broadcast_enable "
-        "notify_consumer_ids_changed_enable retry_max_times retry_queue_nums id",
+        "notify_consumer_ids_changed_enable retry_max_times retry_queue_nums broker_id "
+        "consume_from_min_enable consume_message_orderly consume_timeout_minute group_sys_flag "
+        "which_broker_when_consume_slowly set_attributes drop_attributes id",
+        "group configs": "after only id",
+        "forbid": "group topic readable id",
+        "offsets": "after id",
+        "readers": "topic id",
+        "settings": "id",
         "keep": "group queues have id",
         "release": "group id",
         "remote": "group clients topics released id",
         "progress": "group topic id",
+        "pop": "group topic queue_id most invisible_ms start single in_order attempt wait "
+        "settled id",
+        "settle": "group settled id",
+        "look": "group topic queue_id wait in_order start id",
+        "set mode": "topic group mode share id",
+        "modes": "id",
         "board": "id",
         "next board": "after id",
     }

@@ -80,6 +80,34 @@ def test_progress_counts_when_it_is_durable(rig: Rig) -> None:
     assert rig.tick() == (NOTHING_WAITS, 5, 0)
 
 
+def test_the_log_is_kept_from_the_first_open_half_on_at_once(rig: Rig) -> None:
+    """Also if no offset in a queue has changed: the first half of all is open."""
+    rig.at(wrote=900, flushed=900)
+    rig.note()
+    assert rig.tick()[0] == NOTHING_WAITS
+    rig.book.add(half(0, "a"))
+    rig.at(wrote=1900)
+    rig.note(settled=False)
+    assert rig.control.load("trans_floor") == 0
+    rig.note()
+    assert rig.tick()[0] == 0
+    rig.book.end(rig.book.due(10**12, 1)[0])
+    rig.note()
+    assert rig.tick()[0] == 0
+    rig.at(flushed=1900)
+    assert rig.tick()[0] == NOTHING_WAITS
+
+
+def test_a_floor_that_is_being_made_durable_is_not_believed_later(rig: Rig) -> None:
+    rig.at(wrote=900)
+    rig.note()
+    assert rig.tick()[0] == 0
+    rig.book.add(half(0, "a"))
+    rig.at(wrote=1900, flushed=1900)
+    rig.note()
+    assert rig.tick()[0] == 0
+
+
 def test_without_op_records_the_progress_stays(rig: Rig) -> None:
     """A final record may lie in the log without one: a successor must look for it from there."""
     rig.at(wrote=100)

@@ -93,13 +93,59 @@ def test_members_without_heart_beats_expire(group: Group) -> None:
     assert group.consumers.expired() == [group.peers[0]]
 
 
-def test_producers(peers: list[Connection]) -> None:
-    producers = Producers()
-    for number, one in enumerate(peers):
-        producers.register(one, {"senders", "earlier"})
-        producers.register(one, {"senders", f"own-{number}"})
+class Senders:
+    """Producers whose heart-beats have an age."""
+
+    def __init__(self, peers: list[Connection]) -> None:
+        self.producers = Producers()
+        self.peers = peers
+
+    def beat(self, number: int, *groups: str, client_id: str = "", age_s: float = 0) -> None:
+        seen = time.monotonic() - age_s
+        client = Client(self.peers[number], client_id or f"c{number}", "GO", 317, seen)
+        self.producers.register(client, set(groups))
+
+
+@pytest.fixture
+def senders(peers: list[Connection]) -> Senders:
+    return Senders(peers)
+
+
+def test_producers(senders: Senders) -> None:
+    producers, peers = senders.producers, senders.peers
+    for number in range(2):
+        senders.beat(number, "senders", "earlier")
+        senders.beat(number, "senders", f"own-{number}")
     assert producers.counts() == {"senders": 2, "own-0": 1, "own-1": 1}
+    assert {one.client_id for one in producers.members("senders")} == {"c0", "c1"}
+    (found,) = producers.members("own-1")
+    assert (found.connection, found.language, found.version) == (peers[1], "GO", 317)
     producers.unregister(peers[0], "nobody")
     producers.unregister(peers[0], "senders")
     producers.disconnected(peers[1])
     assert producers.counts() == {"own-0": 1}
+    assert producers.members("senders") == []
+
+
+def test_a_producer_is_found_by_its_client_id(senders: Senders) -> None:
+    producers, peers = senders.producers, senders.peers
+    senders.beat(0, "g", client_id="one")
+    senders.beat(1, "g", client_id="one")
+    assert producers.find("one") is peers[1], "the last heart-beat counts"
+    producers.disconnected(peers[0])
+    assert producers.find("one") is peers[1]
+    senders.beat(1, "g", client_id="another")
+    assert producers.find("one") is None
+    assert producers.find("another") is peers[1]
+    senders.beat(1, client_id="another")
+    assert producers.find("another") is None, "it has no producer any more"
+    producers.disconnected(peers[1])
+    assert producers.counts() == {}
+
+
+def test_producers_without_heart_beats_expire(senders: Senders) -> None:
+    senders.beat(1, "g", age_s=EXPIRY_S + 2)
+    senders.beat(0, "g", age_s=EXPIRY_S + 1)
+    assert senders.producers.expired() == [senders.peers[1], senders.peers[0]]
+    senders.beat(1, "g")
+    assert senders.producers.expired() == [senders.peers[0]]

@@ -19,7 +19,10 @@ from silomq import (
 from silomq.client.producing._sender import Sender, session_of
 from silomq.client.producing.resend import may_resend, session_lost
 from silomq.client.producing.send_session import Hold
-from silomq.shm.protocol.answers import Opened, OpenedDelayed
+from silomq.shm.protocol.answers import (
+    Opened,
+    OpenedDelayed,
+)
 from silomq.shm.protocol.requests import Open, OpenDelayed, OpenRetry
 from silomq.shm.ring import RingClosed
 from silomq.store.record.format import decode_record

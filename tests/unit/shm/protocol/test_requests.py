@@ -10,7 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from silomq.shm.protocol.answers import AnyAnswer, Assigned, Error, Opened, Revoke
+from silomq.shm.protocol.answers import (
+    AnyAnswer,
+    Assigned,
+    Error,
+    Opened,
+    Revoke,
+)
+from silomq.shm.protocol.request import answer_of
 from silomq.shm.protocol.requests import (
     AnyRequest,
     Hello,
@@ -19,7 +26,6 @@ from silomq.shm.protocol.requests import (
     Start,
     Sync,
     Watch,
-    answer_of,
     id_of,
 )
 

@@ -76,6 +76,8 @@ public final class Conformance {
         new Check("27", "hash", Filtering::tagsOfTheSameHashAreDropped),
         new Check("28", "sql", Filtering::sqlFilters),
         new Check("28", "sql-refused", Filtering::sqlIsRefusedWhereItIsNotAllowed),
+        new Check("48", "reply", Replying::aRequestIsReplied),
+        new Check("48", "reply-nobody", Replying::aReplyToNobodyIsAnError),
         new Check("49", "subscribed", Pulling::aLitePullConsumerSubscribes),
         new Check("49", "assigned", Pulling::aLitePullConsumerSeeks),
         new Check("49+23", "pulled", Pulling::aPullConsumerPulls),

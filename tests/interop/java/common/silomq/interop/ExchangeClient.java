@@ -3,6 +3,7 @@ package silomq.interop;
 import com.alibaba.fastjson.JSON;
 import com.alibaba.fastjson.JSONArray;
 import com.alibaba.fastjson.JSONObject;
+import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
@@ -61,8 +62,8 @@ public final class ExchangeClient {
     }
 
     private void send() throws Exception {
-        final DefaultMQProducer producer =
-            new DefaultMQProducer(wanted.getString("group"), signer());
+        final DefaultMQProducer producer = new DefaultMQProducer(
+            wanted.getString("group"), signer(), wanted.getBooleanValue("traced"), null);
         producer.setNamesrvAddr(wanted.getString("names"));
         producer.start();
         final List<CountDownLatch> answers = new ArrayList<>();
@@ -92,7 +93,17 @@ public final class ExchangeClient {
         for (final CountDownLatch answer : answers) {
             answer.await();
         }
+        if (wanted.getBooleanValue("traced")) {
+            awaitEnd(); // 5.3.3 loses traces at its shutdown
+        }
         producer.shutdown();
+    }
+
+    /** Returns when the test closes the standard input. */
+    private static void awaitEnd() throws IOException {
+        while (System.in.read() >= 0) {
+            continue;
+        }
     }
 
     private static CountDownLatch sendAsync(
@@ -144,10 +155,14 @@ public final class ExchangeClient {
 
     private void consume() throws Exception {
         final DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(
-            wanted.getString("group"), signer(), new AllocateMessageQueueAveragely());
+            wanted.getString("group"), signer(), new AllocateMessageQueueAveragely(),
+            wanted.getBooleanValue("traced"), null);
         consumer.setNamesrvAddr(wanted.getString("names"));
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         consumer.setMaxReconsumeTimes(wanted.getIntValue("most"));
+        if (wanted.getBooleanValue("pop")) {
+            Release.letTheBrokerDivide(consumer);
+        }
         final int refuse = wanted.getIntValue("refuse");
         for (final String topic : topics) {
             consumer.subscribe(topic, wanted.getString("filter"));
@@ -164,9 +179,7 @@ public final class ExchangeClient {
         });
         consumer.start();
         say(Json.line("ready"));
-        while (System.in.read() >= 0) {
-            continue; // the test closes the standard input
-        }
+        awaitEnd();
         consumer.shutdown();
     }
 

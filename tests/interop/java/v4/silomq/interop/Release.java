@@ -2,6 +2,7 @@ package silomq.interop;
 
 import java.io.IOException;
 import java.io.PrintStream;
+import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.common.BrokerConfig;
 import org.apache.rocketmq.remoting.RPCHook;
 import org.apache.rocketmq.store.DefaultMessageStore;
@@ -20,6 +21,10 @@ final class Release {
             new BrokerStatsManager("interop", false),
             (topic, queueId, offset, tags, time, bits, properties) -> { },
             new BrokerConfig());
+    }
+
+    static void letTheBrokerDivide(DefaultMQPushConsumer consumer) {
+        throw new IllegalArgumentException("RocketMQ 4 has no broker that divides");
     }
 
     static RPCHook signer(String accessKey, String secretKey) {

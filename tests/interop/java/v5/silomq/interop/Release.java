@@ -6,6 +6,7 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.rocketmq.acl.common.AclClientRPCHook;
 import org.apache.rocketmq.acl.common.SessionCredentials;
+import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.common.BrokerConfig;
 import org.apache.rocketmq.common.TopicConfig;
 import org.apache.rocketmq.common.message.MessageAccessor;
@@ -47,6 +48,11 @@ final class Release {
 
     static RPCHook signer(String accessKey, String secretKey) {
         return new AclClientRPCHook(new SessionCredentials(accessKey, secretKey));
+    }
+
+    /** A consumer then asks the broker how it reads a topic: it may be told to pop. */
+    static void letTheBrokerDivide(DefaultMQPushConsumer consumer) {
+        consumer.setClientRebalance(false);
     }
 
     static MessageExtBrokerInner newMessage() {

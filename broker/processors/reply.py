@@ -1,0 +1,192 @@
+"""Replies to producers that have sent a request (RocketMQ's ReplyMessageProcessor).
+
+A producer's request is a message that names its sender's client id. Whoever consumes it sends its
+reply here, and the broker pushes the reply to that client.
+"""
+
+from __future__ import annotations
+
+import struct
+import time
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from ...client.errors import StoreClosed
+from ...store.errors import IllegalMessage
+from ...store.names import REPLY_TOPIC_SUFFIX
+from ...store.record.properties import (
+    NAME_VALUE_SEPARATOR,
+    PROPERTY_SEPARATOR,
+    decode_properties,
+)
+from ..link.store import StoreGone
+from ..loop.tasks import Waiter, start
+from ..wire.codes import RequestCode, ResponseCode
+from ..wire.command import Command
+from ..wire.headers import texts
+from .calls import Call, Handlers, Refused, code_of
+from .send_headers import SendHeader
+
+if TYPE_CHECKING:
+    from ...client.lookup.open_store import OpenStore
+    from ...client.session import Connection
+    from ...conf.broker_settings import BrokerSettings
+    from ..groups.relay import Relay
+    from .parts import Parts
+    from .send import SendProcessor
+
+REPLY_TO_CLIENT: Final = "REPLY_TO_CLIENT"
+_PUSH_TIME: Final = "PUSH_REPLY_TIME"
+#: RocketMQ's patience with a client to which a reply is pushed (s).
+_PUSH_S: Final = 10.0
+#: So many bytes of replies wait for their clients' answers at a time.
+_MOST_PUSHED: Final = 32 << 20
+#: Prepared, or rolled back: the bits of a transaction in `sysFlag`.
+_TRANSACTION: Final = 0xC
+#: So many characters of a client id are told.
+_MOST_TOLD: Final = 200
+
+
+class _Push(msgspec.Struct, rename="camel"):
+    """The fields of PUSH_REPLY_MESSAGE_TO_CLIENT (ReplyMessageRequestHeader)."""
+
+    producer_group: str
+    topic: str
+    default_topic: str
+    default_topic_queue_nums: int
+    queue_id: int
+    sys_flag: int
+    born_timestamp: int
+    flag: int
+    properties: str
+    reconsume_times: int
+    born_host: str
+    store_host: str
+    store_timestamp: int
+
+
+def reply_topic(settings: BrokerSettings) -> str:
+    """The topic to which repliers send: clients make its name of the CLUSTER of a request."""
+    return settings.broker_cluster_name + REPLY_TOPIC_SUFFIX
+
+
+class ReplyProcessor:
+    """Pushes replies to the clients that have asked, and stores them.
+
+    The topic of replies is made with each session, the first one included: a replier of Java sends
+    to no topic without a route.
+    """
+
+    def __init__(self, parts: Parts, relay: Relay, send: SendProcessor) -> None:
+        self._parts = parts
+        self._relay = relay
+        self._send = send
+        self._pushed = 0  # bytes of replies that wait for an answer
+        parts.link.began.append(self._began)
+        start(self._make_topic())
+
+    @property
+    def handlers(self) -> Handlers:
+        return {
+            RequestCode.SEND_REPLY_MESSAGE: self.reply,
+            RequestCode.SEND_REPLY_MESSAGE_V2: self.reply,
+        }
+
+    def _began(self, _: Connection, __: OpenStore) -> None:
+        start(self._make_topic())
+
+    async def _make_topic(self) -> None:
+        topic = reply_topic(self._parts.settings)
+        try:
+            await self._parts.topics.create(topic, 1)
+        except (StoreGone, StoreClosed):
+            return  # the next session makes it
+        except (IllegalMessage, OSError) as error:
+            self._parts.logger.warning("no topic for replies", topic=topic, error=str(error))
+            return
+        self._parts.topic_made()
+
+    async def reply(self, call: Call) -> Command:
+        """Pushes a reply to the client that has asked, and stores it at the same time. The answer
+        says whether that client has it, and where it is stored.
+        """
+        request, header = call.request, SendHeader.of(call.request)
+        always = self._send.always
+        if header.sys_flag & _TRANSACTION:
+            why = "a reply takes part in no transaction"
+            raise Refused(ResponseCode.MESSAGE_ILLEGAL, why, dict(always))
+        try:
+            await self._send.find_topic(header)
+        except Refused as refused:
+            refused.fields = dict(always)
+            raise
+        if self._pushed + len(request.body) > _MOST_PUSHED:
+            why = "too many replies wait for their clients' answers: try again"
+            raise Refused(ResponseCode.SYSTEM_BUSY, why, dict(always))
+        pushed: Waiter[str] = Waiter()
+        start(self._push(call, header, pushed))
+        # As in RocketMQ: a client of Java reads these, also when nothing is stored.
+        answer = request.answer(
+            fields={**always, "msgId": "0", "queueId": str(header.queue_id), "queueOffset": "0"}
+        )
+        if self._parts.settings.store_reply_message_enable:
+            try:
+                answer.fields = (await self._send.store(call, header)).fields
+            except IllegalMessage as error:  # the reply may have arrived all the same
+                self._parts.counts.refuse(request.code, code_of(error.status))
+            except (StoreGone, StoreClosed):
+                self._parts.counts.refuse(request.code, ResponseCode.SERVICE_NOT_AVAILABLE)
+        why = await pushed
+        if why:
+            self._parts.counts.refuse(request.code, ResponseCode.SYSTEM_ERROR)
+            answer.code, answer.remark = ResponseCode.SYSTEM_ERROR, why
+        return answer
+
+    async def _push(self, call: Call, header: SendHeader, pushed: Waiter[str]) -> None:
+        """Tells why the client that has asked has no reply, in RocketMQ's words, or nothing."""
+        properties = decode_properties(header.properties.encode(), "replace")
+        client_id = properties.get(REPLY_TO_CLIENT)
+        if client_id is None:
+            pushed.set(f"reply message properties[{REPLY_TO_CLIENT}] is null")
+            return
+        told = client_id[:_MOST_TOLD]
+        connection = self._parts.producers.find(client_id)
+        if connection is None:
+            pushed.set(f"push reply message fail, channel of <{told}> not found.")
+            return
+        fields = {**texts(self._fields(call, header)), "unitMode": "false"}
+        command = Command(RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, fields, call.request.body)
+        size = len(command.body)
+        self._pushed += size
+        try:
+            answer = await self._relay.ask(connection, command, _PUSH_S)
+        except (ValueError, struct.error) as error:  # it does not fit into a frame
+            pushed.set(f"push reply message to {told}fail: {error}")
+            return
+        finally:
+            self._pushed -= size
+        arrived = answer is not None and answer.code == ResponseCode.SUCCESS
+        pushed.set("" if arrived else f"push reply message to {told}fail.")
+
+    def _fields(self, call: Call, header: SendHeader) -> _Push:
+        now_ms = time.time_ns() // 1_000_000
+        properties = header.properties
+        if properties and not properties.endswith(PROPERTY_SEPARATOR):
+            properties += PROPERTY_SEPARATOR
+        properties += f"{_PUSH_TIME}{NAME_VALUE_SEPARATOR}{now_ms}{PROPERTY_SEPARATOR}"
+        return _Push(
+            producer_group=header.producer_group,
+            topic=header.topic,
+            default_topic=header.default_topic,
+            default_topic_queue_nums=header.default_topic_queue_nums,
+            queue_id=header.queue_id,
+            sys_flag=header.sys_flag,
+            born_timestamp=header.born_timestamp,
+            flag=header.flag,
+            properties=properties,
+            reconsume_times=header.reconsume_times,
+            born_host=call.connection.peer,
+            store_host=str(self._parts.reading.host),
+            store_timestamp=now_ms,
+        )
