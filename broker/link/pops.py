@@ -6,8 +6,10 @@ next one.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Final, Literal
 
 from ...shm.protocol.pop_answers import (
     Looked,
@@ -26,6 +28,10 @@ from ..loop.tasks import Waiter, start
 from .reading import Reading
 from .store import StoreLink
 
+#: For so long (s), and of so many topics, it is known where new groups begin.
+_KNOWN_FOR_S: Final = 1.0
+_MOST_KNOWN: Final = 10_000
+
 
 @dataclass(slots=True)
 class Taken:
@@ -39,12 +45,37 @@ class Taken:
     unread: int = 0
 
 
+class Beginnings:
+    """Where a new group that asks for the latest messages begins in a topic. As in RocketMQ 5, that
+    is at the first message while the topic is so small that it is whole, and counts as in memory:
+    so the messages that were sent just before the group's first pop arrive.
+    """
+
+    def __init__(self, reading: Reading) -> None:
+        self._reading = reading
+        self._known: dict[str, Literal["earliest", "latest"]] = {}
+        self._until = 0.0
+
+    def of(self, topic: str) -> Literal["earliest", "latest"]:
+        """The answer for a topic, looked at anew after a second."""
+        now = time.monotonic()
+        if now >= self._until or len(self._known) >= _MOST_KNOWN:
+            self._known.clear()
+            self._until = now + _KNOWN_FOR_S
+        found = self._known.get(topic)
+        if found is None:
+            whole = self._reading.is_whole_in_memory(topic)
+            found = self._known[topic] = "earliest" if whole else "latest"
+        return found
+
+
 class Pops:
     """Requests of the link's session. They raise as `StoreLink.ask`."""
 
     def __init__(self, link: StoreLink, reading: Reading) -> None:
         self._link = link
         self._reading = reading
+        self.beginnings = Beginnings(reading)
         self._waiting: dict[str, list[tuple[list[Settling], Waiter[list[SettledLease]]]]] = {}
 
     async def pop(self, request: Pop) -> Popped:

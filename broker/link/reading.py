@@ -324,6 +324,17 @@ class Reading:
         store = self._link.store
         return store.transfer.is_in_memory(store.log.end - queue.entry(offset)[0])
 
+    def is_whole_in_memory(self, topic: str) -> bool:
+        """Whether a topic has all messages that it ever had, and the first ones count as in
+        memory.
+        """
+        found = self._link.find(topic)
+        queues = range(found.read_queue_nums) if found is not None else ()
+        return all(
+            self.bounds(topic, queue_id)[0] == 0 and self.is_in_memory(topic, queue_id, 0)
+            for queue_id in queues
+        )
+
     @property
     def host(self) -> Host:
         """The store host that is in records: the address that clients are told."""

@@ -6,7 +6,7 @@ import hashlib
 import random
 import time
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final
 
 import msgspec
 
@@ -147,23 +147,6 @@ class PopProcessor:
             await self._holds.wait(key, places, until, call.connection)
         raise Refused(ResponseCode.POLLING_TIMEOUT, "no message was found in time")
 
-    def _start(self, header: _Header) -> Literal["earliest", "latest"]:
-        """Where a group begins that is new to the topic. As in RocketMQ (checkInMemByConsumeOffset)
-        it begins with the first messages, if they are still among the newest of the log.
-        """
-        if header.init_mode != _LATEST:
-            return "earliest"
-        if (header.consumer_group, header.topic) in self._parts.progress.popped:
-            return "latest"  # it has begun
-        found = self._parts.link.find(header.topic)
-        reading, queues = self._parts.reading, 0 if found is None else found.read_queue_nums
-        few = all(
-            reading.bounds(header.topic, queue_id)[0] == 0
-            and reading.is_in_memory(header.topic, queue_id, 0)
-            for queue_id in range(queues)
-        )
-        return "earliest" if few else "latest"
-
     def places(self, group: str, topic: str, queue_id: int) -> list[Place]:
         """The queues of a pop, with their ends now."""
         table = self._parts.link.connection.table
@@ -176,6 +159,12 @@ class PopProcessor:
             words = [(slot, table.queue_word(slot, "max_offset")) for slot in slots]
             found += [(slot, word, word.load()) for slot, word in words]
         return found
+
+    def slot(self, topic: str, queue_id: int) -> int | None:
+        """A queue's slot, None if all queues are meant."""
+        entry = self._parts.link.connection.table.find(topic)
+        there = entry is not None and 0 <= queue_id < len(entry.slots)
+        return entry.slots[queue_id] if entry is not None and there else None
 
     def topics(self, group: str, topic: str) -> dict[str, str]:
         """The topics of a pop by their marks: a store that was RocketMQ's may have retry topics."""
@@ -201,31 +190,33 @@ class PopProcessor:
         """Pops from one topic."""
         header, mark, name, most = tried.header, tried.mark, tried.topic, tried.most
         group = header.consumer_group
+        from_end = header.init_mode == _LATEST and mark == TOPIC
         request = Pop(
             group, name, header.queue_id if mark == TOPIC else -1, most,
             min(max(1, header.invisible_time), MOST_INVISIBLE_MS),
-            start="earliest" if mark != TOPIC else self._start(header),
+            start=self._pops.beginnings.of(name) if from_end else "earliest",
             single=True, in_order=header.order, attempt=tried.attempt, wait=header.poll_time > 0,
         )  # fmt: skip
         answer = await self._pops.pop(request)
         self._parts.progress.popped.add((group, header.topic))
-        key = (group, header.topic)
+        key, asked = (group, header.topic), self.slot(name, request.queue_id)
         found.left += answer.left
         found.now_ms = answer.now_ms
         if answer.next_ms:
             found.next_ms = min(found.next_ms or answer.next_ms, answer.next_ms)
-            self._holds.expect(key, answer.next_ms - answer.now_ms)
+            self._holds.expect(key, asked, answer.next_ms - answer.now_ms)
         settled: list[Settling] = []
         for lease in answer.leases:
             found.lease = found.lease or lease
-            self._holds.expect(key, lease.due_ms - answer.now_ms)
+            slot = self.slot(name, lease.queue_id)
+            self._holds.expect(key, slot, lease.due_ms - answer.now_ms)
             room = MOST_BYTES - sum(map(len, found.records))
             taken = self._pops.read(name, lease, tried.chosen, room)
             taken.records = self._without_dead(tried, lease, taken, answer.retry_max_times)
             settled += _unused(name, lease, taken)
             self._add(tried, lease, taken, found)
         if answer.leases:
-            self._holds.wake(key)  # there may be more for the next one
+            self._holds.wake(key, asked)  # there may be more for the next one
         if settled:
             await self._pops.settle(group, settled)
 

@@ -23,6 +23,10 @@ from ..wire.route_data import BrokerData, Queues
 MASTER: Final = 0
 #: Read, write, and inherit: from the topic with this permission new ones are made.
 _INHERITED: Final = 7
+#: Such a topic only says which brokers there are.
+_ONLY_INHERITED: Final = 1
+#: Queues of the topic that has the cluster's name (RocketMQ's TopicConfigManager).
+_CLUSTER_QUEUES: Final = 16
 _WRITE: Final = 2
 _READ: Final = 4
 
@@ -77,19 +81,29 @@ class RouteProcessor:
         found = self._link.find(name)
         if found is not None:
             return self._queues_of(found)
-        if name == AUTO_CREATE_TOPIC and self._settings.auto_create_topic_enable:
-            count = self._settings.default_topic_queue_nums
-            return Queues(count, count, self._allowed(_INHERITED))
-        return None
+        return self._inherited().get(name)
+
+    def _inherited(self) -> dict[str, Queues]:
+        """Topics that are told and not stored: the one from which topics are made, and those that
+        have the names of the cluster and of the broker. By the cluster's topic a proxy of RocketMQ
+        finds the brokers on which it makes its own topic.
+        """
+        makes = self._settings.auto_create_topic_enable
+        perm = self._allowed(_INHERITED) if makes else _ONLY_INHERITED
+        cluster = self._settings.broker_cluster_name
+        counts = {self._name: 1, cluster: _CLUSTER_QUEUES}
+        if makes:
+            counts[AUTO_CREATE_TOPIC] = self._settings.default_topic_queue_nums
+        return {name: Queues(count, count, perm) for name, count in counts.items()}
 
     def all_queues(self) -> Iterator[tuple[str, Queues]]:
-        """All topics with their queues, also the one from which topics are made."""
+        """All topics with their queues, also those that are told and not stored."""
         for topic in self._link.connection.table.entries():
             if topic.state == TopicState.LIVE:
                 yield topic.name, self._queues_of(topic)
-        inherited = self.queues(AUTO_CREATE_TOPIC)
-        if inherited is not None and self._link.find(AUTO_CREATE_TOPIC) is None:
-            yield AUTO_CREATE_TOPIC, inherited
+        for name, queues in self._inherited().items():
+            if self._link.find(name) is None:
+                yield name, queues
 
     async def route(self, call: Call) -> Command:
         """A topic's route. A consumer asks for that of its group's retry topic before it sends its
