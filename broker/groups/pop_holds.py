@@ -43,8 +43,10 @@ class _HeldPop:
 
 
 class PopHolds:
-    """All held pops. A queue that grows wakes those that wait for it. The end of a lease wakes one
-    pop of its group and topic; that one says whether there may be more (`wake`).
+    """All held pops. A queue that grows wakes those that wait for it. The end of a lease in a queue
+    wakes one of those that wait for the same queues, this one among them; it says whether there may
+    be more (`wake`). RocketMQ's proxy pops single queues: so one that waits for another queue must
+    not be woken in its place.
     """
 
     #: So many pops of a group and topic are held at a time (popPollingSize), and of all
@@ -55,13 +57,13 @@ class PopHolds:
     def __init__(self, loop: Loop, holds: Holds) -> None:
         self._loop = loop
         self._holds = holds
-        self._by_key: dict[Key, dict[_HeldPop, None]] = {}
-        self._due: dict[Key, float] = {}
+        self._by_key: dict[Key, dict[frozenset[int], dict[_HeldPop, None]]] = {}
+        self._due: dict[tuple[Key, int | None], float] = {}
         self._count = 0
 
     def count(self, key: Key) -> int:
         """How many pops of a group and topic are held."""
-        return len(self._by_key.get(key, ()))
+        return sum(map(len, self._by_key.get(key, {}).values()))
 
     def is_full(self, key: Key) -> bool:
         """Whether no further one can be held."""
@@ -76,7 +78,8 @@ class PopHolds:
         if not places or any(word.load() != end for _, word, end in places):
             return
         pop = _HeldPop(Waiter())
-        self._by_key.setdefault(key, {})[pop] = None
+        slots = frozenset(slot for slot, _, _ in places)
+        self._by_key.setdefault(key, {}).setdefault(slots, {})[pop] = None
         self._count += 1
         try:
             for slot, word, end in places:
@@ -89,31 +92,39 @@ class PopHolds:
             for part in pop.parts:
                 self._holds.drop(part)
             here = self._by_key[key]
-            del here[pop]
+            del here[slots][pop]
+            if not here[slots]:
+                del here[slots]
             if not here:
                 del self._by_key[key]
-                self._due.pop(key, None)
 
-    def expect(self, key: Key, after_ms: int) -> None:
-        """A lease of the group and topic ends after so long."""
+    def expect(self, key: Key, slot: int | None, after_ms: int) -> None:
+        """A lease of the group and topic ends after so long, in this queue or in any."""
         if key not in self._by_key:
             return
-        due = time.monotonic() + max(1, after_ms) / 1000
-        if due < self._due.get(key, due + 1):
-            self._due[key] = due
-            self._loop.call_later(due - time.monotonic(), lambda: self._fire(key, due))
+        now = time.monotonic()
+        due = now + max(1, after_ms) / 1000
+        if due < self._due.get((key, slot), due + 1):
+            self._due[key, slot] = due
+            self._loop.call_later(due - now, lambda: self._fire(key, slot, due))
 
-    def _fire(self, key: Key, due: float) -> None:
-        if self._due.get(key) == due:
-            del self._due[key]
-            self.wake(key)
+    def _fire(self, key: Key, slot: int | None, due: float) -> None:
+        if self._due.get((key, slot)) == due:
+            del self._due[key, slot]
+            self.wake(key, slot)
 
-    def wake(self, key: Key) -> None:
-        """Wakes the pop of a group and topic that waits longest."""
-        for pop in self._by_key.get(key, ()):
-            if not pop.woken:
+    def wake(self, key: Key, slot: int | None = None) -> None:
+        """Of the pops of a group and topic that wait for this queue, or for any, wakes the one that
+        waits longest. Of those that wait for other queues besides, one is woken too.
+        """
+        found = [
+            next((pop for pop in pops if not pop.woken), None)
+            for slots, pops in self._by_key.get(key, {}).items()
+            if slot is None or slot in slots
+        ]
+        for pop in found:
+            if pop is not None:  # one that is woken may leave, and wait again
                 pop.wake()
-                return
 
     def wake_one_of_each(self) -> None:
         """Wakes a pop of each group and topic: a lease of some of them has ended."""

@@ -135,19 +135,22 @@ class PopAckProcessor:
         (found,) = await self._pops.settle(header.consumer_group, [one])
         if not found.mask:
             self._note_stale(header.consumer_group)
-        self._look(header.consumer_group, header.topic, after_ms)
+        self._look(header.consumer_group, header.topic, header.queue_id, after_ms)
         return found
 
-    def _look(self, group: str, real_topic: str, after_ms: int) -> None:
+    def _look(self, group: str, real_topic: str, queue_id: int, after_ms: int) -> None:
         """Wakes a pop that waits for the message, or for the end of a lease in order."""
+        found = self._link.find(real_topic)
+        there = found is not None and queue_id < len(found.slots)
+        slot = found.slots[queue_id] if found is not None and there else None
         topic = real_topic
         for sign in "_+":
             prefix = f"%RETRY%{group}{sign}"
             topic = topic.removeprefix(prefix)
         if after_ms >= 0:
-            self._holds.expect((group, topic), after_ms)
+            self._holds.expect((group, topic), slot, after_ms)
         else:
-            self._holds.wake((group, topic))
+            self._holds.wake((group, topic), slot)
 
     async def batch_ack(self, call: Call) -> Command:
         """Acknowledges messages of many leases."""
@@ -168,7 +171,7 @@ class PopAckProcessor:
             for one, done in zip(settled, found, strict=True):
                 if done.mask != one.mask:
                     self._note_stale(group)
-                self._look(group, one.topic, -1)
+                self._look(group, one.topic, one.queue_id, -1)
         return call.request.answer()
 
     def _note_stale(self, group: str) -> None:

@@ -75,7 +75,7 @@ class PopPollingProcessor:
             await self._holds.wait((group, topic), places, until, call.connection)
         fields = {"hasMsg": str(has).lower(), "pollingFull": str(full).lower()}
         if has:
-            self._holds.wake((group, topic))
+            self._holds.wake((group, topic), self._pop.slot(topic, header.queue_id))
         return call.request.answer(fields=fields)
 
     async def _look(self, header: _Notification) -> tuple[bool, int]:

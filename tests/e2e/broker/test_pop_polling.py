@@ -128,3 +128,26 @@ def test_assignments(client: RemotingClient, topic: str, broker: BrokerProcess) 
     ):  # fmt: skip
         body = json.dumps({**mode, **wrong}).encode()
         assert client.ask(401, {}, body).code == code
+
+
+def test_the_end_of_a_lease_wakes_the_pop_of_its_queue(popper: Popper) -> None:
+    """Also when another pop waits longer, for another queue, as RocketMQ's proxy has them."""
+    send(popper.client, popper.topic, "a", "b", queue_id=1)
+    in_order = {"order": "true", "maxMsgNums": 1}
+    (first,) = popper.pop(queueId=1, **in_order)
+    asked = {**pop_fields(popper.topic, popper.group), "pollTime": 20_000, **in_order}
+    address = address_of(popper.client)
+    with RemotingClient(address) as longer, RemotingClient(address) as waiting:
+        longer.send(POP, {**asked, "queueId": 0})
+        eventually(lambda: _held(popper.client, popper) == 1, "the first pop is held")
+        opaque = waiting.send(POP, {**asked, "queueId": 1})
+        eventually(lambda: _held(popper.client, popper) == 2, "both are held")
+        popper.ack(first)
+        answer = waiting.answer(opaque, 2.0)
+    assert texts(popper.messages(answer)) == ["b"]
+
+
+def test_a_new_group_begins_at_the_first_message_of_a_small_topic(popper: Popper) -> None:
+    """Although it asks for what comes from now on, as RocketMQ's proxy does."""
+    send(popper.client, popper.topic, "sent before")
+    assert texts(popper.pop(initMode=1)) == ["sent before"]
