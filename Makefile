@@ -28,6 +28,7 @@ BENCH_JAVA := bench/broker/java
 JAVA := tests/interop/java
 # RocketMQ's clients in other languages, each with a folder of its own below INTEROP.
 CLIENTS := go node python
+PROXY := tests/interop/proxy
 EXAMPLES := examples/go examples/java
 # Further arguments for pytest, or for the task: make test ARGS='tests/unit -k ring'
 ARGS ?=
@@ -94,7 +95,7 @@ fault-build: $(FAULTS)/.stamp  ## a second copy whose compiled code can be told 
 
 # Without the tools of a language or its registry the tests that need it are skipped. In CI that is an error.
 interop:  ## fetch RocketMQ and its clients, compile the programs that run them
-	@for part in $(RELEASES) bench $(CLIENTS) $(EXAMPLES); do \
+	@for part in $(RELEASES) bench proxy $(CLIENTS) $(EXAMPLES); do \
 		$(MAKE) --no-print-directory $(INTEROP)/$$part/.stamp || { test -z "$$CI" && \
 			echo "RocketMQ ($$part) cannot be had: the tests that need it will be skipped" >&2; } || exit 1; \
 	done
@@ -170,6 +171,22 @@ $(INTEROP)/bench/.stamp: $(INTEROP)/$(PEER)/lib/.stamp $(shell find $(BENCH_JAVA
 	mkdir -p $(@D)
 	javac -Xlint:all,-classfile,-path,-processing -Werror -encoding UTF-8 \
 		-cp '$(INTEROP)/$(PEER)/lib/*' -d $(@D)/classes $$(find $(BENCH_JAVA) -name '*.java')
+	touch $@
+
+# RocketMQ's proxy, and its gRPC client, which has other releases of the same libraries.
+$(INTEROP)/proxy/jars/.stamp: $(PROXY)/pom.xml
+	rm -rf $(@D)
+	for part in server client; do \
+		mvn -B -q -f $(PROXY)/pom.xml -P $$part dependency:copy-dependencies \
+			-DincludeScope=runtime -DoutputDirectory='$(CURDIR)/$(@D)/'$$part || exit 1; \
+	done
+	touch $@
+
+.PRECIOUS: $(INTEROP)/proxy/jars/.stamp
+$(INTEROP)/proxy/.stamp: $(INTEROP)/proxy/jars/.stamp $(shell find $(PROXY) -name '*.java')
+	rm -rf $(@D)/classes
+	javac -Xlint:all,-classfile,-path,-processing -Werror -encoding UTF-8 \
+		-cp '$(@D)/jars/client/*' -d $(@D)/classes $$(find $(PROXY) -name '*.java')
 	touch $@
 
 $(INTEROP)/go/.stamp: $(wildcard tests/interop/go/*)

@@ -54,7 +54,7 @@ class Proxy:
 
     def run(self, *checks: str) -> list[str]:
         """The lines that the checks print: whether each has passed, and what was refused."""
-        command = Jvm(f"{_PLACE}/classes:{_PLACE}/client/*", JAVA[1:]).command(
+        command = Jvm(f"{_PLACE}/classes:{_PLACE}/jars/client/*", JAVA[1:]).command(
             self._folder, "silomq.grpc.Checks", self.address, *checks
         )
         errors = self._folder / "checks.err"
@@ -71,7 +71,7 @@ class Proxy:
 
 @contextlib.contextmanager
 def proxy(folder: Path, names: str, cluster: str) -> Iterator[Proxy]:
-    """A proxy for the brokers of the cluster that the name server knows. It is killed at the end."""
+    """A proxy for the brokers of a cluster, found by a name server. It is killed at the end."""
     folder.mkdir()
     port = free_port()
     file = folder / "rmq-proxy.json"
@@ -88,7 +88,7 @@ def proxy(folder: Path, names: str, cluster: str) -> Iterator[Proxy]:
     file.write_text(json.dumps(settings))
     options = (*JAVA[1:], f"-Dcom.rocketmq.proxy.configPath={file}")
     main = "org.apache.rocketmq.proxy.ProxyStartup"
-    command = Jvm(f"{_PLACE}/server/*", options).command(folder, main)
+    command = Jvm(f"{_PLACE}/jars/server/*", options).command(folder, main)
     output = folder / "proxy.log"
     with output.open("wb") as log:
         process = subprocess.Popen(

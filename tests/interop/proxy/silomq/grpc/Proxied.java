@@ -12,7 +12,6 @@ import org.apache.rocketmq.client.apis.ClientException;
 import org.apache.rocketmq.client.apis.ClientServiceProvider;
 import org.apache.rocketmq.client.apis.consumer.FilterExpression;
 import org.apache.rocketmq.client.apis.consumer.MessageListener;
-import org.apache.rocketmq.client.apis.consumer.PushConsumer;
 import org.apache.rocketmq.client.apis.consumer.SimpleConsumer;
 import org.apache.rocketmq.client.apis.message.MessageBuilder;
 import org.apache.rocketmq.client.apis.message.MessageView;
@@ -53,8 +52,8 @@ final class Proxied {
         return simple(group, topic, FilterExpression.SUB_ALL);
     }
 
-    PushConsumer push(String group, String topic, MessageListener listener) throws ClientException {
-        return clients.newPushConsumerBuilder().setClientConfiguration(configuration).setConsumerGroup(group)
+    void push(String group, String topic, MessageListener listener) throws ClientException {
+        clients.newPushConsumerBuilder().setClientConfiguration(configuration).setConsumerGroup(group)
                 .setSubscriptionExpressions(Collections.singletonMap(topic, FilterExpression.SUB_ALL))
                 .setMessageListener(listener).build();
     }
