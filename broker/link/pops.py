@@ -46,9 +46,9 @@ class Taken:
 
 
 class Beginnings:
-    """Where a new group that asks for the latest messages begins in a topic. As in RocketMQ 5, that
-    is at the first message while the topic is so small that it is whole, and counts as in memory:
-    so the messages that were sent just before the group's first pop arrive.
+    """Where a new group that asks for the latest messages begins in a topic. As in RocketMQ 5, it
+    begins at the first message of a topic that is whole and counts as in memory. So it gets what
+    was sent just before its first pop.
     """
 
     def __init__(self, reading: Reading) -> None:

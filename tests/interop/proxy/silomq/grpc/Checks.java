@@ -10,6 +10,7 @@ import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
@@ -21,6 +22,7 @@ import org.apache.rocketmq.client.apis.consumer.ConsumeResult;
 import org.apache.rocketmq.client.apis.consumer.FilterExpression;
 import org.apache.rocketmq.client.apis.consumer.FilterExpressionType;
 import org.apache.rocketmq.client.apis.consumer.SimpleConsumer;
+import org.apache.rocketmq.client.apis.message.Message;
 import org.apache.rocketmq.client.apis.message.MessageView;
 import org.apache.rocketmq.client.apis.producer.Producer;
 import org.apache.rocketmq.client.apis.producer.SendReceipt;
@@ -28,9 +30,9 @@ import org.apache.rocketmq.client.apis.producer.Transaction;
 import org.apache.rocketmq.client.apis.producer.TransactionResolution;
 
 /**
- * What RocketMQ's gRPC client does at a proxy. The arguments are the proxy's address and names of checks; without names
- * all run, at the same time. Each prints `passed NAME`, or `failed NAME` and why. Each has a topic and a group of its
- * own name, which the test has made.
+ * What RocketMQ's gRPC client does at a proxy. The arguments are the proxy's address and names of
+ * checks; without names all run. They run at the same time. Each prints `passed NAME`, or
+ * `failed NAME` and why. Each has a topic and a group of its own name, which the test has made.
  */
 public final class Checks {
     private static final Duration INVISIBLE = Duration.ofSeconds(30);
@@ -59,7 +61,8 @@ public final class Checks {
 
     public static void main(String[] words) throws InterruptedException {
         Proxied proxied = new Proxied(words[0]);
-        List<String> names = words.length > 1 ? List.of(words).subList(1, words.length) : List.copyOf(CHECKS.keySet());
+        List<String> told = List.of(words).subList(1, words.length);
+        List<String> names = told.isEmpty() ? List.copyOf(CHECKS.keySet()) : told;
         ExecutorService all = Executors.newCachedThreadPool();
         for (String name : names) {
             all.execute(() -> run(proxied, name));
@@ -93,16 +96,18 @@ public final class Checks {
 
     /** Everything of a message arrives; what is acknowledged does not come again. */
     private static void simple(Proxied proxied, String topic) throws Exception {
-        List<String> sent = IntStream.range(10, 40).mapToObj(number -> "m" + number).toList();
-        try (Producer producer = proxied.producer(topic); SimpleConsumer consumer = proxied.simple(topic, topic)) {
+        List<String> sent = numbered(30);
+        try (Producer producer = proxied.producer(topic);
+                SimpleConsumer consumer = proxied.simple(topic, topic)) {
             for (String body : sent) {
-                producer.send(proxied.message(topic, body).setTag("t").setKeys(body, "k").addProperty("p", body).build());
+                producer.send(proxied.message(topic, body)
+                        .setTag("t").setKeys(body, "k").addProperty("p", body).build());
             }
             List<MessageView> found = receive(consumer, sent.size(), Duration.ofSeconds(10));
             same(sent, bodies(found), "received");
             for (MessageView message : found) {
                 same("t", message.getTag().orElse(""), "tag");
-                that(message.getKeys().containsAll(List.of(body(message), "k")), "keys: %s", message.getKeys());
+                same(Set.of(body(message), "k"), Set.copyOf(message.getKeys()), "keys");
                 same(body(message), message.getProperties().get("p"), "property");
                 same(1, message.getDeliveryAttempt(), "attempt");
             }
@@ -115,14 +120,17 @@ public final class Checks {
     }
 
     private static void filters(Proxied proxied, String topic) throws Exception {
-        FilterExpression sql = new FilterExpression("size > 5 AND colour = 'red'", FilterExpressionType.SQL92);
+        FilterExpression tags = new FilterExpression("a || b");
+        FilterExpression sql =
+                new FilterExpression("size > 5 AND colour = 'red'", FilterExpressionType.SQL92);
         try (Producer producer = proxied.producer(topic);
-                SimpleConsumer tagged = proxied.simple(topic, topic, new FilterExpression("a || b"));
+                SimpleConsumer tagged = proxied.simple(topic, topic, tags);
                 SimpleConsumer matching = proxied.simple(topic + "-sql", topic, sql)) {
             for (String tag : List.of("a", "b", "c")) {
                 for (String size : List.of("3", "8")) {
-                    producer.send(proxied.message(topic, tag + size).setTag(tag).addProperty("size", size)
-                            .addProperty("colour", tag.equals("b") ? "blue" : "red").build());
+                    String colour = tag.equals("b") ? "blue" : "red";
+                    producer.send(proxied.message(topic, tag + size).setTag(tag)
+                            .addProperty("size", size).addProperty("colour", colour).build());
                 }
             }
             List<MessageView> found = receive(tagged, 4, INVISIBLE);
@@ -136,7 +144,8 @@ public final class Checks {
 
     /** A changed time counts from now. The receipt that it replaced is worth nothing. */
     private static void invisible(Proxied proxied, String topic) throws Exception {
-        try (Producer producer = proxied.producer(topic); SimpleConsumer consumer = proxied.simple(topic, topic)) {
+        try (Producer producer = proxied.producer(topic);
+                SimpleConsumer consumer = proxied.simple(topic, topic)) {
             producer.send(proxied.message(topic, "again").build());
             MessageView first = receive(consumer, 1, INVISIBLE).get(0);
             long begin = System.nanoTime();
@@ -152,7 +161,10 @@ public final class Checks {
         }
     }
 
-    /** A push consumer gets all, and once more what it refused. To close it can take 20 s: the program's end does. */
+    /**
+     * A push consumer gets all, and once more what it refused. It waits for its last requests when
+     * it is closed, up to 20 s: so the program's end closes it.
+     */
     private static void push(Proxied proxied, String topic) throws Exception {
         BlockingQueue<MessageView> found = new LinkedBlockingQueue<>();
         proxied.push(topic, topic, message -> {
@@ -161,7 +173,7 @@ public final class Checks {
             return refused ? ConsumeResult.FAILURE : ConsumeResult.SUCCESS;
         });
         try (Producer producer = proxied.producer(topic)) {
-            List<String> sent = new ArrayList<>(IntStream.range(10, 30).mapToObj(number -> "m" + number).toList());
+            List<String> sent = new ArrayList<>(numbered(20));
             sent.add("bad");
             for (String body : sent) {
                 producer.send(proxied.message(topic, body).build());
@@ -171,7 +183,7 @@ public final class Checks {
         }
     }
 
-    /** The messages of one message group come in their order, one after the other is acknowledged. */
+    /** The messages of one message group come in their order. */
     private static void fifo(Proxied proxied, String topic) throws Exception {
         BlockingQueue<MessageView> found = new LinkedBlockingQueue<>();
         proxied.push(topic, topic, message -> {
@@ -179,7 +191,7 @@ public final class Checks {
             return ConsumeResult.SUCCESS;
         });
         try (Producer producer = proxied.producer(topic)) {
-            List<String> sent = IntStream.range(10, 40).mapToObj(number -> "m" + number).toList();
+            List<String> sent = numbered(30);
             for (String body : sent) {
                 producer.send(proxied.message(topic, body).setMessageGroup("one").build());
             }
@@ -190,7 +202,8 @@ public final class Checks {
     }
 
     private static void delay(Proxied proxied, String topic) throws Exception {
-        try (Producer producer = proxied.producer(topic); SimpleConsumer consumer = proxied.simple(topic, topic)) {
+        try (Producer producer = proxied.producer(topic);
+                SimpleConsumer consumer = proxied.simple(topic, topic)) {
             long due = System.currentTimeMillis() + 4_000;
             producer.send(proxied.message(topic, "later").setDeliveryTimestamp(due).build());
             MessageView found = receive(consumer, 1, INVISIBLE).get(0);
@@ -202,18 +215,21 @@ public final class Checks {
 
     /** Of two messages that wait for their time one is called back. */
     private static void recall(Proxied proxied, String topic) throws Exception {
-        try (Producer producer = proxied.producer(topic); SimpleConsumer consumer = proxied.simple(topic, topic)) {
+        try (Producer producer = proxied.producer(topic);
+                SimpleConsumer consumer = proxied.simple(topic, topic)) {
             long due = System.currentTimeMillis() + 5_000;
-            SendReceipt recalled = producer.send(proxied.message(topic, "recalled").setDeliveryTimestamp(due).build());
-            producer.send(proxied.message(topic, "kept").setDeliveryTimestamp(due + 1_000).build());
+            SendReceipt recalled = producer.send(
+                    proxied.message(topic, "recalled").setDeliveryTimestamp(due).build());
+            producer.send(
+                    proxied.message(topic, "kept").setDeliveryTimestamp(due + 1_000).build());
             producer.recallMessage(topic, recalled.getRecallHandle());
             same(List.of("kept"), bodies(receive(consumer, 1, INVISIBLE)), "received");
         }
     }
 
     private static void transaction(Proxied proxied, String topic) throws Exception {
-        try (Producer producer = proxied.producer(
-                builder -> builder.setTransactionChecker(message -> TransactionResolution.UNKNOWN), topic);
+        try (Producer producer = proxied.transactions(
+                message -> TransactionResolution.UNKNOWN, topic);
                 SimpleConsumer consumer = proxied.simple(topic, topic)) {
             Transaction first = producer.beginTransaction();
             producer.send(proxied.message(topic, "committed").addProperty("p", "v").build(), first);
@@ -233,10 +249,11 @@ public final class Checks {
     /** The broker asks the proxy, and the proxy the producer, what became of a transaction. */
     private static void forgotten(Proxied proxied, String topic) throws Exception {
         BlockingQueue<MessageView> asked = new LinkedBlockingQueue<>();
-        try (Producer producer = proxied.producer(builder -> builder.setTransactionChecker(message -> {
+        try (Producer producer = proxied.transactions(message -> {
             asked.add(message);
-            return body(message).equals("good") ? TransactionResolution.COMMIT : TransactionResolution.ROLLBACK;
-        }), topic); SimpleConsumer consumer = proxied.simple(topic, topic)) {
+            boolean good = body(message).equals("good");
+            return good ? TransactionResolution.COMMIT : TransactionResolution.ROLLBACK;
+        }, topic); SimpleConsumer consumer = proxied.simple(topic, topic)) {
             for (String body : List.of("bad", "good")) {
                 producer.send(proxied.message(topic, body).build(), producer.beginTransaction());
             }
@@ -251,13 +268,16 @@ public final class Checks {
         }
     }
 
-    /** The proxy knows what kind of messages a topic takes, and which topics and groups there are. */
+    /** The proxy knows which topics there are, and what kind of messages each takes. */
     private static void refusals(Proxied proxied, String topic) throws Exception {
         try (Producer producer = proxied.producer(topic)) {
-            refused("delayed", () -> producer.send(
-                    proxied.message(topic, "x").setDeliveryTimestamp(System.currentTimeMillis() + 1_000).build()));
-            refused("of a group", () -> producer.send(proxied.message(topic, "x").setMessageGroup("g").build()));
-            refused("of no topic", () -> producer.send(proxied.message("no-such-topic", "x").build()));
+            long due = System.currentTimeMillis() + 1_000;
+            Message delayed = proxied.message(topic, "x").setDeliveryTimestamp(due).build();
+            Message ordered = proxied.message(topic, "x").setMessageGroup("g").build();
+            Message lost = proxied.message("no-such-topic", "x").build();
+            refused("delayed", () -> producer.send(delayed));
+            refused("of a group", () -> producer.send(ordered));
+            refused("of no topic", () -> producer.send(lost));
             refused("of no handle", () -> producer.recallMessage(topic, "no-handle"));
         }
     }
@@ -276,7 +296,12 @@ public final class Checks {
         throw new AssertionError("a message " + what + " was taken");
     }
 
-    private static List<MessageView> take(BlockingQueue<MessageView> queue, int count) throws InterruptedException {
+    private static List<String> numbered(int count) {
+        return IntStream.range(10, 10 + count).mapToObj(number -> "m" + number).toList();
+    }
+
+    private static List<MessageView> take(BlockingQueue<MessageView> queue, int count)
+            throws InterruptedException {
         List<MessageView> found = new ArrayList<>();
         while (found.size() < count) {
             MessageView message = queue.poll(Proxied.SOON.toSeconds(), TimeUnit.SECONDS);

@@ -3,10 +3,8 @@ package silomq.grpc;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.ArrayList;
-import java.util.Collections;
 import java.util.List;
 import java.util.Map;
-import java.util.function.Function;
 import org.apache.rocketmq.client.apis.ClientConfiguration;
 import org.apache.rocketmq.client.apis.ClientException;
 import org.apache.rocketmq.client.apis.ClientServiceProvider;
@@ -17,6 +15,7 @@ import org.apache.rocketmq.client.apis.message.MessageBuilder;
 import org.apache.rocketmq.client.apis.message.MessageView;
 import org.apache.rocketmq.client.apis.producer.Producer;
 import org.apache.rocketmq.client.apis.producer.ProducerBuilder;
+import org.apache.rocketmq.client.apis.producer.TransactionChecker;
 
 /** RocketMQ's gRPC clients at one proxy, with the settings that all checks share. */
 final class Proxied {
@@ -31,21 +30,28 @@ final class Proxied {
                 .setRequestTimeout(Duration.ofSeconds(10)).build();
     }
 
-    Producer producer(String... topics) throws ClientException {
-        return producer(builder -> builder, topics);
+    Producer producer(String topic) throws ClientException {
+        return producing(topic).build();
     }
 
-    Producer producer(Function<ProducerBuilder, ProducerBuilder> more, String... topics) throws ClientException {
-        return more.apply(clients.newProducerBuilder().setClientConfiguration(configuration).setTopics(topics)).build();
+    Producer transactions(TransactionChecker checker, String topic) throws ClientException {
+        return producing(topic).setTransactionChecker(checker).build();
+    }
+
+    private ProducerBuilder producing(String topic) {
+        return clients.newProducerBuilder().setClientConfiguration(configuration).setTopics(topic);
     }
 
     MessageBuilder message(String topic, String body) {
-        return clients.newMessageBuilder().setTopic(topic).setBody(body.getBytes(StandardCharsets.UTF_8));
+        return clients.newMessageBuilder().setTopic(topic)
+                .setBody(body.getBytes(StandardCharsets.UTF_8));
     }
 
-    SimpleConsumer simple(String group, String topic, FilterExpression filter) throws ClientException {
-        return clients.newSimpleConsumerBuilder().setClientConfiguration(configuration).setConsumerGroup(group)
-                .setAwaitDuration(WAIT).setSubscriptionExpressions(Map.of(topic, filter)).build();
+    SimpleConsumer simple(String group, String topic, FilterExpression filter)
+            throws ClientException {
+        return clients.newSimpleConsumerBuilder().setClientConfiguration(configuration)
+                .setConsumerGroup(group).setAwaitDuration(WAIT)
+                .setSubscriptionExpressions(Map.of(topic, filter)).build();
     }
 
     SimpleConsumer simple(String group, String topic) throws ClientException {
@@ -53,13 +59,15 @@ final class Proxied {
     }
 
     void push(String group, String topic, MessageListener listener) throws ClientException {
-        clients.newPushConsumerBuilder().setClientConfiguration(configuration).setConsumerGroup(group)
-                .setSubscriptionExpressions(Collections.singletonMap(topic, FilterExpression.SUB_ALL))
+        clients.newPushConsumerBuilder().setClientConfiguration(configuration)
+                .setConsumerGroup(group)
+                .setSubscriptionExpressions(Map.of(topic, FilterExpression.SUB_ALL))
                 .setMessageListener(listener).build();
     }
 
     /** Receives until there are so many. Fewer within a time are an error. */
-    static List<MessageView> receive(SimpleConsumer consumer, int count, Duration invisible) throws ClientException {
+    static List<MessageView> receive(SimpleConsumer consumer, int count, Duration invisible)
+            throws ClientException {
         List<MessageView> found = new ArrayList<>();
         long end = System.nanoTime() + SOON.toNanos();
         while (found.size() < count) {
@@ -69,7 +77,8 @@ final class Proxied {
         return found;
     }
 
-    static void acknowledge(SimpleConsumer consumer, List<MessageView> messages) throws ClientException {
+    static void acknowledge(SimpleConsumer consumer, List<MessageView> messages)
+            throws ClientException {
         for (MessageView message : messages) {
             consumer.ack(message);
         }
