@@ -345,6 +345,15 @@ def test_settings_of_the_store_are_shown(client: RemotingClient, store: StorePro
     assert found["brokerRole"] == "ASYNC_MASTER"
 
 
+def test_the_cluster_and_the_broker_have_routes(client: RemotingClient) -> None:
+    """By them RocketMQ's proxy finds the brokers on which it makes its topic."""
+    for name, queues in (("DefaultCluster", 16), ("broker-a", 1)):
+        route = ask(client, 105, topic=name)
+        assert [one["brokerName"] for one in route["brokerDatas"]] == ["broker-a"]
+        assert [one["writeQueueNums"] for one in route["queueDatas"]] == [queues]
+        assert name in ask(client, 206)["topicList"], "name servers are told of it"
+
+
 def test_what_clients_may_do_is_in_the_routes(client: RemotingClient, change: Any) -> None:
     def perm(topic: str) -> int:
         found: int = ask(client, 105, topic=topic)["queueDatas"][0]["perm"]
