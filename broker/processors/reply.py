@@ -15,6 +15,7 @@ import msgspec
 from ...client.errors import StoreClosed
 from ...store.errors import IllegalMessage
 from ...store.names import REPLY_TOPIC_SUFFIX
+from ...store.record.format import SYS_TRANSACTION
 from ...store.record.properties import (
     NAME_VALUE_SEPARATOR,
     PROPERTY_SEPARATOR,
@@ -42,8 +43,6 @@ _PUSH_TIME: Final = "PUSH_REPLY_TIME"
 _PUSH_S: Final = 10.0
 #: So many bytes of replies wait for their clients' answers at a time.
 _MOST_PUSHED: Final = 32 << 20
-#: Prepared, or rolled back: the bits of a transaction in `sysFlag`.
-_TRANSACTION: Final = 0xC
 #: So many characters of a client id are told.
 _MOST_TOLD: Final = 200
 
@@ -113,7 +112,7 @@ class ReplyProcessor:
         """
         request, header = call.request, SendHeader.of(call.request)
         always = self._send.always
-        if header.sys_flag & _TRANSACTION:
+        if header.sys_flag & SYS_TRANSACTION:
             why = "a reply takes part in no transaction"
             raise Refused(ResponseCode.MESSAGE_ILLEGAL, why, dict(always))
         try:

@@ -13,7 +13,7 @@ from support.harness import LONG, WAIT_S, StoreProcess, connect, eventually, liv
 from support.small_settings import SMALL
 from support.state_damage import damage
 
-from silomq import Admin, Consumer, GroupConsumer, Producer, StoreError
+from silomq import Admin, Consumer, GroupConsumer, Producer, StoreError, TransactionProducer
 from silomq.conf.settings import load
 from silomq.store.recovery.layout import known_sizes
 from silomq.supervisor.__main__ import explain
@@ -51,6 +51,13 @@ def fill(path: Path) -> None:
                 model="broadcasting", instance="i",
             )
         )  # fmt: skip
+        with GroupConsumer(
+            path, "p", "kept", start="earliest", mode="pop", auto_ack=False
+        ) as worker:
+            worker.ack(worker.poll(1, 10.0))  # what else it has stays leased
+        with TransactionProducer(path, "t") as producer:
+            producer.begin("other", b"ended").commit()
+            producer.begin("other", b"open")
         eventually(lambda: list((path / "silomq/seals").iterdir()), "a file is sealed")
         eventually(lambda: list((path / "silomq/timer").iterdir()), "the timer is in its file")
         eventually(lambda: '"kept@g"' in text(path / "config/consumerOffset.json"), "saved")
@@ -60,7 +67,8 @@ def fill(path: Path) -> None:
         member.poll(1, 10.0)
         store.crash()  # the member's ack file stays
         member.close()
-    for actor_file in ("silomq/groups", "silomq/schedule", "config/topics.json.bak"):
+    named = ("silomq/groups", "silomq/pop", "silomq/schedule", "silomq/transactions")
+    for actor_file in (*named, "config/topics.json.bak"):
         assert (path / actor_file).exists()
 
 
