@@ -43,7 +43,7 @@ def _log_files(store: BenchStore) -> list[Path]:
 
 
 def _warm(plan: Plan, size: int, count: int) -> list[Row]:
-    poll, columns, copy = [], [], []
+    poll, columns, views, copy = [], [], [], []
     with _store(plan) as store:
         with Producer(store.folder, timeout=60) as producer:
             sent = _send(producer, size, plan.count(count))
@@ -51,18 +51,20 @@ def _warm(plan: Plan, size: int, count: int) -> list[Row]:
         store.settle()
         wrote = store.control.load("wrote")
         target = memoryview(bytearray(min(wrote, plan.file_size)))
-        for how in (_bodies, _batches):  # warms memory and code
+        for how in (_bodies, _batches, _views):  # warms memory and code
             _read(store, sent, how)
         for _ in range(plan.runs):
             copy.append(sent / _copied(store, wrote, target))
             poll.append(sent / _read(store, sent, _bodies))
             columns.append(sent / _read(store, sent, _batches))
+            views.append(sent / _read(store, sent, _views))
     said = f"memcpy of the log, {size} B"
     half = 0.5 * statistics.median(copy)
     arrow_bar, why = (4e6, "") if size <= 128 else (half, "0.5 x memcpy")
     return [
         Row(f"poll, bodies touched, {size} B", "msg/s", poll, said, copy, 1.2e6),
         Row(f"poll_arrow, {size} B", "msg/s", columns, said, copy, arrow_bar, bar_text=why),
+        Row(f"poll_arrow, bodies as views, {size} B", "msg/s", views, said, copy, 10e6),
     ]
 
 
@@ -93,6 +95,13 @@ def _bodies(consumer: Consumer) -> Iterator[int]:
 
 def _batches(consumer: Consumer) -> Iterator[int]:
     while (batch := consumer.poll_arrow()).num_rows:
+        yield batch.num_rows
+
+
+def _views(consumer: Consumer) -> Iterator[int]:
+    while (
+        batch := consumer.poll_arrow(columns=("body",), max_bytes=64 << 20, body_views=True)
+    ).num_rows:
         yield batch.num_rows
 
 

@@ -15,18 +15,18 @@ from ...shm.control import StoreState
 from ...shm.protocol.requests import Open, Watch
 from ...store.errors import Corrupt, CorruptRange, IllegalArgument, IllegalUse
 from ...store.reading._columns import Columns
-from ...store.reading.columns import COLUMNS, ColumnName, arrow, mask_of, to_batch
+from ...store.reading.columns import COLUMNS, ColumnName, arrow, to_batch
 from .. import arguments
 from .._bell import Bell
 from ..errors import StoreClosed
 from ..loop_reader import LoopReaders, wake_all
 from ..session import Connection
 from ..times import Start, parse_start
-from .column_names import column_names
 from .cursors import Cursor, StoreView
 from .fill_columns import fill_from
 from .message_view import MessageView
 from .start_times import first_since
+from .wanted_columns import WantedColumns
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -191,6 +191,7 @@ class Consumer:
         columns: Iterable[ColumnName] = COLUMNS,
         max_bytes: int = 4 << 20,
         raw_bodies: bool = False,
+        body_views: bool = False,
     ) -> pa.RecordBatch:
         """As `poll`, but a pyarrow.RecordBatch with one row for each message. No Python object is
         made for any message. pyarrow ships no types, so a type checker sees Any.
@@ -203,25 +204,28 @@ class Consumer:
         Bodies that a producer compressed are decompressed, unless `raw_bodies` is set. One that
         cannot be decompressed is null, and a warning in the log `silomq` says which one.
 
+        With `body_views` bodies are not copied: `body` has the type binary_view, 16 bytes a row
+        that point into the mapped log. Polars, DuckDB and others that read Arrow take it as it is.
+        The batch keeps its log files mapped, also after `close`. If the store removes such a file,
+        its space becomes free when the last batch of it is gone.
+
         Raises as `poll`; ImportError without pyarrow (`pip install 'silomq[arrow]'`),
         IllegalArgument for an unknown column.
         """
         arrow()
-        most = arguments.whole("max_messages", max_messages, 1)
-        max_bytes = arguments.whole("max_bytes", max_bytes, 1)
-        names = column_names(columns)
-        raw = arguments.switch("raw_bodies", raw_bodies)
-        mask = mask_of(names)
+        wanted = WantedColumns.of(
+            columns, max_messages, max_bytes, raw_bodies=raw_bodies, body_views=body_views
+        )
 
         def fill() -> Columns | None:
-            filled = Columns(mask, raw)
+            filled = wanted.empty()
             turn = self._turn % max(1, len(self._queues))
             self._turn += 1
             queues = self._queues[turn:] + self._queues[:turn]
-            fill_from(queues, filled, most, None, max_bytes)
+            fill_from(queues, filled, wanted.rows, None, wanted.size)
             return filled if filled.rows else None
 
-        return to_batch(self._until(fill, timeout) or Columns(mask), names)
+        return to_batch(self._until(fill, timeout) or wanted.empty(), wanted.names)
 
     def _until(self, take: Callable[[], _Found], timeout: float | None) -> _Found:
         """Calls `take` until it finds something, or `timeout` seconds have passed. Returns what

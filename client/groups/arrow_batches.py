@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from ...store.errors import Corrupt, CorruptRange
 from ...store.filters.tags import TagFilter
 from ...store.reading._columns import Columns
-from ...store.reading.columns import arrow, mask_of, to_batch
+from ...store.reading.columns import filter_rows, to_batch
 from ..consuming.fill_columns import fill_from
+from ..consuming.wanted_columns import WantedColumns
 from ..errors import TopicDeleted
 from .assigned_queue import AssignedQueue
 from .subscription import Selection
@@ -40,17 +41,13 @@ class _Row:
 def next_batch(
     order: Sequence[AssignedQueue],
     selections: Mapping[str, Selection],
-    names: tuple[str, ...],
-    limit: int,
-    max_bytes: int,
-    *,
-    raw_bodies: bool = False,
+    wanted: WantedColumns,
 ) -> tuple[pa.RecordBatch, list[AssignedQueue]]:
-    """Reads a batch with the columns `names` from the queues in `order`. Returns (the batch, the
-    queues that its rows come from).
+    """Reads a `wanted` batch from the queues in `order`. Returns (the batch, the queues that its
+    rows come from).
 
     The batch counts as handed out in each of these queues. It has no rows when no message passes
-    the filters now. With `raw_bodies` bodies are as they are stored.
+    the filters now.
 
     Three kinds of rows are dropped after reading:
 
@@ -61,7 +58,7 @@ def next_batch(
     Raises Corrupt and CorruptRange if no row comes before the damage.
     """
     while True:
-        batch, read = _gather(order, selections, names, limit, max_bytes, raw_bodies=raw_bodies)
+        batch, read = _gather(order, selections, wanted)
         if batch.num_rows or not read:
             return batch, read
         for assigned in read:
@@ -71,25 +68,21 @@ def next_batch(
 def _gather(
     order: Sequence[AssignedQueue],
     selections: Mapping[str, Selection],
-    names: tuple[str, ...],
-    limit: int,
-    max_bytes: int,
-    *,
-    raw_bodies: bool = False,
+    wanted: WantedColumns,
 ) -> tuple[pa.RecordBatch, list[AssignedQueue]]:
     needed = _needed(order, selections)
-    filled = Columns(mask_of({*names, *needed}), raw_bodies)
-    parts, read = _fill(order, selections, filled, limit, max_bytes)
+    filled = wanted.empty(*needed)
+    parts, read = _fill(order, selections, filled, wanted.rows, wanted.size)
     checked = [p for p in parts if p.assigned.beyond or not p.selection.takes_all]
     if not checked:
-        return to_batch(filled, names), read
-    batch = to_batch(filled, tuple(dict.fromkeys((*names, *needed))))
+        return to_batch(filled, wanted.names), read
+    batch = to_batch(filled, tuple(dict.fromkeys((*wanted.names, *needed))))
     keep = [True] * batch.num_rows
     for part in checked:
         keep[part.start : part.stop] = _wanted(part, batch)
     if not all(keep):
-        batch = batch.filter(arrow().array(keep, arrow().bool_()))
-    return batch.select(list(names)), read
+        batch = filter_rows(batch, keep)
+    return batch.select(list(wanted.names)), read
 
 
 def _needed(order: Sequence[AssignedQueue], selections: Mapping[str, Selection]) -> tuple[str, ...]:

@@ -12,8 +12,8 @@ from ...store.errors import IllegalUse
 from ...store.groups.ack_file import Queue
 from ...store.reading.columns import COLUMNS, ColumnName, arrow
 from .. import arguments
-from ..consuming.column_names import column_names
 from ..consuming.message_view import MessageView
+from ..consuming.wanted_columns import WantedColumns
 from ..errors import SessionLost, StoreClosed
 from ..loop_reader import LoopReaders, wake_all
 from ..producing.send_result import SendResult
@@ -207,25 +207,23 @@ class GroupConsumer:
         columns: Iterable[ColumnName] = COLUMNS,
         max_bytes: int = 4 << 20,
         raw_bodies: bool = False,
+        body_views: bool = False,
     ) -> pa.RecordBatch:
         """As `poll`, but returns a pyarrow.RecordBatch with one row for each message.
-        `Consumer.poll_arrow` explains `columns`, `max_bytes`, `raw_bodies` and the type.
+        `Consumer.poll_arrow` explains the arguments and the type.
 
         A batch is acknowledged as a whole: with `auto_ack` by the next `poll` or `poll_arrow`,
         otherwise by `ack_polled`. Single rows cannot be acknowledged or sent back (`nack`). Tag
-        filters cost little here; an SQL expression is evaluated in Python, row by row.
-
-        Raises as `poll`; ImportError without pyarrow (`pip install 'silomq[arrow]'`),
-        IllegalArgument for an unknown column.
+        filters cost little here; an SQL expression is evaluated in Python, row by row. Raises as
+        `Consumer.poll_arrow`.
         """
         arrow()
-        most = arguments.whole("max_messages", max_messages, 1)
-        max_bytes = arguments.whole("max_bytes", max_bytes, 1)
+        wanted = WantedColumns.of(
+            columns, max_messages, max_bytes, raw_bodies=raw_bodies, body_views=body_views
+        )
         patience = arguments.seconds("timeout", timeout)
-        names = column_names(columns)
-        raw = arguments.switch("raw_bodies", raw_bodies)
         self._begin_poll()
-        return self._reader.poll_arrow(names, most, patience, max_bytes, raw=raw)
+        return self._reader.poll_arrow(wanted, patience)
 
     def __iter__(self) -> Iterator[MessageView]:
         """All messages, without end: waits for new ones. Ends when the store stops.

@@ -24,6 +24,7 @@ from ...store.names import retry_topic
 from .._bell import Bell
 from ..consuming.cursors import StoreView
 from ..consuming.message_view import MessageView
+from ..consuming.wanted_columns import WantedColumns
 from ..errors import SessionLost, StoreClosed
 from ..producing.send_result import SendResult
 from ..session import Connection, HungUp
@@ -279,19 +280,13 @@ class GroupReader:
                 self._acknowledge(done)
             return self._ahead.popleft() if self._ahead else None
 
-    def poll_arrow(
-        self, names: tuple[str, ...], limit: int, timeout: float, max_bytes: int, *, raw: bool
-    ) -> pa.RecordBatch:
-        """A batch with the columns `names`, as `GroupConsumer.poll_arrow`. `ack_polled`
-        acknowledges it.
-        """
+    def poll_arrow(self, wanted: WantedColumns, timeout: float) -> pa.RecordBatch:
+        """A batch as `GroupConsumer.poll_arrow`. `ack_polled` acknowledges it."""
 
         def take() -> pa.RecordBatch:
             self._ahead.take_back(self._membership.assigned)
             order = self._next_turn()
-            batch, read = next_batch(
-                order, self._selections, names, limit, max_bytes, raw_bodies=raw
-            )
+            batch, read = next_batch(order, self._selections, wanted)
             self._polled.update(read)
             return batch
 

@@ -27,6 +27,7 @@ from ...store.errors import Corrupt, CorruptRange, IllegalUse, StoreError
 from .._bell import Bell
 from ..consuming.cursors import StoreView
 from ..consuming.message_view import MessageView
+from ..consuming.wanted_columns import WantedColumns
 from ..errors import SessionLost, StoreClosed, TopicDeleted
 from ..producing.send_result import SendResult
 from ..session import Connection, HungUp
@@ -158,9 +159,7 @@ class PopReader:
             self._out[key_of(found.message)] = found
             return found.message
 
-    def poll_arrow(
-        self, names: tuple[str, ...], limit: int, timeout: float, max_bytes: int, *, raw: bool
-    ) -> pa.RecordBatch:
+    def poll_arrow(self, wanted: WantedColumns, timeout: float) -> pa.RecordBatch:
         """Not for members that pop: IllegalUse."""
         raise IllegalUse('poll_arrow is not for a consumer with mode="pop": poll or iterate')
 

@@ -2,6 +2,8 @@ from typing import Final
 
 from typing_extensions import Buffer
 
+from ._block import Block
+
 FULL: Final[int]
 STOP: Final[int]
 END_OF_FILE: Final[int]
@@ -14,15 +16,14 @@ ALL_TAKEN: Final[int]
 TAKEN_FULL: Final[int]
 ELSEWHERE: Final[int]
 BAD_ENTRY: Final[int]
-
-class Block:
-    size: int
-    def __len__(self) -> int: ...
-    def __buffer__(self, flags: int, /) -> memoryview: ...
+VIEW_END: Final[int]
 
 class Columns:
     bad_bodies: list[tuple[int, str]]
-    def __init__(self, wanted: int, raw: bool = False) -> None: ...
+    sources: list[Buffer]
+    def __init__(self, wanted: int, raw: bool = False, views: bool = False) -> None: ...
+    @property
+    def has_views(self) -> bool: ...
     @property
     def rows(self) -> int: ...
     @property

@@ -2,11 +2,11 @@
 """The column kernel: parses records of the log into columns in Arrow's layout, without a Python
 object for each record. `store/reading/columns.py` makes arrays of the buffers."""
 
-from cpython.buffer cimport PyBuffer_FillInfo
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t, uintptr_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 
+from silomq.store.reading._block cimport make_block, detach, silo_buffer, silo_column, take_parts
 from silomq.store.reading._bodies cimport Bodies, find_body, has_good_body, is_its_own, silo_record
 
 cdef extern from "shm/words.h" nogil:
@@ -30,17 +30,18 @@ cdef extern from "store/consumequeue/entries.h" nogil:
     void silo_touch(const uint8_t *record, int64_t size, int bodies)
 
 cdef extern from "store/reading/blocks.h" nogil:
-    void *silo_block_take(size_t *room)
     void silo_block_give(void *data, size_t room)
 
 cdef extern from "store/reading/arrow_buffers.h" nogil:
-    ctypedef struct silo_buffer:
-        uint8_t *data
-        size_t used, room
-    ctypedef struct silo_column:
-        silo_buffer data, ends, valid
     int silo_reserve(silo_buffer *b, size_t more)
     int silo_add32(silo_buffer *b, uint32_t v)
+
+cdef extern from "store/reading/body_views.h" nogil:
+    ctypedef struct silo_views:
+        int wanted
+        silo_buffer copied
+        const uint8_t *source
+        int32_t number
 
 cdef extern from "store/record/properties.h" nogil:
     ctypedef struct silo_text:
@@ -56,6 +57,7 @@ cdef extern from "store/reading/columns.h" nogil:
         silo_column column[18]
         silo_column key, name, value
         silo_text *values
+        silo_views views
     int silo_add(silo_columns *c, const silo_record *m, const uint8_t *body, uint32_t length)
     int silo_fill(silo_columns *c)
 
@@ -68,60 +70,12 @@ FULL, STOP, END_OF_FILE, NOTHING, BAD_LENGTHS, BAD_CRC, BAD_OFFSET = range(7)
 DAMAGED = ENTRY_BAD + 1
 ALL_TAKEN, TAKEN_FULL, ELSEWHERE, BAD_ENTRY = ENTRY_ALL, ENTRY_FULL, ENTRY_ELSEWHERE, ENTRY_BAD
 
+# The bytes that an int32 offset reaches.
+VIEW_END = 2 ** 31 - 1
+
 # What `Columns.add` did with a record. NO_ROOM: its decompressed body does not fit into the batch.
 cdef enum:
     ADDED, NO_ROOM, FAILED
-
-
-cdef class Block:
-    """The memory of a part of a column, which Arrow uses as a buffer. It goes back to `blocks.h`
-    when Arrow frees it."""
-
-    cdef uint8_t *data
-    cdef readonly size_t size
-    cdef size_t room
-
-    def __dealloc__(self):
-        silo_block_give(self.data, self.room)
-
-    def __len__(self):
-        return self.size
-
-    def __getbuffer__(self, Py_buffer *view, int flags):
-        PyBuffer_FillInfo(view, self, self.data, self.size, False, flags)
-
-
-cdef Block make_block(size_t size):
-    cdef Block block = Block.__new__(Block)
-    block.size = size
-    block.room = max(size, <size_t>1)
-    block.data = <uint8_t *>silo_block_take(&block.room)
-    if block.data == NULL:
-        raise MemoryError
-    return block
-
-
-cdef Block detach(silo_buffer *b):
-    """Moves the memory of a buffer into a Block, and leaves the buffer empty."""
-    cdef Block block
-    if b.data == NULL:
-        return make_block(0)
-    block = Block.__new__(Block)
-    block.data = b.data
-    block.size = b.used
-    block.room = b.room
-    memset(b, 0, sizeof(silo_buffer))
-    return block
-
-
-cdef Block bits(silo_buffer *valid):
-    """A Block with a bit for each byte of `valid`, in Arrow's order."""
-    cdef Block block = make_block((valid.used + 7) // 8)
-    cdef size_t i
-    memset(block.data, 0, block.size)
-    for i in range(valid.used):
-        block.data[i >> 3] |= valid.data[i] << (i & 7)
-    return block
 
 
 cdef class Columns:
@@ -129,6 +83,10 @@ cdef class Columns:
 
     Bodies that a producer compressed are decompressed, unless `raw` is set. One that cannot be
     decompressed is null, and `bad_bodies` has its (log offset, why).
+
+    With `views` the body column holds Arrow's views, of 16 bytes each, into the memory that rows
+    were added from, and into buffer 0, which has the decompressed bodies. `sources` keeps that
+    memory: its items are the buffers from number 1 on. It must be smaller than 2 GiB.
 
     `rows` and `bytes` (of the records in the log) count what was added. `size` is `bytes` with
     decompressed bodies at their full length: this is what a limit of bytes counts. After `parts` it
@@ -139,11 +97,16 @@ cdef class Columns:
     cdef silo_columns c
     cdef bint busy
     cdef Bodies bodies
+    cdef readonly list sources
+    cdef dict numbers
 
-    def __cinit__(self, uint32_t wanted, bint raw=False):
+    def __cinit__(self, uint32_t wanted, bint raw=False, bint views=False):
         cdef int i
         cdef bint ok = True
         self.c.wanted = wanted
+        self.c.views.wanted = views
+        self.sources = []
+        self.numbers = {}
         self.bodies = Bodies(raw)
         for i in range(COLUMN_COUNT):
             ok &= silo_add32(&self.c.column[i].ends, 0)
@@ -160,6 +123,7 @@ cdef class Columns:
         release(&self.c.key)
         release(&self.c.name)
         release(&self.c.value)
+        silo_block_give(self.c.views.copied.data, self.c.views.copied.room)
         free(self.c.values)
 
     @property
@@ -171,6 +135,10 @@ cdef class Columns:
         return self.c.bytes
 
     @property
+    def has_views(self):
+        return bool(self.c.views.wanted)
+
+    @property
     def bad_bodies(self):
         return self.bodies.bad
 
@@ -178,7 +146,25 @@ cdef class Columns:
     def size(self):
         return self.c.bytes + self.c.more
 
-    cdef int begin(self) except -1:
+    cdef bint copies_bodies(self) noexcept nogil:
+        return self.c.wanted >> COL_BODY & 1 and not self.c.views.wanted
+
+    cdef int point_to(self, const unsigned char[::1] memory) except -1:
+        """Makes `memory` the buffer that views of the next rows point into."""
+        if not self.c.views.wanted or self.c.views.source == &memory[0]:
+            return 0
+        number = self.numbers.get(<uintptr_t>&memory[0])
+        if number is None:
+            self.sources.append(memory)
+            number = self.numbers[<uintptr_t>&memory[0]] = len(self.sources)
+        self.c.views.source = &memory[0]
+        self.c.views.number = number
+        return 0
+
+    cdef int begin(self, int64_t size) except -1:
+        """Before `size` bytes of memory are read."""
+        if self.c.views.wanted and size > VIEW_END:
+            raise ValueError(f"{size} bytes: views reach {VIEW_END}")
         if self.busy:
             raise RuntimeError("these columns are being filled by another thread")
         self.busy = True
@@ -215,7 +201,9 @@ cdef class Columns:
         w.taken = self.c.rows
         w.bytes = self.c.bytes + self.c.more
         cdef int64_t before = self.c.rows
-        self.begin()
+        self.begin(w.end - base)
+        if memory != NULL:
+            self.point_to(log)
         with nogil:
             why = self.walk(memory, &w, first, check) if self.reserve(silo_walk_bytes(&w)) else -1
             if why >= 0 and not silo_fill(&self.c):
@@ -233,7 +221,7 @@ cdef class Columns:
         cdef int64_t at[COLUMN_BLOCK]
         cdef int64_t size[COLUMN_BLOCK]
         cdef int64_t number[COLUMN_BLOCK]
-        cdef int i, count, added, bodies = self.c.wanted >> COL_BODY & 1
+        cdef int i, count, added, bodies = self.copies_bodies()
         while why == ENTRY_FOUND:
             count = 0
             while count < COLUMN_BLOCK:
@@ -276,7 +264,9 @@ cdef class Columns:
         if position < 0:
             raise ValueError(f"position {position}: from 0 on")
         stop = min(stop, size)
-        self.begin()
+        self.begin(size)
+        if size:
+            self.point_to(memory)
         with nogil:
             if not self.reserve(min(max_bytes, stop - position)):
                 position, why = stop, -1
@@ -331,26 +321,23 @@ cdef class Columns:
 
     cdef bint reserve(self, int64_t body_bytes) noexcept nogil:
         """Makes room for all bodies at once: a buffer that grows is copied each time."""
-        if not self.c.wanted >> COL_BODY & 1 or body_bytes <= 0:
+        if not self.copies_bodies() or body_bytes <= 0:
             return True
         return silo_reserve(&self.c.column[COL_BODY].data, <size_t>body_bytes)
 
     def parts(self):
         """Moves the rows out, to be called once: the number of each wanted column -> (number of
         nulls, validity bits, int32 ends, data). Under -1, -2 and -3 are the elements of keys, and
-        the names and the values of properties."""
+        the names and the values of properties; the data under -4 are buffer 0 of views."""
         cdef int i
-        self.begin()
+        self.begin(0)
         found = {i: (self.c.nulls[i], *take_parts(&self.c.column[i]))
                  for i in range(COLUMN_COUNT) if self.c.wanted >> i & 1}
         found[-1] = (0, *take_parts(&self.c.key))
         found[-2] = (0, *take_parts(&self.c.name))
         found[-3] = (0, *take_parts(&self.c.value))
+        found[-4] = (0, make_block(0), make_block(0), detach(&self.c.views.copied))
         return found
-
-
-cdef tuple take_parts(silo_column *c):
-    return bits(&c.valid), detach(&c.ends), detach(&c.data)
 
 
 cdef void release(silo_column *c) noexcept:

@@ -130,18 +130,24 @@ static inline int silo_add_text(silo_column *c, const uint8_t *p, uint32_t lengt
     return silo_add32(&c->ends, (uint32_t)c->data.used);
 }
 
-/* Adds bytes, or a null if `p` is NULL, as row number `row`. The column has `valid` from its first
- * null on, then for all rows. */
-static inline int silo_add_nullable(silo_column *to, int64_t row, int64_t *nulls, const uint8_t *p,
-                                    uint32_t length) {
-    if (__builtin_expect(p && !*nulls, 1)) return silo_add_bytes(to, p, length);
+/* Says whether row number `row` is a null. The column has `valid` from its first null on, then for
+ * all rows. */
+static inline int silo_add_validity(silo_column *to, int64_t row, int64_t *nulls, int is_valid) {
+    if (__builtin_expect(is_valid && !*nulls, 1)) return 1;
     size_t rows = (size_t)row + 1, more = rows - to->valid.used;
     if (!silo_reserve(&to->valid, more)) return 0;
     memset(to->valid.data + to->valid.used, 1, more);
     to->valid.used = rows;
+    to->valid.data[row] = is_valid != 0;
+    *nulls += !is_valid;
+    return 1;
+}
+
+/* Adds bytes, or a null if `p` is NULL, as row number `row`. */
+static inline int silo_add_nullable(silo_column *to, int64_t row, int64_t *nulls, const uint8_t *p,
+                                    uint32_t length) {
+    if (!silo_add_validity(to, row, nulls, p != NULL)) return 0;
     if (p) return silo_add_bytes(to, p, length);
-    to->valid.data[row] = 0;
-    ++*nulls;
     return silo_add32(&to->ends, (uint32_t)to->data.used);
 }
 

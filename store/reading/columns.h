@@ -1,12 +1,13 @@
-/* Fills columns from records. Bodies are copied one by one, as they lie in memory. The other
- * columns are filled a block of records at a time, column by column: in such short loops the CPU
- * works on several records at once. */
+/* Fills columns from records. Bodies are copied or pointed at one by one, as they lie in memory.
+ * The other columns are filled a block of records at a time, column by column: in such short loops
+ * the CPU works on several records at once. */
 #ifndef SILO_COLUMNS_H
 #define SILO_COLUMNS_H
 
 #include <arpa/inet.h>
 
 #include "store/reading/arrow_buffers.h"
+#include "store/reading/body_views.h"
 #include "store/record/properties.h"
 #include "store/record/record.h"
 
@@ -35,6 +36,7 @@ typedef struct {
     silo_column column[COLUMN_COUNT], key, name, value;
     silo_text *values;             /* of one record's properties: room for MOST_PAIRS */
     silo_host born, host;
+    silo_views views;              /* of bodies; then the body column has no `ends` */
     uint32_t waiting;              /* records, counted in `rows`, that are in no column yet */
     silo_record block[COLUMN_BLOCK];
     silo_properties found[COLUMN_BLOCK];
@@ -225,13 +227,20 @@ static inline int silo_fill(silo_columns *c) {
     return ok;
 }
 
+static inline int silo_add_body(silo_columns *c, const silo_record *m, const uint8_t *body,
+                                uint32_t length) {
+    silo_column *to = &c->column[COL_BODY];
+    if (!c->views.wanted) return silo_add_nullable(to, c->rows, &c->nulls[COL_BODY], body, length);
+    return silo_add_validity(to, c->rows, &c->nulls[COL_BODY], body != NULL) &&
+           silo_add_view(&c->views, to, body, length, body == m->bytes + m->body_at);
+}
+
 /* Adds a whole record as a row, with this body if bodies are wanted. The record's bytes must stay
- * unchanged until silo_fill; those of the body are copied. Returns 0 without memory. */
+ * unchanged until silo_fill; those of the body are copied, unless they are only pointed at. Returns
+ * 0 without memory. */
 static inline int silo_add(silo_columns *c, const silo_record *m, const uint8_t *body,
                            uint32_t length) {
-    if (WANTS(c, COL_BODY) &&
-        !silo_add_nullable(&c->column[COL_BODY], c->rows, &c->nulls[COL_BODY], body, length))
-        return 0;
+    if (WANTS(c, COL_BODY) && !silo_add_body(c, m, body, length)) return 0;
     c->block[c->waiting++] = *m;
     c->rows++;
     c->bytes += m->total;

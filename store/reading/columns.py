@@ -29,6 +29,9 @@ U+FFFD replaces text that is not UTF-8: a bad message must not stop a job. For t
 compressed body that cannot be decompressed (`store/record/compression.py`) is null, and a warning
 in the log `silomq` says which one and why. A reader may ask for bodies as they are stored instead.
 `sys_flag` stays as it is stored.
+
+With `BodyForm.VIEWS` the column `body` has the type binary_view: 16 bytes a row that point into the
+mapped log, so no body is copied. The arrays keep the log's files mapped while they live.
 """
 
 from __future__ import annotations
@@ -36,6 +39,7 @@ from __future__ import annotations
 import functools
 import logging
 from collections.abc import Iterable, Iterator
+from enum import IntFlag
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 
 from ..commitlog._scan import find_record
@@ -58,10 +62,35 @@ _LOG = logging.getLogger("silomq")
 _LONG = ("queue_offset", "physical_offset")
 _TIME = ("store_timestamp", "born_timestamp")
 _TEXT = ("topic", "tags", "born_host", "store_host", "message_id")
-_ELEMENTS, _NAMES, _VALUES = -1, -2, -3
+_ELEMENTS, _NAMES, _VALUES, _COPIED = -1, -2, -3, -4
+#: The first pyarrow that makes an array of views from buffers.
+_VIEWS_SINCE = 19
+_VIEW_SIZE = 16
 #: The most bytes of records in one batch. U+FFFD can triple the bytes of a text, and its int32
 #: offsets must still fit.
 MOST_BYTES = 1 << 29
+
+
+class BodyForm(IntFlag):
+    """What a column of bodies holds; by default copies, decompressed."""
+
+    COPIES = 0
+    RAW = 1  # as they are stored
+    VIEWS = 2  # pointers into the log
+
+
+def new_columns(columns: Iterable[str], form: BodyForm) -> Columns:
+    """Empty columns with these names. Raises IllegalArgument for an unknown name, ImportError for
+    views with a pyarrow that is too old.
+    """
+    if BodyForm.VIEWS in form:
+        version = arrow().__version__
+        if int(version.split(".")[0]) < _VIEWS_SINCE:
+            raise ImportError(
+                f"views of bodies need pyarrow {_VIEWS_SINCE} or newer, this is {version}: "
+                f"pip install 'pyarrow>={_VIEWS_SINCE}'"
+            )
+    return Columns(mask_of(columns), BodyForm.RAW in form, BodyForm.VIEWS in form)
 
 
 def arrow() -> Any:
@@ -85,22 +114,22 @@ def mask_of(columns: Iterable[str]) -> int:
     return mask
 
 
-def schema(columns: Iterable[str] = COLUMNS) -> pa.Schema:
+def schema(columns: Iterable[str] = COLUMNS, form: BodyForm = BodyForm.COPIES) -> pa.Schema:
     """The schema of batches with these columns, in their order. Raises IllegalArgument for an
     unknown name, ImportError without pyarrow.
     """
     names = tuple(columns)
     mask_of(names)
-    return _schema(names)
+    return _schema(names, views=BodyForm.VIEWS in form)
 
 
 @functools.cache
-def _schema(names: tuple[str, ...]) -> Any:
-    return arrow().schema([(name, _type(name)) for name in names])
+def _schema(names: tuple[str, ...], *, views: bool) -> Any:
+    return arrow().schema([(name, _type(name, views=views)) for name in names])
 
 
 @functools.cache
-def _type(name: str) -> Any:
+def _type(name: str, *, views: bool) -> Any:
     pa = arrow()
     if name in _TEXT:
         return pa.string()
@@ -109,7 +138,7 @@ def _type(name: str) -> Any:
     if name in _TIME:
         return pa.timestamp("ms", "UTC")
     special = {
-        "body": pa.binary(),
+        "body": pa.binary_view() if views else pa.binary(),
         "keys": pa.list_(pa.string()),
         "properties": pa.map_(pa.string(), pa.string()),
     }
@@ -120,18 +149,21 @@ def to_batch(filled: Columns, columns: tuple[str, ...] = COLUMNS) -> pa.RecordBa
     """The rows of `filled` as a batch with these columns, in their order. It takes the kernel's
     memory, so `filled` cannot be used again.
     """
-    pa = arrow()
     for offset, why in filled.bad_bodies:
         _LOG.warning("the body of the message at log offset %d is null here: %s", offset, why)
-    rows = filled.rows
     parts = filled.parts()
-    arrays = [_array(pa, name, rows, parts) for name in columns]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema(columns))
+    wanted = schema(columns, BodyForm.VIEWS if filled.has_views else BodyForm.COPIES)
+    arrays = [_array(name, wanted.field(name).type, filled, parts) for name in columns]
+    return arrow().RecordBatch.from_arrays(arrays, schema=wanted)
 
 
-def _array(pa: Any, name: str, rows: int, parts: dict[int, Any]) -> Any:
+def _array(name: str, kind: Any, filled: Columns, parts: dict[int, Any]) -> Any:
+    pa, rows = arrow(), filled.rows
     nulls, valid, ends, data = parts[COLUMNS.index(name)]
-    kind = _type(name)
+    if name == "body" and filled.has_views:
+        bits = pa.py_buffer(valid) if nulls else None
+        buffers = [bits, *map(pa.py_buffer, (data, parts[_COPIED][3], *filled.sources))]
+        return pa.Array.from_buffers(kind, rows, buffers, nulls)
     if name in _TEXT or name == "body":
         bits = pa.py_buffer(valid) if nulls else None
         buffers = [bits, pa.py_buffer(ends), pa.py_buffer(data)]
@@ -153,6 +185,23 @@ def _text(pa: Any, part: tuple[int, Any, Any, Any]) -> Any:
     return pa.Array.from_buffers(
         pa.string(), len(ends) // 4 - 1, [None, pa.py_buffer(ends), pa.py_buffer(data)], 0
     )
+
+
+def filter_rows(batch: pa.RecordBatch, keep: list[bool]) -> pa.RecordBatch:
+    """The rows of a batch of `to_batch` for which `keep` is true."""
+    pa = arrow()
+    mask = pa.array(keep, pa.bool_())
+    at = batch.schema.get_field_index("body")
+    if at < 0 or batch.schema.types[at] == pa.binary():
+        return batch.filter(mask)
+    # Arrow filters no views; but a view by itself is 16 bytes.
+    valid, views, *sources = batch.column(at).buffers()
+    kind, plain = batch.schema.types[at], pa.binary(_VIEW_SIZE)
+    bodies = pa.Array.from_buffers(plain, batch.num_rows, [valid, views])
+    found = batch.set_column(at, pa.field("body", plain), bodies).filter(mask)
+    valid, views = found.column(at).buffers()
+    bodies = pa.Array.from_buffers(kind, found.num_rows, [valid, views, *sources])
+    return found.set_column(at, pa.field("body", kind), bodies)
 
 
 class LogScan:

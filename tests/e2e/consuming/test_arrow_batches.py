@@ -19,7 +19,7 @@ from silomq.client.session import Connection
 from silomq.shm.protocol.requests import Open
 from silomq.store.errors import Corrupt
 from silomq.store.reading._columns import Columns
-from silomq.store.reading.columns import COLUMNS, mask_of, schema, to_batch
+from silomq.store.reading.columns import COLUMNS, BodyForm, mask_of, schema, to_batch
 from silomq.store.record.javahash import tags_code
 
 if TYPE_CHECKING:
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from silomq import MessageView
 
 COUNT = 3000
+#: Whether bodies are views.
+FORMS = {BodyForm.COPIES: False, BodyForm.VIEWS: True}
 
 
 @pytest.fixture(scope="module")
@@ -77,16 +79,17 @@ def drained(consumer: Consumer, **options: Any) -> list[pa.RecordBatch]:
     return found
 
 
-def test_rows_say_what_messages_say(store: StoreProcess, filled: str) -> None:
+@pytest.mark.parametrize("form", list(FORMS))
+def test_rows_say_what_messages_say(store: StoreProcess, filled: str, form: BodyForm) -> None:
     with Consumer(store.path, filled) as consumer:
         expected = []
         while found := consumer.poll(500):
             expected += [plain(view) for view in found]
     with Consumer(store.path, filled) as consumer:
-        batches = drained(consumer, max_messages=700)
+        batches = drained(consumer, max_messages=700, body_views=FORMS[form])
         assert consumer.lag() == 0
     assert [batch.num_rows for batch in batches][:4] == [700] * 4
-    assert all(batch.schema == schema() for batch in batches)
+    assert all(batch.schema == schema(COLUMNS, form) for batch in batches)
     ordered = sorted(rows(batches), key=lambda row: int(row["physical_offset"]))
     assert ordered == sorted(expected, key=lambda row: int(row["physical_offset"]))
     assert len(ordered) == COUNT
@@ -174,7 +177,8 @@ def test_damage_is_named_and_what_is_before_it_comes(tmp_path: Path) -> None:
         store.stop()
 
 
-def test_nothing_comes_twice_while_files_go(tmp_path: Path) -> None:
+@pytest.mark.parametrize("body_views", [False, True])
+def test_nothing_comes_twice_while_files_go(tmp_path: Path, *, body_views: bool) -> None:
     """Also what was read before its file went stays as it was."""
     with StoreProcess(tmp_path / "store", **ALWAYS) as store:
         sent = fill(store, 0, 1)
@@ -182,8 +186,8 @@ def test_nothing_comes_twice_while_files_go(tmp_path: Path) -> None:
             batches: list[pa.RecordBatch] = []
             for _ in range(20):
                 sent = fill(store, sent, 200)
-                batches.append(consumer.poll_arrow(150))
-            while (batch := consumer.poll_arrow(1000, 0.2)).num_rows:
+                batches.append(consumer.poll_arrow(150, body_views=body_views))
+            while (batch := consumer.poll_arrow(1000, 0.2, body_views=body_views)).num_rows:
                 batches.append(batch)
             assert log_files(store)[0] > 0, "files went meanwhile"
             bodies = [body for batch in batches for body in batch["body"].to_pylist()]

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 pa = pytest.importorskip("pyarrow")
 
 
-def bodies(member: GroupConsumer, most: int = 1000, timeout: float = 0.3) -> list[int]:
+def bodies(member: GroupConsumer, most: int = 1000, timeout: float = 0.3, **how: bool) -> list[int]:
     """The numbers in the batches until none comes."""
     found: list[int] = []
-    while (batch := member.poll_arrow(most, timeout, columns=["body"])).num_rows:
+    while (batch := member.poll_arrow(most, timeout, columns=["body"], **how)).num_rows:
         assert batch.schema.names == ["body"]
         assert batch.num_rows <= most
         found += [int(body) for body in batch.column("body").to_pylist()]
@@ -86,7 +86,8 @@ def test_what_was_acknowledged_out_of_order_is_no_row(store: StoreProcess, topic
         assert sorted(bodies(member)) == [i for i in range(400) if i % 3 != 1]
 
 
-def test_a_filter_leaves_rows_out(store: StoreProcess, topic: str) -> None:
+@pytest.mark.parametrize("body_views", [False, True])
+def test_a_filter_leaves_rows_out(store: StoreProcess, topic: str, *, body_views: bool) -> None:
     with Producer(store.path) as producer:
         for i in range(90):
             tags = ("Aa", "BB", "c")[i % 3]  # the first two have one hash
@@ -98,7 +99,7 @@ def test_a_filter_leaves_rows_out(store: StoreProcess, topic: str) -> None:
         ("hash", "AaBB", []),
     ):
         with GroupConsumer(store.path, group, {topic: wanted}, start="earliest") as member:
-            assert sorted(bodies(member)) == expected, group
+            assert sorted(bodies(member, body_views=body_views)) == expected, group
             with Admin(store.path) as admin:
                 lags = [q.lag for q in admin.group(group).queues if q.topic == topic]
                 assert lags == [0] * QUEUES, "what a filter passes over is no lag"
