@@ -9,14 +9,10 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
-import select
-import signal
-import sys
 import threading
 import time
-import traceback
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -25,13 +21,13 @@ from ..client.consuming.consumer import Consumer
 from ..client.consuming.message_view import MessageView
 from ..client.groups.group_consumer import GroupConsumer
 from ..client.producing.producer import Producer
+from .children import WAIT_S, child, cpu_ns, hear, write
 from .rows import BATCH, Plan, Row
 from .store import BenchStore
 
 _RATE = 10_000
 _IDLE_MEMBERS = 1000
 _PROCESSES = 4
-_WAIT_S = 180.0
 _TIME = 8  # bytes of a body that hold the time of sending
 
 
@@ -81,47 +77,6 @@ def _rate(poll: Callable[[], list[MessageView]], count: int) -> float:
     return count / (time.perf_counter() - start)
 
 
-# -- processes of their own
-
-
-@contextlib.contextmanager
-def _child(work: Callable[[int], None]) -> Iterator[int]:
-    """Runs `work(descriptor to write to)` in a forked process. Yields the descriptor to read from.
-    Kills the process at the end.
-    """
-    theirs, ours = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        os.close(theirs)
-        status = 1
-        try:
-            signal.signal(signal.SIGTERM, signal.SIG_DFL)
-            work(ours)
-            status = 0
-        except BaseException:  # noqa: BLE001 - the parent's stack must not be unwound here
-            traceback.print_exc(file=sys.stderr)
-        finally:
-            os._exit(status)
-    os.close(ours)
-    try:
-        yield theirs
-    finally:
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
-        os.close(theirs)
-
-
-def _hear(fd: int, what: str) -> bytes:
-    """The next bytes from a child. Raises RuntimeError when the child died or sends nothing for
-    long.
-    """
-    ready, _, _ = select.select([fd], [], [], _WAIT_S)
-    said = os.read(fd, 1 << 20) if ready else b""
-    if not said:
-        raise RuntimeError(f"a consumer's process did not come to the point: {what}")
-    return said
-
-
 # -- latency
 
 
@@ -139,12 +94,12 @@ def _latency(plan: Plan, hand_over_us: list[float]) -> list[Row]:
             _send_steadily(producer, plan.count(5_000))  # makes the queue and the index
             store.settle()
             for run in range(plan.runs):
-                with _child(partial(receive, store.folder, f"{name}{run}", count)) as fd:
-                    _hear(fd, "it has its queues")
+                with child(partial(receive, store.folder, f"{name}{run}", count)) as fd:
+                    hear(fd, "it has its queues")
                     _send_steadily(producer, count)
                     taken = array("d")
                     while len(taken) < count:
-                        taken.frombytes(_hear(fd, "it has all messages"))
+                        taken.frombytes(hear(fd, "it has all messages"))
                 found = sorted(taken)
                 middle.append(found[count // 2])
                 high.append(found[count * 99 // 100])
@@ -191,20 +146,14 @@ def _listen(folder: Path, group: str, count: int, fd: int) -> None:
 
     with _member(folder, group, fd) as member:
         member.listen(take)
-        done.wait(_WAIT_S)
-    _write(fd, taken)
+        done.wait(WAIT_S)
+    write(fd, taken.tobytes())
 
 
 def _iterate(folder: Path, group: str, count: int, fd: int) -> None:
     with _member(folder, group, fd) as member:
         taken = array("d", map(_since, islice(member, count)))
-    _write(fd, taken)
-
-
-def _write(fd: int, taken: array[float]) -> None:
-    left = memoryview(taken.tobytes())
-    while left:
-        left = left[os.write(fd, left[:4096]) :]
+    write(fd, taken.tobytes())
 
 
 # -- idle members
@@ -226,16 +175,16 @@ def _idle(plan: Plan, name: str, groups: int, hand_over_percent: list[float]) ->
         fds = []
         for first in range(0, count, each):
             names = [f"idle{i % groups}" for i in range(first, first + each)]
-            fds.append(children.enter_context(_child(partial(_wait, store.folder, names))))
+            fds.append(children.enter_context(child(partial(_wait, store.folder, names))))
         for fd in fds:
-            _hear(fd, "its members have joined")
+            hear(fd, "its members have joined")
         _await_assignment(store, queues, groups if groups == 1 else count)
         time.sleep(seconds / 3)  # long enough for all members to begin waiting
         pids = [child.pid for child in psutil.Process().children(recursive=True)]
         for _ in range(max(1, plan.runs // 2)):
-            before, start = _cpu_ns(pids), time.perf_counter_ns()
+            before, start = cpu_ns(pids), time.perf_counter_ns()
             time.sleep(seconds)
-            used.append((_cpu_ns(pids) - before) / (time.perf_counter_ns() - start) * 100)
+            used.append((cpu_ns(pids) - before) / (time.perf_counter_ns() - start) * 100)
     return Row(
         f"{count:,} idle members, {name}",
         "% of a core",
@@ -245,12 +194,6 @@ def _idle(plan: Plan, name: str, groups: int, hand_over_percent: list[float]) ->
         2,
         higher_is_better=False,
     )
-
-
-def _cpu_ns(pids: list[int]) -> int:
-    """CPU time of all threads in ns. psutil's ticks of 10 ms are too coarse for idle processes."""
-    tasks = [task for pid in pids for task in Path(f"/proc/{pid}/task").iterdir()]
-    return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks)
 
 
 def _wait(folder: Path, groups: list[str], fd: int) -> None:
@@ -272,7 +215,7 @@ def _wait(folder: Path, groups: list[str], fd: int) -> None:
 
 def _await_assignment(store: BenchStore, queues: int, groups: int) -> None:
     """Waits until each queue of the topic has a member in each group. Raises RuntimeError."""
-    deadline = time.monotonic() + _WAIT_S
+    deadline = time.monotonic() + WAIT_S
     for i in range(groups):
         while True:
             state = store.admin.group(f"idle{i}")

@@ -21,6 +21,7 @@ from . import rows as bench
 from .consume import consuming
 from .delayed import delayed
 from .limits import futex_hand_over_us
+from .pops import popping
 from .read import reading
 from .rows import Plan, Row
 
@@ -33,6 +34,7 @@ PARTS = (
     "topics",
     "read",
     "consume",
+    "pops",
     "delayed",
     "idle",
 )
@@ -50,6 +52,7 @@ def collect(plan: Plan, parts: tuple[str, ...], console: Console) -> list[Row]:
         "topics": lambda: bench.many_topics(plan),
         "read": lambda: reading(plan),
         "consume": lambda: consuming(plan, hand_over),
+        "pops": lambda: popping(plan, hand_over),
         "delayed": lambda: delayed(plan),
         "idle": lambda: bench.idle(plan),
     }

@@ -36,15 +36,16 @@ from .lease_reader import LeaseReader, hole_mask, with_times
 from .popped_messages import (
     ACKNOWLEDGED,
     UNSEEN,
+    HandedOut,
     LeaseName,
-    MessageKey,
     Popped,
+    PoppedPart,
     Settlings,
     after_ms,
-    key_of,
     not_out,
     place_of,
     popped,
+    size_of,
 )
 from .retry import Returns
 from .subscription import Selection, Subscription, filter_expressions
@@ -82,7 +83,7 @@ class PopReader:
         self._lock = threading.RLock()
         filters = filter_expressions(subscribe)
         self._selections = {topic: Selection(*wanted) for topic, wanted in filters.items()}
-        self._out: dict[MessageKey, Popped] = {}
+        self._out = HandedOut()
         self._ahead: deque[Popped] = deque()
         self._settlings = Settlings()
         self._turn = random.randrange(1 << 20)  # noqa: S311 - members begin at different topics
@@ -132,13 +133,14 @@ class PopReader:
             self._give_back_ahead()
         found = self._wait_for(limit, timeout, max_bytes)
         with self.lock:
-            self._out |= {key_of(one.message): one for one in found}
-        return [one.message for one in found]
+            self._out.add_parts(found)
+        return [message for part in found for message in part.messages]
 
     def read_ahead(self, timeout: float) -> bool:
         """Whether messages are ready for `next_message`. Waits up to `timeout` seconds for them."""
         if not self._ahead:
-            self._ahead.extend(self._wait_for(_AHEAD, timeout, sys.maxsize))
+            parts = self._wait_for(_AHEAD, timeout, sys.maxsize)
+            self._ahead.extend(one for part in parts for one in part.singles())
         return bool(self._ahead)
 
     def next_message(self, done: MessageView | None = None) -> MessageView | None:
@@ -156,7 +158,7 @@ class PopReader:
             if not self._ahead:
                 return None
             found = self._ahead.popleft()
-            self._out[key_of(found.message)] = found
+            self._out.add(found)
             return found.message
 
     def poll_arrow(self, wanted: WantedColumns, timeout: float) -> pa.RecordBatch:
@@ -165,7 +167,7 @@ class PopReader:
 
     # -- waiting
 
-    def _wait_for(self, limit: int, timeout: float, max_bytes: int) -> list[Popped]:
+    def _wait_for(self, limit: int, timeout: float, max_bytes: int) -> list[PoppedPart]:
         """Pops until something is found or `timeout` seconds have passed. Sleeps between."""
         deadline = time.monotonic() + timeout
         rests = self._bell is not None
@@ -219,30 +221,29 @@ class PopReader:
 
     # -- popping
 
-    def _pop(self, limit: int, max_bytes: int, *, wait: bool) -> tuple[list[Popped], float]:
+    def _pop(self, limit: int, max_bytes: int, *, wait: bool) -> tuple[list[PoppedPart], float]:
         """Messages of one topic after the other, and in how many seconds the next lease ends. With
         the lock held.
         """
         topics = list(self._selections)
         self._turn += 1
         turn = self._turn % len(topics)
-        found: list[Popped] = []
+        found: list[PoppedPart] = []
         next_s = float("inf")
         for topic in topics[turn:] + topics[:turn]:
-            while len(found) < limit and max_bytes > 0:
-                more, leased, due_s = self._pop_topic(
-                    topic, limit - len(found), max_bytes, wait=wait
-                )
+            while limit > 0 and max_bytes > 0:
+                more, leased, due_s = self._pop_topic(topic, limit, max_bytes, wait=wait)
                 next_s = min(next_s, due_s)
                 found += more
-                max_bytes -= sum(one.message.size for one in more)
+                limit -= sum(len(part.messages) for part in more)
+                max_bytes -= sum(size_of(part.messages) for part in more)
                 if more or not leased:  # a filter may have taken none of them
                     break
         return found, next_s
 
     def _pop_topic(
         self, topic: str, limit: int, max_bytes: int, *, wait: bool
-    ) -> tuple[list[Popped], bool, float]:
+    ) -> tuple[list[PoppedPart], bool, float]:
         request = Pop(
             self.group, topic, -1, min(limit, MOST_POPPED), self._invisible_ms, start=self._start,
             attempt=random.getrandbits(62) | 1,
@@ -251,12 +252,13 @@ class PopReader:
         answer = self._ask(request)
         if self._own_times is None:
             self.max_reconsume_times = answer.retry_max_times
-        found: list[Popped] = []
+        found: list[PoppedPart] = []
         for lease in answer.leases:
             messages = self._read(topic, lease, max_bytes)
-            max_bytes -= sum(message.size for message in messages)
+            max_bytes -= size_of(messages)
             alive = self._without_dead(topic, lease, messages)
-            found += popped(topic, lease, alive, answer.now_ms)
+            if alive:
+                found.append(popped(topic, lease, alive, answer.now_ms))
         if self._error is not None and not found:
             error, self._error = self._error, None
             raise error
@@ -317,9 +319,7 @@ class PopReader:
         """As `ack_polled`, at the latest with the next pop."""
         with self.lock:
             self._check_open()
-            for one in self._out.values():
-                self._settlings.add(one.lease, one.bit, ACKNOWLEDGED)
-            self._out.clear()
+            self._out.settle_all(self._settlings, ACKNOWLEDGED)
 
     def ack_polled(self) -> None:
         """Acknowledges everything that was returned so far: not what was read ahead."""
@@ -340,11 +340,13 @@ class PopReader:
         """As `GroupConsumer.nack`."""
         with self.lock:
             self._check_open()
-            if key_of(message) not in self._out:
+            if message not in self._out:
                 raise not_out(message)
             result = place_of(message, self._link.config.store_host)
             if delay_level < 0:
-                buried = self._bury(self._out.pop(key_of(message)).lease, message)
+                found = self._out.take(message)
+                assert found is not None
+                buried = self._bury(found.lease, message)
                 if buried is None:
                     raise not_out(message)
                 result = buried
@@ -355,7 +357,7 @@ class PopReader:
         return result
 
     def _settle(self, message: MessageView, after_ms: int) -> None:
-        found = self._out.pop(key_of(message), None)
+        found = self._out.take(message)
         if found is not None:
             self._settlings.add(found.lease, found.bit, after_ms)
 
@@ -379,9 +381,7 @@ class PopReader:
             return
         with self._lock:
             self._give_back_ahead()
-            for one in self._out.values():
-                self._settlings.add(one.lease, one.bit, 0)
-            self._out.clear()
+            self._out.settle_all(self._settlings, 0)
             with contextlib.suppress(StoreError, OSError):
                 self._say()
             self._closed = True

@@ -49,13 +49,35 @@ def key_of(message: MessageView) -> MessageKey:
     return (*message.queue, message.queue_offset)
 
 
-def popped(
-    topic: str, lease: PoppedLease, messages: Iterable[MessageView], now_ms: int
-) -> Iterator[Popped]:
+@dataclass(frozen=True, slots=True)
+class PoppedPart:
+    """Messages that one lease has brought, with the bits that they have in its mask."""
+
+    messages: list[MessageView]
+    lease: LeaseName
+    mask: int
+    half: float
+    times: int
+
+    def singles(self) -> Iterator[Popped]:
+        """Its messages one by one."""
+        for message in self.messages:
+            yield Popped(message, self.lease, self.half, self.times)
+
+
+def popped(topic: str, lease: PoppedLease, messages: list[MessageView], now_ms: int) -> PoppedPart:
     """The messages of a lease. `now_ms` is when the store made it."""
+    mask = lease.mask
+    if len(messages) != mask.bit_count():
+        mask = sum(1 << message.queue_offset - lease.first for message in messages)
     name = (topic, lease.queue_id, lease.first, lease.popped_ms)
     half = time.monotonic() + (lease.due_ms - now_ms) / 2000
-    return (Popped(message, name, half, lease.times) for message in messages)
+    return PoppedPart(messages, name, mask, half, lease.times)
+
+
+def size_of(messages: Iterable[MessageView]) -> int:
+    """Bytes of their records."""
+    return sum(message.size for message in messages)
 
 
 def after_ms(delay_level: int, times: int) -> int:
@@ -108,3 +130,44 @@ class Settlings:
         """Up to `most` of them, which are no longer here."""
         keys = list(self._masks)[:most]
         return [Settling(*key[0], self._masks.pop(key), key[1]) for key in keys]
+
+
+class HandedOut:
+    """The messages that a caller has. What one poll has returned is kept as it came, since most of
+    it is acknowledged together, and taken apart when a single message of it is asked for.
+    """
+
+    def __init__(self) -> None:
+        self._parts: list[PoppedPart] = []
+        self._singles: dict[MessageKey, Popped] = {}
+
+    def add_parts(self, parts: Iterable[PoppedPart]) -> None:
+        """Adds what a poll returns."""
+        self._parts += parts
+
+    def add(self, one: Popped) -> None:
+        """Adds one message."""
+        self._singles[key_of(one.message)] = one
+
+    def _take_apart(self) -> None:
+        for part in self._parts:
+            self._singles.update((key_of(one.message), one) for one in part.singles())
+        self._parts.clear()
+
+    def __contains__(self, message: MessageView) -> bool:
+        self._take_apart()
+        return key_of(message) in self._singles
+
+    def take(self, message: MessageView) -> Popped | None:
+        """Removes a message, None if the caller does not have it."""
+        self._take_apart()
+        return self._singles.pop(key_of(message), None)
+
+    def settle_all(self, settlings: Settlings, after_ms: int) -> None:
+        """Removes everything, to be settled in one way."""
+        for part in self._parts:
+            settlings.add(part.lease, part.mask, after_ms)
+        for one in self._singles.values():
+            settlings.add(one.lease, one.bit, after_ms)
+        self._parts.clear()
+        self._singles.clear()

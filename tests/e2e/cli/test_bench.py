@@ -17,6 +17,7 @@ PARTS = {
     "topics": "topics x 4 queues, dispatch",
     "read": "poll_arrow, 128 B",
     "consume": "send to listen, 10,000 msg/s, p99",
+    "pops": "pops in batches of 32, 2 workers",
     "delayed": "delayed message, late by, p99",
 }
 
