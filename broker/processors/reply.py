@@ -10,8 +10,6 @@ import struct
 import time
 from typing import TYPE_CHECKING, Final
 
-import msgspec
-
 from ...client.errors import StoreClosed
 from ...store.errors import IllegalMessage
 from ...store.names import REPLY_TOPIC_SUFFIX
@@ -25,7 +23,6 @@ from ..link.store import StoreGone
 from ..loop.tasks import Waiter, start
 from ..wire.codes import RequestCode, ResponseCode
 from ..wire.command import Command
-from ..wire.headers import texts
 from .calls import Call, Handlers, Refused, code_of
 from .send_headers import SendHeader
 
@@ -45,24 +42,6 @@ _PUSH_S: Final = 10.0
 _MOST_PUSHED: Final = 32 << 20
 #: So many characters of a client id are told.
 _MOST_TOLD: Final = 200
-
-
-class _Push(msgspec.Struct, rename="camel"):
-    """The fields of PUSH_REPLY_MESSAGE_TO_CLIENT (ReplyMessageRequestHeader)."""
-
-    producer_group: str
-    topic: str
-    default_topic: str
-    default_topic_queue_nums: int
-    queue_id: int
-    sys_flag: int
-    born_timestamp: int
-    flag: int
-    properties: str
-    reconsume_times: int
-    born_host: str
-    store_host: str
-    store_timestamp: int
 
 
 def reply_topic(settings: BrokerSettings) -> str:
@@ -154,7 +133,7 @@ class ReplyProcessor:
         if connection is None:
             pushed.set(f"push reply message fail, channel of <{told}> not found.")
             return
-        fields = {**texts(self._fields(call, header)), "unitMode": "false"}
+        fields = self._fields(call, header)
         command = Command(RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, fields, call.request.body)
         size = len(command.body)
         self._pushed += size
@@ -168,24 +147,18 @@ class ReplyProcessor:
         arrived = answer is not None and answer.code == ResponseCode.SUCCESS
         pushed.set("" if arrived else f"push reply message to {told}fail.")
 
-    def _fields(self, call: Call, header: SendHeader) -> _Push:
+    def _fields(self, call: Call, header: SendHeader) -> dict[str, str]:
+        """The fields of PUSH_REPLY_MESSAGE_TO_CLIENT (ReplyMessageRequestHeader)."""
         now_ms = time.time_ns() // 1_000_000
         properties = header.properties
         if properties and not properties.endswith(PROPERTY_SEPARATOR):
             properties += PROPERTY_SEPARATOR
         properties += f"{_PUSH_TIME}{NAME_VALUE_SEPARATOR}{now_ms}{PROPERTY_SEPARATOR}"
-        return _Push(
-            producer_group=header.producer_group,
-            topic=header.topic,
-            default_topic=header.default_topic,
-            default_topic_queue_nums=header.default_topic_queue_nums,
-            queue_id=header.queue_id,
-            sys_flag=header.sys_flag,
-            born_timestamp=header.born_timestamp,
-            flag=header.flag,
-            properties=properties,
-            reconsume_times=header.reconsume_times,
-            born_host=call.connection.peer,
-            store_host=str(self._parts.reading.host),
-            store_timestamp=now_ms,
-        )
+        return {
+            **header.pushed(),
+            "properties": properties,
+            "bornHost": call.connection.peer,
+            "storeHost": str(self._parts.reading.host),
+            "storeTimestamp": str(now_ms),
+            "unitMode": "false",
+        }

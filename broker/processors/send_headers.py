@@ -25,6 +25,8 @@ _LONG: Final = {
     "max_reconsume_times": "maxReconsumeTimes",
     "batch": "batch",
 }
+#: Those that a request to send and a pushed reply have.
+_PUSHED: Final = tuple(_LONG)[:10]
 #: The short spelling, which saves bytes (SendMessageRequestHeaderV2).
 _SHORT: Final = dict(zip(_LONG, "abcdefghijlm", strict=True))
 _LONG_CODES: Final = (RequestCode.SEND_MESSAGE, RequestCode.SEND_REPLY_MESSAGE)
@@ -79,6 +81,10 @@ class SendHeader:
             raise BadHeader(f"the request has no field {error.args[0]!a}") from error
         except ValueError as error:
             raise BadHeader(f"the request's fields: {error}") from error
+
+    def pushed(self) -> dict[str, str]:
+        """The fields that go along when the message is pushed to a client."""
+        return {_LONG[name]: str(getattr(self, name)) for name in _PUSHED}
 
 
 class Member(NamedTuple):

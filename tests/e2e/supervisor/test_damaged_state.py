@@ -14,7 +14,9 @@ from support.small_settings import SMALL
 from support.state_damage import damage
 
 from silomq import Admin, Consumer, GroupConsumer, Producer, StoreError, TransactionProducer
+from silomq.client.session import Connection
 from silomq.conf.settings import load
+from silomq.shm.protocol.pops import SetMode
 from silomq.store.recovery.layout import known_sizes
 from silomq.supervisor.__main__ import explain
 from silomq.supervisor.prepare import prepare
@@ -55,6 +57,9 @@ def fill(path: Path) -> None:
             path, "p", "kept", start="earliest", mode="pop", auto_ack=False
         ) as worker:
             worker.ack(worker.poll(1, 10.0))  # what else it has stays leased
+        link = Connection(path)
+        link.request(SetMode("kept", "p", "POP"))
+        link.close()
         with TransactionProducer(path, "t") as producer:
             producer.begin("other", b"ended").commit()
             producer.begin("other", b"open")
@@ -68,7 +73,7 @@ def fill(path: Path) -> None:
         store.crash()  # the member's ack file stays
         member.close()
     named = ("silomq/groups", "silomq/pop", "silomq/schedule", "silomq/transactions")
-    for actor_file in (*named, "config/topics.json.bak"):
+    for actor_file in (*named, "config/messageRequestMode.json", "config/topics.json.bak"):
         assert (path / actor_file).exists()
 
 
