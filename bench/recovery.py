@@ -141,7 +141,7 @@ def clean_start(plan: Plan) -> list[Row]:
     """200 commit-log files and 10,000 queues, cleanly stopped: seconds until the store serves
     again.
     """
-    topics = [f"topic-{i:05d}" for i in range(plan.count(2500))]
+    topics = [f"topic-{i:05d}" for i in range(plan.count(2500, 64))]
     size = 1 << 20
     with BenchStore(plan.folder, f"mapped_file_size_commit_log={size}", probe=True) as store:
         with Producer(store.folder, timeout=60) as producer:
@@ -162,7 +162,7 @@ def many_topics(plan: Plan) -> list[Row]:
     """20,000 topics with 4 queues each, all with messages: seconds until the store serves again,
     after a clean stop and after a kill of all processes.
     """
-    topics = [f"topic-{i:05d}" for i in range(plan.count(20_000))]
+    topics = [f"topic-{i:05d}" for i in range(plan.count(20_000, 128))]
     limits = f"max_topics={len(topics) + 8}", f"max_queues={4 * len(topics) + 64}"
     taken: dict[bool, list[float]] = {False: [], True: []}
     with BenchStore(

@@ -69,15 +69,16 @@ class Plan:
     @classmethod
     def of(cls, folder: Path, runs: int, *, short: bool) -> Plan:
         """The full plan, or the short form."""
-        return cls(folder, min(runs, 2), 0.02, 64 << 20) if short else cls(folder, runs)
+        return cls(folder, min(runs, 2), 0.002, 16 << 20) if short else cls(folder, runs)
 
     @property
     def warm_ups(self) -> int:
         """Runs that are not counted, in which compilers warm up. The short form has none."""
         return int(self.scale == 1.0)
 
-    def count(self, full: int) -> int:
-        return max(1000, int(full * self.scale))
+    def count(self, full: int, least: int = 512) -> int:
+        """How many messages to send, or topics to use."""
+        return max(least, int(full * self.scale))
 
 
 def _store(plan: Plan, *settings: str) -> BenchStore:
@@ -293,7 +294,7 @@ def _in_flight(producer: Producer, body: bytes, window: int, count: int) -> floa
 
 def many_topics(plan: Plan) -> list[Row]:
     """10,000 topics of 4 queues against one topic, with the same calls in the same store."""
-    topics = [f"topic-{i:05d}" for i in range(plan.count(10_000))]
+    topics = [f"topic-{i:05d}" for i in range(plan.count(10_000, 64))]
     count, body = plan.count(4_000_000), b"x" * 128
     rates: dict[str, list[float]] = {"one": [], "one_e2e": [], "many": [], "many_e2e": []}
     with _store(plan) as store, Producer(store.folder, timeout=60) as producer:
