@@ -322,7 +322,7 @@ class Broker:
         handler = self._handlers.get(command.code)
         if handler is not None:
             self._parts.counts.request(command.code)
-            start(self._serve(Call(command, connection), handler))
+            start(self._serve(Call(command, connection, gate=self._gate), handler))
             return
         self._parts.counts.refuse(UNKNOWN, ResponseCode.REQUEST_CODE_NOT_SUPPORTED)
         if command.wants_answer:
@@ -334,8 +334,7 @@ class Broker:
         request, size = call.request, len(call.request.body)
         self._room.take(size)
         try:
-            if self._gate is not None:
-                call.grant = self._gate.check(request, call.connection)
+            call.check()
             answer = await handler(call)
         except Exception as error:
             found = refusal(request, error)
