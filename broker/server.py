@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import resource
 import signal
 import socket
@@ -191,6 +192,7 @@ class Broker:
 
     def run(self) -> None:
         """Serves until SIGTERM or SIGINT."""
+        faulthandler.register(signal.SIGUSR1)  # a broker that hangs can be asked where
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: self.loop.stop())
         self.loop.run()
