@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import resource
 import signal
 import socket
@@ -191,6 +192,7 @@ class Broker:
 
     def run(self) -> None:
         """Serves until SIGTERM or SIGINT."""
+        faulthandler.register(signal.SIGUSR1)  # a broker that hangs can be asked where
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: self.loop.stop())
         self.loop.run()
@@ -322,7 +324,7 @@ class Broker:
         handler = self._handlers.get(command.code)
         if handler is not None:
             self._parts.counts.request(command.code)
-            start(self._serve(Call(command, connection), handler))
+            start(self._serve(Call(command, connection, gate=self._gate), handler))
             return
         self._parts.counts.refuse(UNKNOWN, ResponseCode.REQUEST_CODE_NOT_SUPPORTED)
         if command.wants_answer:
@@ -334,8 +336,7 @@ class Broker:
         request, size = call.request, len(call.request.body)
         self._room.take(size)
         try:
-            if self._gate is not None:
-                call.grant = self._gate.check(request, call.connection)
+            call.check()
             answer = await handler(call)
         except Exception as error:
             found = refusal(request, error)

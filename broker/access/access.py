@@ -43,6 +43,10 @@ class Grant:
         if self.account is not None and not self.account.has(need):
             raise Denied(f"account {self.account.access_key!a} lacks {need}")
 
+    def may_write(self, topic: str) -> bool:
+        """Whether the sender may send messages to a topic."""
+        return self.account is None or self.account.has(Need(topic, Perm.PUB))
+
     def demand_reading(self, topic: str) -> None:
         """Raises Denied unless the sender may read messages of a topic."""
         self.demand(Need(topic, Perm.SUB))

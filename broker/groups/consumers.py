@@ -15,10 +15,16 @@ from .heartbeats import BROADCASTING, ConsumerData, Subscription
 EXPIRY_S: Final = 120.0
 
 
+def _everywhere(_: str) -> bool:
+    """Whether a client without an account may send to a topic."""
+    return True
+
+
 @dataclass(slots=True)
 class Client:
     """One connection's membership in a group. `seen_at` is the monotonic time (s) of its last
-    heart-beat, `topics` and `broadcasts` are what it said there.
+    heart-beat, `topics` and `broadcasts` are what it said there. `may_write` says whether it could
+    send to a topic then.
     """
 
     connection: Connection
@@ -28,6 +34,7 @@ class Client:
     seen_at: float
     topics: frozenset[str] = frozenset()
     broadcasts: bool = False
+    may_write: Callable[[str], bool] = _everywhere
 
 
 @dataclass(slots=True)
@@ -201,7 +208,7 @@ def _share(client: Client) -> tuple[object, ...]:
 @dataclass(slots=True)
 class Producer:
     """One connection's client, and the groups in which it has producers. `seen_at` is the monotonic
-    time (s) of its last heart-beat.
+    time (s) of its last heart-beat, `may_write` says to which topics it could send then.
     """
 
     connection: Connection
@@ -210,6 +217,7 @@ class Producer:
     version: int
     seen_at: float
     groups: frozenset[str] = frozenset()
+    may_write: Callable[[str], bool] = _everywhere
 
 
 class Producers:
@@ -251,7 +259,7 @@ class Producers:
         self._clients.pop(connection, None)  # the newest heart-beat is last
         self._clients[connection] = Producer(
             connection, client.client_id, client.language, client.version, client.seen_at,
-            frozenset(names),
+            frozenset(names), client.may_write,
         )  # fmt: skip
         self._by_id[client.client_id] = connection
         for name in first:

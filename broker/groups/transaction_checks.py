@@ -149,10 +149,13 @@ class TransactionChecks:
         await turn
 
     def _ask(self, half: Half, record: Record) -> None:
-        """Asks one producer of the half's group, in turn, if one is connected."""
+        """Asks one producer of the half's group, in turn, if one is connected that may send to its
+        topic: it gets the message.
+        """
         if not half.checks:
             return
-        producers = [one.connection for one in self._producers.members(half.group)]
+        members = self._producers.members(half.group)
+        producers = [one.connection for one in members if one.may_write(half.topic)]
         if not producers:
             return
         self._turn += 1

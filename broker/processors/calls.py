@@ -10,6 +10,7 @@ from ...client.errors import StoreClosed
 from ...store.errors import IllegalMessage, StoreError
 from ...store.status import PutMessageStatus
 from ..access.access import EVERYTHING, Grant
+from ..access.gate import Gate
 from ..access.permissions import Denied
 from ..groups.heartbeats import BadBody
 from ..link.store import StoreGone
@@ -22,11 +23,19 @@ from ..wire.headers import BadHeader
 
 @dataclass(slots=True)
 class Call:
-    """A request, the connection by which it came, and what its sender may do."""
+    """A request, the connection by which it came, and what its sender may do, as `gate` says."""
 
     request: Command
     connection: Connection
     grant: Grant = EVERYTHING
+    gate: Gate | None = None
+
+    def check(self) -> None:
+        """Raises Denied unless the sender may make the request now. It may have been held, and the
+        accounts may have changed meanwhile.
+        """
+        if self.gate is not None:
+            self.grant = self.gate.check(self.request, self.connection)
 
 
 #: So many characters of what went wrong are told: a name from the network may be long.

@@ -81,8 +81,9 @@ class ClientProcessor:
         request = call.request
         language = request.language[:_MOST_LANGUAGE]
         client = Client(
-            call.connection, beat.client_id, language, request.version, time.monotonic()
-        )
+            call.connection, beat.client_id, language, request.version, time.monotonic(),
+            may_write=call.grant.may_write,
+        )  # fmt: skip
         self._producers.register(client, {one.group_name for one in beat.producers})
         for consumer in beat.consumers:
             await self._consumer(client, consumer)

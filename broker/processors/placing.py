@@ -30,7 +30,14 @@ from ...store.record.properties import (
     parse_light_queues,
 )
 from ...store.status import PutMessageStatus
-from ...store.transactions.half import CHECK_TIMES, PRODUCER_GROUP, TRAN_MSG
+from ...store.transactions.half import (
+    CHECK_TIMES,
+    COPY_OF,
+    FIRST_HALF,
+    MOST_GROUP,
+    PRODUCER_GROUP,
+    TRAN_MSG,
+)
 from ..link.store import StoreLink
 from ..link.topics import Topics
 from .send_headers import SendHeader
@@ -49,7 +56,7 @@ _OURS: Final = frozenset(
 #: RocketMQ's broker gives it to a half: the message's UNIQ_KEY.
 _TRANSACTION_ID: Final = "__transactionId__"
 #: What a client's half does not keep: only the store counts checks, and no transaction is delayed.
-_NOT_IN_HALVES: Final = (DELAY, CHECK_TIMES, _TRANSACTION_ID, "TRAN_PREPARED_QUEUE_OFFSET")
+_NOT_IN_HALVES: Final = (DELAY, CHECK_TIMES, COPY_OF, FIRST_HALF, _TRANSACTION_ID)
 
 
 class Placed(NamedTuple):
@@ -129,8 +136,9 @@ class Placing:
         if timer is not None:
             why = f"a transaction cannot be delayed or cancelled: it has property {timer}"
             raise IllegalMessage(PutMessageStatus.WHEEL_TIMER_MSG_ILLEGAL, why)
-        if not properties.get(PRODUCER_GROUP):
-            why = f"a half without a producer group: it has no property {PRODUCER_GROUP}"
+        if not 0 < len(properties.get(PRODUCER_GROUP, "")) <= MOST_GROUP:
+            why = f"a half needs a producer group of 1 to {MOST_GROUP} characters"
+            why += f" (property {PRODUCER_GROUP})"
             raise IllegalMessage(PutMessageStatus.MESSAGE_ILLEGAL, why)
         for name in _NOT_IN_HALVES:
             properties.pop(name, None)

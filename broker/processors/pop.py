@@ -19,6 +19,7 @@ from ...shm.protocol.pops import MOST_INVISIBLE_MS, Look, Pop, Settling
 from ...store.errors import StoreError
 from ...store.filters.tags import MessageFilter
 from ...store.groups.leases import LEASE_MOST
+from ...store.names import RETRY_PREFIX
 from ...store.reading.get_message import MOST_BYTES
 from ...store.record.fields import reconsume_times_of, with_more_reconsume_times
 from ..groups.pop_holds import Place
@@ -27,7 +28,7 @@ from ..loop.tasks import start
 from ..wire.codes import RequestCode, ResponseCode
 from ..wire.command import Command
 from ..wire.headers import parse
-from ..wire.receipts import IN_ORDER, TOPIC, Infos, Receipt, retry_topics
+from ..wire.receipts import IN_ORDER, RETRY_V1, TOPIC, Infos, Receipt, retry_topics
 from .calls import Call, Handlers, Refused
 from .parts import Parts
 from .pop_checks import check_pop, pop_filter
@@ -131,8 +132,9 @@ class PopProcessor:
         while not call.connection.closed:
             if call.connection.unsent > self._parts.settings.max_unsent_size:
                 break
-            places = self.places(header.consumer_group, header.topic, header.queue_id)
-            found = await self._look(header, chosen, attempt)
+            topics = await self.topics(header.consumer_group, header.topic)
+            places = self.places(topics, header.queue_id)
+            found = await self._look(header, topics, chosen, attempt)
             if found.records:
                 return self._answer(call, header, found)
             if found.lease is not None:  # a filter has taken none of them
@@ -145,16 +147,17 @@ class PopProcessor:
             if found.next_ms:
                 until = min(until, time.monotonic() + (found.next_ms - found.now_ms) / 1000)
             await self._holds.wait(key, places, until, call.connection)
+            call.check()
         raise Refused(ResponseCode.POLLING_TIMEOUT, "no message was found in time")
 
-    def places(self, group: str, topic: str, queue_id: int) -> list[Place]:
-        """The queues of a pop, with their ends now."""
+    def places(self, topics: dict[str, str], queue_id: int) -> list[Place]:
+        """The queues of a pop of these topics, with their ends now."""
         table = self._parts.link.connection.table
         found = []
-        for name in self.topics(group, topic).values():
+        for mark, name in topics.items():
             entry = table.find(name)
             slots = () if entry is None else entry.slots[: entry.read_queue_nums]
-            if name == topic and queue_id >= 0:
+            if mark == TOPIC and queue_id >= 0:
                 slots = slots[queue_id : queue_id + 1]
             words = [(slot, table.queue_word(slot, "max_offset")) for slot in slots]
             found += [(slot, word, word.load()) for slot, word in words]
@@ -166,16 +169,25 @@ class PopProcessor:
         there = entry is not None and 0 <= queue_id < len(entry.slots)
         return entry.slots[queue_id] if entry is not None and there else None
 
-    def topics(self, group: str, topic: str) -> dict[str, str]:
-        """The topics of a pop by their marks: a store that was RocketMQ's may have retry topics."""
+    async def topics(self, group: str, topic: str) -> dict[str, str]:
+        """The topics of a pop by their marks: a store that was RocketMQ's may have retry topics.
+        The first name of one may be that of another group's own retry topic, which is left to it.
+        """
         table = self._parts.link.connection.table
         retry = retry_topics(group, topic)
-        return {TOPIC: topic} | {mark: name for mark, name in retry.items() if table.find(name)}
+        found = {mark: name for mark, name in retry.items() if table.find(name)}
+        if RETRY_V1 in found:
+            other = found[RETRY_V1].removeprefix(RETRY_PREFIX)
+            if (await self._parts.topics.group(other, make=False)).known:
+                del found[RETRY_V1]
+        return {TOPIC: topic} | found
 
-    async def _look(self, header: _Header, chosen: MessageFilter | None, attempt: int) -> _Found:
+    async def _look(
+        self, header: _Header, topics: dict[str, str], chosen: MessageFilter | None, attempt: int
+    ) -> _Found:
         """Pops from the topic, then from retry topics, or the other way round."""
         found = _Found()
-        marks = list(self.topics(header.consumer_group, header.topic).items())
+        marks = list(topics.items())
         if header.order:
             marks = marks[:1]
         elif random.random() < _RETRY_FIRST:  # noqa: S311 - a fair share is enough

@@ -62,8 +62,9 @@ class PopPollingProcessor:
         deadline = time.monotonic() + max(0, hold_ms) / 1000
         has, full = False, False
         while not call.connection.closed:
-            places = self._pop.places(group, topic, header.queue_id)
-            has, next_ms = await self._look(header)
+            topics = await self._pop.topics(group, topic)
+            places = self._pop.places(topics, header.queue_id)
+            has, next_ms = await self._look(header, topics)
             if has or time.monotonic() >= deadline:
                 break
             if self._holds.is_full((group, topic)):
@@ -73,16 +74,17 @@ class PopPollingProcessor:
             if next_ms:
                 until = min(until, time.monotonic() + next_ms / 1000 - time.time())
             await self._holds.wait((group, topic), places, until, call.connection)
+            call.check()
         fields = {"hasMsg": str(has).lower(), "pollingFull": str(full).lower()}
         if has:
             self._holds.wake((group, topic), self._pop.slot(topic, header.queue_id))
         return call.request.answer(fields=fields)
 
-    async def _look(self, header: _Notification) -> tuple[bool, int]:
+    async def _look(self, header: _Notification, topics: dict[str, str]) -> tuple[bool, int]:
         """Whether a pop would find messages now, and when the next lease ends (epoch ms)."""
         next_ms = 0
         group = header.consumer_group
-        for mark, name in self._pop.topics(group, header.topic).items():
+        for mark, name in topics.items():
             queue_id = header.queue_id if mark == "0" else -1
             looked = await self._pops.look(
                 Look(group, name, queue_id, wait=header.poll_time > 0, in_order=header.order)

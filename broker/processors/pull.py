@@ -227,6 +227,7 @@ class PullProcessor:
             await self._holds.wait(
                 header.topic, header.queue_id, read.end, deadline, call.connection
             )
+            call.check()
             if call.connection.unsent > self._settings.max_unsent_size:
                 return read
             again = self._read(header, chosen)

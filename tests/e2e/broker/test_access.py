@@ -9,7 +9,15 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from support.broker_requests import GOOD, GROUP, heart_beat, pull_fields, send_fields, spoiled
+from support.broker_requests import (
+    GOOD,
+    GROUP,
+    heart_beat,
+    pop_fields,
+    pull_fields,
+    send_fields,
+    spoiled,
+)
 from support.brokers import BrokerProcess
 from support.commands import SILO
 from support.harness import WAIT_S, eventually
@@ -260,6 +268,32 @@ def test_a_file_that_changes_under_it(
     assert not is_served()
     accounts.write_text(ACCOUNTS)
     eventually(is_served, "the account may send again")
+
+
+def test_what_is_held_is_checked_again(
+    reader: SigningClient, admin: SigningClient, accounts: Path
+) -> None:
+    queue = {"topic": "orders", "queueId": 0}
+    end = int(reader.ask(30, queue).fields["offset"])
+    eventually(lambda: reader.ask(200050, pop_fields("orders")).code != 0, "all is popped")
+    hold_ms = int(WAIT_S * 1000)
+    pull = pull_fields("orders", end, sysFlag=6, suspendTimeoutMillis=hold_ms)
+    notice = {**queue, "consumerGroup": GROUP, "pollTime": hold_ms}
+    held = [
+        reader.send(11, pull),
+        reader.send(200050, pop_fields("orders", pollTime=hold_ms, initMode=1)),
+        reader.send(200054, notice),
+    ]
+    reader.listen(0.3)
+    assert not reader.answers.keys() & set(held)
+    accounts.write_text(ACCOUNTS.replace("orders=PUB|SUB", "orders=PUB"))
+    try:
+        eventually(lambda: reader.ask(30, queue).code == DENIED, "the account may not read")
+        assert admin.ask(310, short("orders"), b"not for the reader").code == 0
+        assert {reader.answer(one).code for one in held} == {DENIED}
+    finally:
+        accounts.write_text(ACCOUNTS)
+        eventually(lambda: reader.ask(30, queue).code == 0, "the account may read again")
 
 
 def test_accounts_open_an_address(store: StoreProcess, accounts: Path) -> None:

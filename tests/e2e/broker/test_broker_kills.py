@@ -154,3 +154,12 @@ def test_an_offset_that_comes_between_two_stores(
             wanted = offset + 10 if late.code == 0 else offset
             eventually(lambda: client.ask(14, place).code == 0, "the broker meets the store")
             assert client.ask(14, place).fields["offset"] == str(wanted), late
+
+
+def test_a_broker_can_be_asked_what_it_does(store: StoreProcess, broker: BrokerProcess) -> None:
+    if broker.ended:
+        broker.start()
+    broker.running.send_signal(signal.SIGUSR1)
+    eventually(lambda: "most recent call first" in broker.log(), "it writes its stacks")
+    with RemotingClient(broker.address) as client:
+        assert client.ask(106).code == 0

@@ -13,6 +13,7 @@ from support.harness import eventually
 from support.popping import (
     NO_MESSAGE,
     NOT_FOUND,
+    NOTIFY,
     POP,
     Popper,
     address_of,
@@ -171,6 +172,9 @@ def test_a_retry_topic_of_rocketmq_is_popped_too(popper: Popper) -> None:
     made = {"topic": retry, "readQueueNums": 1, "writeQueueNums": 1, "perm": 6, "order": "false"}
     assert popper.client.ask(17, made).code == 0
     send(popper.client, retry, "again")
+    # What was sent made a group of that name, which RocketMQ's broker does not make.
+    named = {"groupName": retry.removeprefix("%RETRY%"), "cleanOffset": "false"}
+    assert popper.client.ask(207, named).code == 0
     found = popper.pop()
     assert sorted(texts(found)) == ["again", "own"]
     (again,) = [one for one in found if one.text == "again"]
@@ -179,6 +183,18 @@ def test_a_retry_topic_of_rocketmq_is_popped_too(popper: Popper) -> None:
     popper.ack(*found)
     asked = {"consumerGroup": popper.group, "topic": retry, "queueId": 0}
     assert popper.client.ask(14, asked).fields["offset"] == "1"
+
+
+def test_a_retry_topic_of_another_group_is_not_popped(popper: Popper) -> None:
+    """It has the name that RocketMQ gives to the retry topic of this group and topic."""
+    client, other = popper.client, f"{popper.group}_{popper.topic}"
+    send(client, popper.topic, "own")
+    assert client.ask(200, {}, json.dumps({"groupName": other}).encode()).code == 0
+    send(client, f"%RETRY%{other}", "of another group")
+    assert texts(popper.pop()) == ["own"]
+    assert popper.pop() == []
+    asked = {"consumerGroup": popper.group, "topic": popper.topic, "queueId": -1, "pollTime": 0}
+    assert client.ask(NOTIFY, asked).fields["hasMsg"] == "false"
 
 
 def test_a_group_goes_from_popping_to_pulling_and_back(popper: Popper) -> None:

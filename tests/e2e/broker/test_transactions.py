@@ -101,6 +101,7 @@ def test_halves_that_nobody_could_end(client: RemotingClient, topic: str) -> Non
     assert code(4, UNIQ_KEY="a") == ILLEGAL, "sysFlag alone makes no half"
     assert code(12, UNIQ_KEY="b") == ILLEGAL
     assert code(4, TRAN_MSG="true", UNIQ_KEY="c") == ILLEGAL, "no group"
+    assert code(4, TRAN_MSG="true", PGROUP="g" * 256) == ILLEGAL, "a name that is none"
     assert code(4, TRAN_MSG="true", PGROUP="g", TIMER_DELAY_SEC="5") == ILLEGAL
     assert code(4, TRAN_MSG="true", PGROUP="g", DELAY="3", UNIQ_KEY="d") == 0
     assert code(0, TRAN_MSG="TRUE", PGROUP="g", UNIQ_KEY="e") == 0
@@ -111,6 +112,7 @@ def test_the_store_counts_checks(client: RemotingClient, store: StoreProcess, to
     """A half that says that it was checked often is asked about as any other."""
     more = {"UNIQ_KEY": topic, "TRAN_MSG": "true", "PGROUP": topic}
     lies = {"TRANSACTION_CHECK_TIMES": "999999", "TRAN_PREPARED_QUEUE_OFFSET": "0"}
+    lies["TRAN_FIRST_HALF"] = "0 0"  # it would be given up for its age
     text = "".join(f"{name}\x01{value}\x02" for name, value in {**more, **lies}.items())
     fields = send_fields(topic, sysFlag=4, properties=text, bornTimestamp=int(time.time() * 1000))
     assert client.ask(10, fields, b"x").code == 0
@@ -120,6 +122,7 @@ def test_the_store_counts_checks(client: RemotingClient, store: StoreProcess, to
         topic,
         True,
     )
+    assert b"TRAN_FIRST_HALF\x010 0\x02" not in check.body
 
 
 def test_producers_of_both_kinds_are_asked(
@@ -242,7 +245,12 @@ def test_who_may_not_send_ends_no_transaction(
         SigningClient(broker.address, ADMIN, "12345678") as admin,
         SigningClient(broker.address, "only-reads", "12345678") as reader,
     ):
+        beat(reader, "a listener", "g")
         half = prepare(admin, topic, b"x", "g", topic)
+        reader.listen(1.0)
+        assert reader.requests == [], "a check shows the message to who may not send it"
+        beat(admin, "a producer", "g")
+        assert b"x" in admin.request_of_server(CHECK).body
         assert end(reader, half, "g", COMMIT) == DENIED
         assert is_open(store, topic)
         assert end(admin, half, "g", COMMIT) == 0

@@ -30,6 +30,8 @@ def test_a_text_that_is_none(text: str) -> None:
         ("+queue.type", "BatchCQ"),
         ("+cleanup.policy", "COMPACTION"),
         ("+reserve.time", "long"),
+        ("+reserve.time", "9223372036854775808"),
+        ("+reserve.time", "\u0663"),
         ("", ""),
     ],
 )
