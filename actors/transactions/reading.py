@@ -10,8 +10,8 @@ from ...store.record.format import Record
 from ...store.transactions.book import Book
 from ...store.transactions.decisions import Decision, read_decision
 from ...store.transactions.half import Half, NotAHalf, read_half
+from ...store.transactions.refused import Refused
 from .queues import Queues
-from .refused import Refused
 from .waiting import Decided
 
 #: So many entries of a queue are read in one turn, so that garbage does not hold up the rest.

@@ -24,6 +24,7 @@ from ...store.record.ids import Host
 from ...store.status import PutMessageStatus
 from ...store.transactions.book import Book
 from ...store.transactions.half import Half
+from ...store.transactions.refused import Refused
 from ..actor import OWN_SESSIONS, TICK_S, Actor
 from ..goal_topics import NoTopic
 from .goals import PAUSE_MS, Goals
@@ -31,7 +32,6 @@ from .making import Job, Lost, Making
 from .own_ring import Interrupted, OwnRing, Placed
 from .queues import Queues
 from .reading import Reading
-from .refused import Refused
 from .settling import RETRY_MS, Settling
 from .state import State
 from .take_over import take_over

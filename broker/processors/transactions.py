@@ -2,7 +2,9 @@
 again.
 
 A broker moves no message. It checks a decision and stores it; the store's process `transactions`
-obeys it. So a decision that is sent twice moves one message.
+obeys it. So a decision that is sent twice moves one message. What moves nothing is not stored:
+decisions that do not belong to the half that they name, about transactions that have ended, and
+repeated ones. The log says how many there were, once a second at most.
 """
 
 from __future__ import annotations
@@ -26,11 +28,13 @@ from ...store.record.ids import Host
 from ...store.status import PutMessageStatus
 from ...store.transactions.decisions import Decision, encode_decision
 from ...store.transactions.half import Half, NotAHalf, checked, read_half
+from ...store.transactions.refused import Refused as Refusals
 from ..wire.codes import RequestCode, ResponseCode
 from ..wire.command import Command
 from ..wire.headers import offset_in_id, parse
 from .calls import Call, Handlers, Refused, code_of
 from .parts import Parts
+from .transaction_repeats import Repeats
 
 _KINDS: Final = (TRANSACTION_NONE, TRANSACTION_COMMIT, TRANSACTION_ROLLBACK)
 #: A decision counts as stored with these: RocketMQ's broker takes them as success, too.
@@ -60,6 +64,9 @@ class TransactionProcessor:
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
+        self._refusals = Refusals(parts.logger)
+        self._repeats = Repeats()
+        parts.link.ended.append(self._repeats.clear)
 
     @property
     def handlers(self) -> Handlers:
@@ -74,12 +81,50 @@ class TransactionProcessor:
         if header.commit_or_rollback not in _KINDS:
             why = f"commitOrRollback is {header.commit_or_rollback}: 8 commits, 12 rolls back"
             raise Refused(ResponseCode.SYSTEM_ERROR, why)
-        half = self._half(header)
+        try:
+            half = self._half(header)
+        except Refused as refused:
+            self._note("a client may not end the transaction", str(refused))
+            raise
         call.grant.demand_writing(half.topic)
         if header.commit_or_rollback == TRANSACTION_NONE:
             return call.request.answer()  # not known yet: the producers will be asked
-        parts = self._parts
-        config = parts.link.connection.config
+        if self._moves_nothing(half):
+            return call.request.answer()
+        self._repeats.begin(half.offset)
+        stored = False
+        try:
+            await self._decide(call, header, half)
+            stored = True
+        finally:
+            self._repeats.end(half.offset, stored=stored)
+        return call.request.answer()
+
+    def _note(self, reason: str, where: str) -> None:
+        self._refusals.note(reason, where)
+        self._refusals.say()
+
+    def _moves_nothing(self, half: Half) -> bool:
+        """Whether another decision about this half changes nothing. Raises Refused while the first
+        one is being stored: it may fail.
+        """
+        where = f"log offset {half.offset}, group {half.group[:255]!a}"
+        if self._repeats.is_begun(half.offset):
+            self._note("another decision about it is being stored", where)
+            why = "another decision about this transaction is being stored"
+            raise Refused(ResponseCode.SYSTEM_BUSY, why)
+        control = self._parts.link.connection.control
+        if half.queue_offset < control.load("trans_half_next"):
+            self._note("the transaction has ended", where)
+            return True
+        if self._repeats.is_stored(half.offset):
+            self._note("it was decided already", where)
+            return True
+        return False
+
+    async def _decide(self, call: Call, header: _End, half: Half) -> None:
+        """Stores a decision. Raises Refused."""
+        config = self._parts.link.connection.config
         decision = Decision(
             commit=header.commit_or_rollback == TRANSACTION_COMMIT,
             queue_offset=half.queue_offset,
@@ -95,7 +140,6 @@ class TransactionProcessor:
             record_crc=config.append_crc,
         )
         await self._put(Delayed(TRANS_END_TOPIC, ""), record)
-        return call.request.answer()
 
     def _half(self, header: _End) -> Half:
         """The half that a decision names. Raises Refused unless it is the sender's."""

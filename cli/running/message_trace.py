@@ -11,7 +11,7 @@ import msgspec
 
 from ...client.admin.admin import Admin
 from ...client.errors import StoreClosed
-from ...client.lookup.trace_records import TraceRecord, in_order, parse_records
+from ...client.lookup.trace_records import Records, TraceRecord, in_order, parse_records
 from ...store.delay.delays import due_by
 from ...store.errors import BadBody, IllegalQuery, StoreError
 from ...store.names import (
@@ -42,6 +42,12 @@ if TYPE_CHECKING:
 #: So many trace messages of one message are read, the newest, and so many copies of it.
 _MOST_TRACES: Final = 256
 _MOST_COPIES: Final = 64
+#: RocketMQ's clients index the trace of a batch by all its ids as one key. So a message of one is
+#: looked for among so many trace messages, from this long before it was stored; the newest if the
+#: store does not have it.
+_MOST_LOOKED_AT: Final = 20_000
+_BEFORE_MS: Final = 60_000
+_ONE_READ: Final = 32
 _OFFSET_ID_DIGITS: Final = (32, 56)
 _WAITS: Final = {
     SCHEDULE_TOPIC: "delayed",
@@ -96,7 +102,7 @@ def trace(message_id: str, topic: str | None, store: Path, *, as_json: bool) -> 
                 found = reader.by_offset_message_id(message_id)
                 key = found.message_id or message_id
                 topics.add(found.properties.get(REAL_TOPIC) or found.origin_topic)
-        records, bad = _traces(reader, key)
+        records, bad = _traces(reader, key, topics)
         topics |= {one.topic for one, _ in records if one.topic}
         groups = _groups(store)
         names = {group.name for group in groups} | {one.group for one, _ in records if one.group}
@@ -114,9 +120,11 @@ def trace(message_id: str, topic: str | None, store: Path, *, as_json: bool) -> 
 # -- what is known
 
 
-def _traces(reader: StoreReader, key: str) -> tuple[list[tuple[TraceRecord, str]], int]:
+def _traces(
+    reader: StoreReader, key: str, topics: set[str]
+) -> tuple[list[tuple[TraceRecord, str]], int]:
     """The records of the trace topic on a message, each with its client's address, and how many
-    could not be read.
+    could not be read. `topics` are those in which it may be.
     """
     try:
         messages = reader.by_key(TRACE_TOPIC, key, _MOST_TRACES)
@@ -125,15 +133,50 @@ def _traces(reader: StoreReader, key: str) -> tuple[list[tuple[TraceRecord, str]
     found: list[tuple[TraceRecord, str]] = []
     bad = 0
     for message in messages:
-        try:
-            records = parse_records(message.body)
-        except BadBody:
-            bad += 1
-            continue
+        records = _records(message)
         bad += records.bad
-        client = str(message.born_host)
-        found += [(one, client) for one in records.good if key in one.message_ids]
+        found += [(one, str(message.born_host)) for one in records.good if key in one.message_ids]
+    if not any(one.kind == "published" for one, _ in found):
+        found += _of_batches(reader, key, topics)
     return in_order(iter(found)), bad
+
+
+def _records(message: MessageView) -> Records:
+    try:
+        return parse_records(message.body)
+    except BadBody:
+        return Records([], 1)
+
+
+def _of_batches(
+    reader: StoreReader, key: str, topics: set[str]
+) -> Iterator[tuple[TraceRecord, str]]:
+    """The traces of batches in which a message was published."""
+    stored = [one.store_timestamp for topic in topics for one in _found(reader, topic, key)]
+    left = _MOST_LOOKED_AT
+    for queue_id in range(reader.read_queues(TRACE_TOPIC)):
+        end = reader.max_offset(TRACE_TOPIC, queue_id)
+        place = end - left
+        if stored:
+            since_ms = max(0, min(stored) - _BEFORE_MS)
+            place = reader.offset_at_time(TRACE_TOPIC, queue_id, since_ms)
+        place = max(place, reader.min_offset(TRACE_TOPIC, queue_id))
+        while place < end and left > 0:
+            read = reader.get_message(TRACE_TOPIC, queue_id, place, _ONE_READ)
+            left -= max(1, len(read.messages))
+            place = max(place + 1, read.next_begin_offset)
+            for message in filter(lambda one: _mentions(one, key), read.messages):
+                for record in _records(message).good:
+                    if len(record.message_ids) > 1 and key in record.message_ids:
+                        yield record, str(message.born_host)
+
+
+def _mentions(message: MessageView, key: str) -> bool:
+    """Whether the key is in the body at all: most messages need not be parsed."""
+    try:
+        return key.encode() in message.body
+    except BadBody:
+        return False
 
 
 def _groups(store: Path) -> list[GroupState]:

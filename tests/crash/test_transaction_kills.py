@@ -100,14 +100,38 @@ def test_every_point_of_the_process_is_tried() -> None:
 @pytest.mark.parametrize("rounds", [pytest.param(6), pytest.param(100, marks=LONG)])
 def test_kills_at_any_time(tmp_path: Path, rounds: int) -> None:
     """In the long form 500 transactions are open all the time."""
+    kill_at_any_time(tmp_path, rounds, 500 if rounds > 50 else 20)
+
+
+@pytest.mark.parametrize("rounds", [pytest.param(2), pytest.param(50, marks=LONG)])
+@pytest.mark.parametrize(
+    "settings",
+    [{"flush_disk_type": "SYNC_FLUSH"}, {"transient_store_pool_enable": "true"}],
+    ids=["synchronous flush", "pool"],
+)
+def test_kills_with_other_ways_to_the_disk(
+    tmp_path: Path, rounds: int, settings: dict[str, str]
+) -> None:
+    """Flush and commit, which answers and reading wait for here, are among the victims."""
+    kill_at_any_time(tmp_path, rounds, 20, settings)
+
+
+def kill_at_any_time(
+    folder: Path, rounds: int, opened: int, settings: dict[str, str] | None = None
+) -> None:
     chance = random.Random(rounds)
-    with StoreProcess(tmp_path / "store", **QUICK) as store, Transactions(store.path) as load:
-        opened = 500 if rounds > 50 else 20
+    more: dict[str, str] = settings or {}
+    others = [["flush"], ["commit", "transactions"]] if "pool" in str(more) else [["flush"]]
+    victims = [*VICTIMS, *others] if more else VICTIMS
+    with (
+        StoreProcess(folder / "store", **{**QUICK, **more}) as store,
+        Transactions(store.path) as load,
+    ):
         kept = [load.producer.begin(TOPIC, b"%d" % (-5 * (i + 1)), queue=0, first_check=3600)
                 for i in range(opened)]  # fmt: skip
         for _ in range(rounds):
             load.run(30)
-            for victim in chance.choice(VICTIMS):
+            for victim in chance.choice(victims):
                 # The supervisor gives up a process that never gets ready.
                 await_ready(store, victim)
                 store.kill(victim)

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from silomq.actors.transactions.queues import Queues
 from silomq.actors.transactions.reading import Reading
-from silomq.actors.transactions.refused import Refused
 from silomq.actors.transactions.state import State
 from silomq.actors.transactions.take_over import take_over
 from silomq.store.commitlog.log import CommitLog
 from silomq.store.disk.paths import StoreFolders
 from silomq.store.names import TRANS_HALF_TOPIC, TRANS_TOPICS
 from silomq.store.transactions.book import Book
+from silomq.store.transactions.refused import Refused
 
 if TYPE_CHECKING:
     from power.started_store import Started

@@ -17,8 +17,9 @@ from support.harness import LONG, StoreProcess, eventually
 from support.remoting_client import Disconnected, RemotingClient
 from support.signers import ADMIN, SigningClient
 
-from silomq import Consumer, TransactionProducer
+from silomq import Consumer, StoreReader, TransactionProducer
 from silomq.client.transactions.open_transactions import open_transactions
+from silomq.store.names import TRANS_END_TOPIC
 from silomq.store.record.ids import decode_offset_message_id
 
 if TYPE_CHECKING:
@@ -91,6 +92,46 @@ def test_ends_that_name_other_records(
     assert is_open(store, f"{topic}half")
     assert end(client, half, "g", COMMIT) == 0
     assert committed(store, topic, 2) == [b"plain", b"half"]
+
+
+def test_a_flood_of_decisions_is_not_stored(
+    client: RemotingClient, broker: BrokerProcess, store: StoreProcess, topic: str
+) -> None:
+    """Only the first decision about a half becomes a record, so honest ones need not wait."""
+    prepare(client, topic, b"open", "g", f"{topic}open")
+    ended, decided, mine = (
+        prepare(client, topic, one, "g", f"{topic}{one!a}") for one in (b"e", b"d", b"m")
+    )
+    assert end(client, ended, "g", ROLLBACK) == 0
+    eventually(lambda: not is_open(store, f"{topic}{b'e'!a}"), "it has ended")
+    good = end_fields(mine, "g", COMMIT)
+    at = int(str(good["commitLogOffset"]))
+    flood = [
+        end_fields(ended, "g", COMMIT),
+        end_fields(decided, "g", ROLLBACK),
+        {**good, "producerGroup": "other"},
+        {**good, "commitLogOffset": at + 1},
+        {**good, "commitLogOffset": 2**62},
+        {**good, "tranStateTableOffset": 2**40},
+    ]
+    before = decisions(store)
+    with RemotingClient(broker.address) as hostile:
+        for number in range(6000):
+            hostile.tell(37, flood[number % len(flood)])
+            if number == 3000:
+                assert end(client, mine, "g", COMMIT) == 0
+        assert hostile.ask(37, {**good, "producerGroup": "other"}).code == SYSTEM_ERROR
+    assert committed(store, topic, 1) == [b"m"]
+    assert decisions(store) == before + 2, "one about each half"
+    said = broker.log().count("decisions of transactions were refused")
+    assert 0 < said < 200, "the log is bounded"
+
+
+def decisions(store: StoreProcess) -> int:
+    """How many decisions the store has taken in."""
+    store.await_dispatch()
+    with StoreReader(store.path) as reader:
+        return reader.max_offset(TRANS_END_TOPIC, 0)
 
 
 def test_halves_that_nobody_could_end(client: RemotingClient, topic: str) -> None:

@@ -100,6 +100,20 @@ def iter_messages(consumer: GroupConsumer) -> Iterator[Any]:
         yield from consumer.poll(10, timeout=0.1)
 
 
+@pytest.mark.parametrize("named", [True, False], ids=["in a topic", "by its trace alone"])
+def test_a_message_of_a_batch(store: Path, producer: Producer, *, named: bool) -> None:
+    """RocketMQ's clients write one trace for a batch. Its key is all ids, joined by commas."""
+    keys = [producer.send("orders", body).message_id or "" for body in (b"a", b"b", b"c")]
+    for _ in range(40):
+        producer.send(TRACES, published("SOMETHING").encode(), keys="SOMETHING")
+    producer.send(TRACES, published(",".join(keys)).encode(), keys=",".join(keys))
+    for _ in range(40):
+        producer.send(TRACES, published(f"{keys[1]}X,ANOTHER").encode(), keys="ANOTHER")
+    found = traced(store, keys[1], *(("--topic", "orders") if named else ()))
+    assert [one["message_ids"] for one in found["traces"]] == [keys]
+    assert [one["what"] for one in found["copies"]] == ["stored"]
+
+
 def test_nothing_is_known(store: Path) -> None:
     done = silo("query", "trace", "C0" * 16, store=store, status=1)
     assert "--topic" in sentence(done)

@@ -11,10 +11,10 @@ from support.halves import HOST, half_record
 
 from silomq.actors.transactions import reading as module
 from silomq.actors.transactions.reading import TURN, Reading
-from silomq.actors.transactions.refused import Refused
 from silomq.store.record.format import Record, decode_record
 from silomq.store.transactions.book import Book
 from silomq.store.transactions.decisions import Decision, encode_decision
+from silomq.store.transactions.refused import Refused
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
