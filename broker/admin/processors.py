@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..groups.relay import Relay
 from ..link.listings import Listings
 from ..processors.calls import Handlers
+from ..processors.in_turn import InTurn
 from ..processors.parts import Parts
 from .configuration import ConfigurationAdmin
 from .connections import ConnectionAdmin
@@ -22,6 +23,7 @@ class Admin:
     def __init__(self, parts: Parts, relay: Relay, address: str) -> None:
         listings = Listings(parts.link)
         self._statistics = parts.statistics
+        self._turns = InTurn(parts.loop.call_soon)
         self._info = RuntimeInfo(parts)
         self._all = (
             TopicAdmin(parts, listings, address),
@@ -39,7 +41,7 @@ class Admin:
         found: Handlers = {}
         for processor in self._all:
             found |= processor.handlers
-        return found
+        return self._turns.limited(found)
 
     def tick(self) -> None:
         """Has the statistics take a look. To be called once a second while there is a store."""
