@@ -183,7 +183,7 @@ def test_what_cannot_be(store: StoreProcess, topic: str) -> None:
     with pytest.raises(IllegalMessage, match="does not exist"):
         member(store, "nothing")
     with member(store, topic) as only:
-        for call in (lambda: only.listen(print), only.poll_arrow):
+        for call in (lambda: only.listen(print, orderly=True), only.poll_arrow):
             with pytest.raises(IllegalUse):
                 call()
         only.poll()
