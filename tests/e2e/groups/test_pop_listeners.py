@@ -127,8 +127,8 @@ from silomq.client.errors import StoreClosed
 store, topic, out = sys.argv[1:]
 done = open(out, "a", buffering=1)
 def note(message):
+    time.sleep(0.002)
     done.write(message.body.decode() + chr(10))
-    time.sleep(0.001)
 while True:
     try:
         with GroupConsumer(store, "g-" + topic, topic, mode="pop", start="earliest",
@@ -151,7 +151,7 @@ def test_no_message_is_lost_when_processes_are_killed(tmp_path: Path) -> None:
         command = [sys.executable, "-P", "-c", _LISTENER, str(own.path), "work"]
         listeners = [subprocess.Popen([*command, str(out)]) for out in outs]
         try:
-            time.sleep(0.5)
+            eventually(lambda: outs[0].exists() and outs[0].stat().st_size > 600, "it is at work")
             kill_now(listeners[0].pid)
             listeners[0].wait()
             listeners[0] = subprocess.Popen([*command, str(outs[0])])

@@ -12,6 +12,7 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
+from support.commands import silo
 from support.harness import StoreProcess, eventually, kill_now
 
 from silomq import Admin, GroupConsumer, Producer
@@ -126,6 +127,30 @@ def test_it_is_sent_back_and_goes_to_the_dead_letters(
     with member(store, f"%DLQ%g-{topic}") as dead:
         letters = dead.poll(timeout=10)
         assert [letter.body for letter in letters] == [b"00000", b"00000"]
+
+
+def test_workers_are_listed(store: StoreProcess, topic: str) -> None:
+    send(store, topic, 10)
+    group = f"g-{topic}"
+    with Admin(store.path) as admin, member(store, topic) as first, member(store, topic) as second:
+        began_ms = int(time.time() * 1000)
+        found = first.poll(4)
+        second.poll(3)
+        state = admin.group(group)
+        assert [one.model for one in state.members] == ["pop", "pop"]
+        assert state.leased == 7
+        assert began_ms - 100 <= state.oldest_lease_ms <= time.time() * 1000
+        assert {one.name: one.members for one in admin.groups()}[group] == 2
+        said = silo("groups", group, store=store.path).stdout.decode()
+        assert "Leased by members that pop: 7, the oldest for" in said
+        first.ack(found)
+        first.close()
+        eventually(lambda: len(admin.group(group).members) == 1, "it has left")
+        assert admin.group(group).leased == 3
+    with Admin(store.path) as admin:
+        eventually(lambda: not admin.group(group).members, "both have left")
+        state = admin.group(group)
+        assert (state.leased, state.oldest_lease_ms) == (0, 0)
 
 
 def test_a_filter_and_a_closed_member(store: StoreProcess, topic: str) -> None:
