@@ -49,9 +49,9 @@ class QueueProgress:
 
 @dataclass(frozen=True, slots=True)
 class MemberInfo:
-    """A member of a group: the number of its session, its model ("clustering", "broadcasting",
-    "network", or "pop" if it popped in the last 30 s), the name of its instance ("" when it has
-    none), and how many queues it has.
+    """A member of a group: the number of its session, its model, the name of its instance ("" when
+    it has none), and how many queues it has. Models are "clustering", "broadcasting", "network",
+    and "pop" for a session that popped in the last 30 s.
     """
 
     session: int
