@@ -5,8 +5,8 @@ registry.
 from __future__ import annotations
 
 import contextlib
-import struct
 import time
+from array import array
 from functools import partial
 from pathlib import Path
 
@@ -22,7 +22,6 @@ WORKERS = (1, 2, 4)
 _BATCH = 32
 _QUEUES = 8
 _END_S = 0.5
-_SPAN = struct.Struct("=qqq")
 
 
 def popping(plan: Plan, hand_over_us: list[float]) -> list[Row]:
@@ -59,7 +58,7 @@ def _pop_all(folder: Path, group: str, workers: int, count: int) -> float:
     with contextlib.ExitStack() as children:
         work = partial(_worker, folder, group)
         fds = [children.enter_context(child(work)) for _ in range(workers)]
-        spans = [_SPAN.unpack(hear(fd, "it has popped its messages")) for fd in fds]
+        spans = [array("q", hear(fd, "it has popped its messages")) for fd in fds]
     found = sum(number for _, _, number in spans)
     if found != count:
         raise RuntimeError(f"{workers} workers popped {found} of {count} messages")
@@ -77,4 +76,4 @@ def _worker(folder: Path, group: str, fd: int) -> None:
                 _ = message.body
             count += len(found)
             last = time.monotonic_ns()
-    write(fd, _SPAN.pack(first, last, count))
+    write(fd, array("q", (first, last, count)).tobytes())

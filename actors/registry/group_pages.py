@@ -15,6 +15,7 @@ from .group_configs import GroupConfigs
 from .group_offsets import GroupProgress
 from .kept_groups import KeptGroups
 from .members import NETWORK, Members
+from .pops import POP, Pops
 from .refusals import illegal
 
 _PAGE = 200
@@ -32,12 +33,15 @@ class GroupPages:
         progress: GroupProgress,
         configs: GroupConfigs,
         kept: KeptGroups,
+        *,
+        pops: Pops,
     ) -> None:
         self._table = table
         self._members = members
         self._progress = progress
         self._configs = configs
         self._kept = kept
+        self._pops = pops
 
     def groups(self, request: AskGroups) -> GroupsPage:
         """Up to 200 groups, in the order of their names, from the first name after `request.after`.
@@ -48,6 +52,8 @@ class GroupPages:
             counts[member.about.group] = counts.get(member.about.group, 0) + 1
         for side in self._kept:
             counts[side.group] = counts.get(side.group, 0) + len(side.members)
+        for group in self._pops.groups():
+            counts[group] = counts.get(group, 0) + len(self._pops.sessions_of(group))
         names = sorted(name for name in counts if name > request.after)
         page = {name: counts[name] for name in names[:_PAGE]}
         return GroupsPage(groups=page, more=len(names) > _PAGE)
@@ -67,6 +73,7 @@ class GroupPages:
         shown = [
             GroupMember(m.session, m.about.model, m.about.instance, len(m.owned)) for m in members
         ]
+        shown += [GroupMember(session, POP, "", 0) for session in self._pops.sessions_of(group)]
         owner = {queue: member.session for member in members for queue in member.owned}
         if side is not None:
             shares = network_shares(self._table, members, side)
@@ -80,10 +87,13 @@ class GroupPages:
             )
             for queue in page
         ]
+        leased, oldest_ms = self._progress.popped.leased(group)
         return GroupPage(
             queues=queues,
             members=shown[:_PAGE],
             more=len(offsets) > after + _PAGE_QUEUES,
+            leased=leased,
+            oldest_ms=oldest_ms,
         )
 
     def _slots(self, topic: str) -> tuple[int, ...]:

@@ -94,7 +94,8 @@ class Groups:
             notify=self.notify, changed=self._divide_soon, logger=logger,
         )  # fmt: skip
         self.pops = Pops(world, logger, self.progress, self.configs, self.members, wake=wake)
-        self.pages = GroupPages(self.table, self.members, self.progress, self.configs, self.kept)
+        parts = (self.members, self.progress, self.configs, self.kept)
+        self.pages = GroupPages(self.table, *parts, pops=self.pops)
         self.due: dict[str, float] = {}  # group -> when to divide its queues anew
         self.save_at = time.monotonic()
         self.topics_seen = self.table.topic_count

@@ -88,6 +88,21 @@ class PoppedQueues:
         """The offset of each group in each queue that it has popped."""
         return ((key, queue.done) for key, queue in self._journal.queues.items())
 
+    def leased(self, group: str) -> tuple[int, int]:
+        """How many messages members of a group have now, and when the oldest lease of them began
+        (epoch ms; 0 without a lease). Leases whose time is over do not count.
+        """
+        now_ms = self.clock.now_ms()
+        leases = [
+            lease
+            for key, queue in self._journal.queues.items()
+            if key[0] == group
+            for lease in queue.leases.values()
+            if lease.due_ms > now_ms
+        ]
+        count = sum(lease.mask.bit_count() for lease in leases)
+        return count, min((lease.popped_ms for lease in leases), default=0)
+
     def is_full(self) -> bool:
         """Whether there is no room for another queue."""
         return len(self._journal.queues) >= _MOST_QUEUES

@@ -46,6 +46,8 @@ _LOOK_S: Final = 1.0
 #: A session pops for a group if it has done so in this time (s).
 _ACTIVE_S: Final = 30.0
 _ACKNOWLEDGED, _UNSEEN = -1, -2
+#: The model of members that pop.
+POP: Final = "pop"
 
 
 @dataclass(slots=True)
@@ -116,6 +118,10 @@ class Pops:
         """The sessions that pop for a group now."""
         limit = time.monotonic() - _ACTIVE_S
         return [one for one, at in self._active.get(group, {}).items() if at > limit]
+
+    def groups(self) -> list[str]:
+        """The groups for which sessions have popped."""
+        return list(self._active)
 
     def check_joining(self, group: str, keeper: int | None) -> None:
         """Raises Refused if others pop for a group than its broker, the session `keeper`."""

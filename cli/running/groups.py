@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -70,6 +71,8 @@ def _summary(state: GroupState) -> dict[str, Any]:
         "members": len(state.members),
         "queues": len(state.queues),
         "lag": state.lag,
+        "leased": state.leased,
+        "oldest_lease_ms": state.oldest_lease_ms,
     }
 
 
@@ -92,6 +95,9 @@ def _show(state: GroupState, *, as_json: bool) -> None:
     _print(table)
     put_line("")
     put_line(f"Diff total: {state.lag:,}")
+    if state.leased:
+        age_s = max(0.0, time.time() - state.oldest_lease_ms / 1000)
+        put_line(f"Leased by members that pop: {state.leased:,}, the oldest for {age_s:,.1f} s")
 
 
 def _who(session: int) -> str:

@@ -49,8 +49,9 @@ class QueueProgress:
 
 @dataclass(frozen=True, slots=True)
 class MemberInfo:
-    """A member of a group: the number of its session, its model ("clustering" or "broadcasting"),
-    the name of its instance ("" when it has none), and how many queues it has.
+    """A member of a group: the number of its session, its model, the name of its instance ("" when
+    it has none), and how many queues it has. Models are "clustering", "broadcasting", "network",
+    and "pop" for a session that popped in the last 30 s.
     """
 
     session: int
@@ -63,11 +64,16 @@ class MemberInfo:
 class GroupState:
     """A group's progress in every queue, in the order of topics and queue ids, and its members in
     the order in which they joined, at most 200.
+
+    Members that pop have `leased` messages now, and the oldest of their leases began at
+    `oldest_lease_ms` (epoch ms, 0 without a lease).
     """
 
     name: str
     queues: list[QueueProgress]
     members: list[MemberInfo]
+    leased: int
+    oldest_lease_ms: int
 
     @property
     def lag(self) -> int:
@@ -95,6 +101,7 @@ class GroupAdmin:
         name = arguments.text("group", name)
         queues: list[QueueProgress] = []
         members: list[MemberInfo] = []
+        leased = oldest_ms = 0
         more = True
         while more:
             page = self._link.request(AskGroup(name, len(queues)))
@@ -102,8 +109,9 @@ class GroupAdmin:
                 QueueProgress(q.topic, q.queue_id, q.offset, q.end, q.member) for q in page.queues
             ]
             members = [MemberInfo(m.session, m.model, m.instance, m.queues) for m in page.members]
+            leased, oldest_ms = page.leased, page.oldest_ms
             more = page.more
-        return GroupState(name, queues, members)
+        return GroupState(name, queues, members, leased, oldest_ms)
 
     def reset_offset(
         self, group: str, topic: str, offsets: Mapping[int, int], *, timeout: float | None = 60.0

@@ -39,5 +39,5 @@ the registry for leases, and reads their messages in the mapped files. An acknow
 request: two members may have messages of one queue, so no file would have one writer. To spare
 requests, those of a poll or an iteration go along with the next pop; an explicit `ack` is told at
 once. An iteration reads 32 messages ahead, and gives back those of which half the time is over
-before their turn comes.
+before their turn comes. A listener (`pop_listener.py`) reads more ahead if callbacks are short.
 """

@@ -29,7 +29,9 @@ from .given_messages import (
 )
 from .group_reader import TICK_S, GroupReader
 from .listener import Listener
+from .pop_listener import PopListener
 from .pop_reader import PopReader
+from .queue_listener import QueueListener
 from .subscription import Subscription
 
 if TYPE_CHECKING:
@@ -52,7 +54,7 @@ class GroupConsumer:
     or "2026-11-21 09:15" (the forms of `client/times.py`).
 
     With `mode="pop"` any number of members share all queues (RocketMQ's POP). A message is the
-    member's for `invisible` seconds, then any member's. Only `poll` and iteration read so.
+    member's for `invisible` seconds, then any member's. `poll_arrow` is not for them.
 
     Messages are acknowledged one by one in any order (`ack`), or with `auto_ack` (the default) by
     the next call for messages, which acknowledges everything that the last one returned. An
@@ -295,12 +297,11 @@ class GroupConsumer:
         From then on this consumer must not poll or iterate.
 
         A message is consumed, and is acknowledged, when its callback returns anything but False. It
-        is not consumed when the callback returns False or raises. Without `orderly` such a message
-        is sent back as by `nack` with `delay_level`. With `orderly` the messages of a queue come
-        strictly one after the other, and a message that was not consumed blocks its queue. It is
-        tried again after `suspend_ms` milliseconds, and goes to the dead letters after
-        `max_reconsume_times` more tries. (RocketMQ: `ConsumeMessageConcurrentlyService`,
-        `ConsumeMessageOrderlyService`.)
+        is not consumed when the callback returns False or raises: then it is sent back as by `nack`
+        with `delay_level`. With `orderly` (not for `mode="pop"`) the messages of a queue come
+        strictly one after the other, and one that was not consumed blocks its queue. It is tried
+        again after `suspend_ms` milliseconds, and goes to the dead letters after
+        `max_reconsume_times` more tries. (RocketMQ: the three classes of `ConsumeMessageService`.)
 
         At most `max_pending` messages, with records of `max_pending_bytes` bytes together, wait for
         a thread. With one thread the callback runs in the thread that reads.
@@ -319,22 +320,23 @@ class GroupConsumer:
         delay_level = arguments.whole("delay_level", delay_level, -(2**31), 2**31 - 1)
         max_pending = arguments.whole("max_pending", max_pending, 1)
         max_pending_bytes = arguments.whole("max_pending_bytes", max_pending_bytes, 1)
-        if isinstance(self._reader, PopReader):
-            raise IllegalUse('listen is not for a consumer with mode="pop": poll or iterate')
-        with self._reader.lock:
+        reader = self._reader
+        if orderly and isinstance(reader, PopReader):
+            raise IllegalUse('mode="pop" has no order: listen without orderly')
+        with reader.lock:
             if self._listener is not None:
                 raise IllegalUse("this consumer listens already, or has listened: open another one")
             self._begin_poll()
-            self._listener = Listener(
-                self._reader,
-                callback,
-                concurrency=concurrency,
-                orderly=orderly,
-                suspend_ms=suspend_ms,
-                delay_level=delay_level,
-                max_pending=max_pending,
-                max_pending_bytes=max_pending_bytes,
-            )
+            if isinstance(reader, PopReader):
+                self._listener = PopListener(
+                    reader, callback, concurrency, delay_level, (max_pending, max_pending_bytes)
+                )
+            else:
+                self._listener = QueueListener(
+                    reader, callback, concurrency=concurrency, orderly=orderly,
+                    suspend_ms=suspend_ms, delay_level=delay_level,
+                    max_pending=max_pending, max_pending_bytes=max_pending_bytes,
+                )  # fmt: skip
         return self._listener
 
     # -- acknowledging

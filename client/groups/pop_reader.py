@@ -83,9 +83,9 @@ class PopReader:
         self._lock = threading.RLock()
         filters = filter_expressions(subscribe)
         self._selections = {topic: Selection(*wanted) for topic, wanted in filters.items()}
-        self._out = HandedOut()
+        self.out = HandedOut()
         self._ahead: deque[Popped] = deque()
-        self._settlings = Settlings()
+        self.settlings = Settlings()
         self._turn = random.randrange(1 << 20)  # noqa: S311 - members begin at different topics
         self._returns = Returns(store, group)
         self._closed = False
@@ -131,15 +131,15 @@ class PopReader:
         """Up to `limit` messages, as `GroupConsumer.poll`."""
         with self.lock:
             self._give_back_ahead()
-        found = self._wait_for(limit, timeout, max_bytes)
+        found = self.pop_parts(limit, timeout, max_bytes)
         with self.lock:
-            self._out.add_parts(found)
+            self.out.add_parts(found)
         return [message for part in found for message in part.messages]
 
     def read_ahead(self, timeout: float) -> bool:
         """Whether messages are ready for `next_message`. Waits up to `timeout` seconds for them."""
         if not self._ahead:
-            parts = self._wait_for(_AHEAD, timeout, sys.maxsize)
+            parts = self.pop_parts(_AHEAD, timeout, sys.maxsize)
             self._ahead.extend(one for part in parts for one in part.singles())
         return bool(self._ahead)
 
@@ -150,15 +150,15 @@ class PopReader:
         self._link.check_process()
         with self._lock:
             if done is not None:
-                self._settle(done, ACKNOWLEDGED)
-            if self._settlings and time.monotonic() - self._settlings.since > _ACK_S:
-                self._say()
+                self.settle(done, ACKNOWLEDGED)
+            if self.settlings and time.monotonic() - self.settlings.since > _ACK_S:
+                self.say()
             if self._ahead and self._ahead[0].half < time.monotonic():
                 self._give_back_ahead()
             if not self._ahead:
                 return None
             found = self._ahead.popleft()
-            self._out.add(found)
+            self.out.add(found)
             return found.message
 
     def poll_arrow(self, wanted: WantedColumns, timeout: float) -> pa.RecordBatch:
@@ -167,8 +167,8 @@ class PopReader:
 
     # -- waiting
 
-    def _wait_for(self, limit: int, timeout: float, max_bytes: int) -> list[PoppedPart]:
-        """Pops until something is found or `timeout` seconds have passed. Sleeps between."""
+    def pop_parts(self, limit: int, timeout: float, max_bytes: int) -> list[PoppedPart]:
+        """Pops until something is found, `timeout` seconds are over, or `wake` is called."""
         deadline = time.monotonic() + timeout
         rests = self._bell is not None
         while True:
@@ -188,6 +188,13 @@ class PopReader:
             with self.lock:
                 self._view.release_lease()
             wait_any(words, seen, max(0.0, min(left, next_s, TICK_S)))
+            if self._own.load() != seen[1] and not self._closed:
+                return []
+
+    def wake(self) -> None:
+        """Wakes the thread that waits in this reader."""
+        self._own.add(1)
+        self._own.wake()
 
     def fileno(self) -> int:
         """As `GroupConsumer.fileno`."""
@@ -247,7 +254,7 @@ class PopReader:
         request = Pop(
             self.group, topic, -1, min(limit, MOST_POPPED), self._invisible_ms, start=self._start,
             attempt=random.getrandbits(62) | 1,
-            wait=wait, settled=self._settlings.take(MOST_SETTLED),
+            wait=wait, settled=self.settlings.take(MOST_SETTLED),
         )  # fmt: skip
         answer = self._ask(request)
         if self._own_times is None:
@@ -278,12 +285,12 @@ class PopReader:
         be read comes again when its time is over, but for a declared hole, which is acknowledged.
         """
         try:
-            return self._leases.read(topic, lease, max_bytes, self._settlings)
+            return self._leases.read(topic, lease, max_bytes, self.settlings)
         except (Corrupt, CorruptRange, TopicDeleted) as error:
             self._error = error
             if isinstance(error, CorruptRange) and (mask := hole_mask(error, lease)):
                 name = (topic, lease.queue_id, lease.first, lease.popped_ms)
-                self._settlings.add(name, mask, ACKNOWLEDGED)
+                self.settlings.add(name, mask, ACKNOWLEDGED)
             return []
 
     def _without_dead(
@@ -310,7 +317,7 @@ class PopReader:
         if not held.mask:
             return None
         result = self._returns.send_back(message, -1, max_reconsume_times=0)
-        self._settlings.add((*lease[:2], held.first, held.popped_ms), 1, ACKNOWLEDGED)
+        self.settlings.add((*lease[:2], held.first, held.popped_ms), 1, ACKNOWLEDGED)
         return result
 
     # -- settling
@@ -319,60 +326,61 @@ class PopReader:
         """As `ack_polled`, at the latest with the next pop."""
         with self.lock:
             self._check_open()
-            self._out.settle_all(self._settlings, ACKNOWLEDGED)
+            self.out.settle_all(self.settlings, ACKNOWLEDGED)
 
     def ack_polled(self) -> None:
         """Acknowledges everything that was returned so far: not what was read ahead."""
         with self.lock:
             self.begin_poll()
-            self._say()
+            self.say()
 
     def ack(self, messages: Iterable[MessageView]) -> int:
         """Acknowledges messages. Returns how many of them this member still had."""
         with self.lock:
             self._check_open()
-            self._say()
+            self.say()
             for message in messages:
-                self._settle(message, ACKNOWLEDGED)
-            return self._say()
+                self.settle(message, ACKNOWLEDGED)
+            return self.say()
 
     def nack(self, message: MessageView, delay_level: int) -> SendResult:
         """As `GroupConsumer.nack`."""
         with self.lock:
             self._check_open()
-            if message not in self._out:
+            if message not in self.out:
                 raise not_out(message)
+            self.say()  # so that the count below is this message's
             result = place_of(message, self._link.config.store_host)
             if delay_level < 0:
-                found = self._out.take(message)
+                found = self.out.take(message)
                 assert found is not None
                 buried = self._bury(found.lease, message)
                 if buried is None:
                     raise not_out(message)
                 result = buried
             else:
-                self._settle(message, after_ms(delay_level, message.reconsume_times))
-            if not self._say():
+                self.settle(message, after_ms(delay_level, message.reconsume_times))
+            if not self.say():
                 raise not_out(message)
         return result
 
-    def _settle(self, message: MessageView, after_ms: int) -> None:
-        found = self._out.take(message)
+    def settle(self, message: MessageView, after_ms: int) -> None:
+        found = self.out.take(message)
         if found is not None:
-            self._settlings.add(found.lease, found.bit, after_ms)
+            self.settlings.add(found.lease, found.bit, after_ms)
 
-    def _say(self) -> int:
+    def say(self) -> int:
         """Tells the store what is to be said. Returns how many messages that has settled."""
         count = 0
-        while self._settlings:
-            answer = self._ask(Settle(self.group, self._settlings.take(MOST_SETTLED)))
+        while self.settlings:
+            answer = self._ask(Settle(self.group, self.settlings.take(MOST_SETTLED)))
             count += sum(one.mask.bit_count() for one in answer.settled)
         return count
 
     def _give_back_ahead(self) -> None:
         """Gives back what was read ahead: nobody has seen it. With the lock held."""
         for one in self._ahead:
-            self._settlings.add(one.lease, one.bit, UNSEEN)
+            self.settlings.add(one.lease, one.bit, UNSEEN)
         self._ahead.clear()
 
     def close(self) -> None:
@@ -381,12 +389,11 @@ class PopReader:
             return
         with self._lock:
             self._give_back_ahead()
-            self._out.settle_all(self._settlings, 0)
+            self.out.settle_all(self.settlings, 0)
             with contextlib.suppress(StoreError, OSError):
-                self._say()
+                self.say()
             self._closed = True
-        self._own.add(1)
-        self._own.wake()
+        self.wake()
         self._link.close()
         with self._lock:
             self._view.close()

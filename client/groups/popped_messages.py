@@ -29,13 +29,14 @@ UNSEEN = -2
 
 @dataclass(frozen=True, slots=True)
 class Popped:
-    """A message that was popped, and its lease. Half of its time is over at `half` (monotonic, s);
-    `times` is how often it was handed out.
+    """A message that was popped, and its lease. Half of its time is over at `half`, all of it at
+    `end` (monotonic, s); `times` is how often it was handed out.
     """
 
     message: MessageView
     lease: LeaseName
     half: float
+    end: float
     times: int
 
     @property
@@ -57,12 +58,13 @@ class PoppedPart:
     lease: LeaseName
     mask: int
     half: float
+    end: float
     times: int
 
     def singles(self) -> Iterator[Popped]:
         """Its messages one by one."""
         for message in self.messages:
-            yield Popped(message, self.lease, self.half, self.times)
+            yield Popped(message, self.lease, self.half, self.end, self.times)
 
 
 def popped(topic: str, lease: PoppedLease, messages: list[MessageView], now_ms: int) -> PoppedPart:
@@ -71,8 +73,8 @@ def popped(topic: str, lease: PoppedLease, messages: list[MessageView], now_ms: 
     if len(messages) != mask.bit_count():
         mask = sum(1 << message.queue_offset - lease.first for message in messages)
     name = (topic, lease.queue_id, lease.first, lease.popped_ms)
-    half = time.monotonic() + (lease.due_ms - now_ms) / 2000
-    return PoppedPart(messages, name, mask, half, lease.times)
+    now, left_s = time.monotonic(), (lease.due_ms - now_ms) / 1000
+    return PoppedPart(messages, name, mask, now + left_s / 2, now + left_s, lease.times)
 
 
 def size_of(messages: Iterable[MessageView]) -> int:

@@ -210,8 +210,8 @@ class GroupQueue(Struct, frozen=True, array_like=True):
 
 
 class GroupMember(Struct, frozen=True, array_like=True):
-    """A member of a group: its session's number, its model (clustering, broadcasting or network),
-    and how many queues it has. A member on the network has the session of its broker, and its
+    """A member of a group: its session's number, its model (clustering, broadcasting, network, or
+    pop), and how many queues it has. A member on the network has the session of its broker, and its
     client id as `instance`.
     """
 
@@ -222,11 +222,15 @@ class GroupMember(Struct, frozen=True, array_like=True):
 
 
 class GroupPage(Answer, frozen=True, tag="group"):
-    """Some queues of a group, and its members; `more` says whether there are further queues."""
+    """Some queues of a group, and its members; `more` says whether there are further queues.
+    Members that pop have `leased` messages, the oldest lease since `oldest_ms` (0: none).
+    """
 
     queues: list[GroupQueue]
     members: list[GroupMember]
     more: bool
+    leased: int
+    oldest_ms: int
 
 
 class ResetAnswer(Answer, frozen=True, tag="reset"):

@@ -48,7 +48,10 @@ def test_progress_and_members_are_shown(store: Path, topic: str) -> None:
         session = member._reader._link.session
         listed = json.loads(silo("groups", "--json", store=store).stdout)
         mine = next(row for row in listed if row["group"] == group)
-        assert mine == {"group": group, "members": 1, "queues": 3, "lag": 20 - len(found)}
+        assert mine == {
+            "group": group, "members": 1, "queues": 3, "lag": 20 - len(found),
+            "leased": 0, "oldest_lease_ms": 0,
+        }  # fmt: skip
         assert [group, "1", "3", str(20 - len(found))] in rows(silo("groups", store=store).stdout)
         shown = json.loads(silo("groups", group, "--json", store=store).stdout)
         assert shown["lag"] == 20 - len(found)

@@ -12,6 +12,7 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
+from support.commands import silo
 from support.harness import StoreProcess, eventually, kill_now
 
 from silomq import Admin, GroupConsumer, Producer
@@ -128,6 +129,30 @@ def test_it_is_sent_back_and_goes_to_the_dead_letters(
         assert [letter.body for letter in letters] == [b"00000", b"00000"]
 
 
+def test_workers_are_listed(store: StoreProcess, topic: str) -> None:
+    send(store, topic, 10)
+    group = f"g-{topic}"
+    with Admin(store.path) as admin, member(store, topic) as first, member(store, topic) as second:
+        began_ms = int(time.time() * 1000)
+        found = first.poll(4)
+        second.poll(3)
+        state = admin.group(group)
+        assert [one.model for one in state.members] == ["pop", "pop"]
+        assert state.leased == 7
+        assert began_ms - 100 <= state.oldest_lease_ms <= time.time() * 1000
+        assert {one.name: one.members for one in admin.groups()}[group] == 2
+        said = silo("groups", group, store=store.path).stdout.decode()
+        assert "Leased by members that pop: 7, the oldest for" in said
+        first.ack(found)
+        first.close()
+        eventually(lambda: len(admin.group(group).members) == 1, "it has left")
+        assert admin.group(group).leased == 3
+    with Admin(store.path) as admin:
+        eventually(lambda: not admin.group(group).members, "both have left")
+        state = admin.group(group)
+        assert (state.leased, state.oldest_lease_ms) == (0, 0)
+
+
 def test_a_filter_and_a_closed_member(store: StoreProcess, topic: str) -> None:
     with Producer(store.path) as producer:
         for number in range(100):
@@ -183,7 +208,7 @@ def test_what_cannot_be(store: StoreProcess, topic: str) -> None:
     with pytest.raises(IllegalMessage, match="does not exist"):
         member(store, "nothing")
     with member(store, topic) as only:
-        for call in (lambda: only.listen(print), only.poll_arrow):
+        for call in (lambda: only.listen(print, orderly=True), only.poll_arrow):
             with pytest.raises(IllegalUse):
                 call()
         only.poll()

@@ -9,9 +9,10 @@ import pytest
 from e2e.groups.members import QUEUES, send, settle
 from support.harness import eventually
 
-from silomq import Admin, Consumer, GroupConsumer, Listener, Producer
+from silomq import Admin, Consumer, GroupConsumer, Producer
 from silomq.client.consuming import consumer as consumer_module
 from silomq.client.groups import arrow_batches, group_reader
+from silomq.client.groups.queue_listener import QueueListener
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -114,17 +115,17 @@ def test_a_listener_looks_again_before_it_sleeps(
     with GroupConsumer(store.path, f"g-{topic}", topic) as member:
         settle(member)
         sleeps = Sleeps(monkeypatch, group_reader)
-        real = Listener._gather
+        real = QueueListener._gather
         happened: list[bool] = []
 
-        def gather(listener: Listener) -> Any:
+        def gather(listener: QueueListener) -> Any:
             found = real(listener)
             if not happened:
                 happened.append(True)
                 send(store, topic, 1)
             return found
 
-        monkeypatch.setattr(Listener, "_gather", gather)
+        monkeypatch.setattr(QueueListener, "_gather", gather)
         member.listen(lambda _: called.set())
         assert called.wait(30.0)
     assert sleeps.end_at_once[0]

@@ -1,0 +1,229 @@
+"""`QueueListener`: gives the messages of a member's assigned queues to a callback."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable
+
+from ...store.errors import CorruptRange, StoreError
+from ...store.groups.ack_file import Queue
+from ..consuming.message_view import MessageView
+from ..errors import NotHandedOut, StoreClosed
+from .assigned_queue import AssignedQueue
+from .group_reader import TICK_S, GroupReader
+from .listener import Listener
+
+#: At most this many messages of one queue are taken at once.
+_BATCH = 32
+#: A message that the store did not accept back is sent again after this time (s).
+_RETRY_S = 1.0
+_Task = tuple[AssignedQueue, list[MessageView]]
+
+
+class QueueListener(Listener):
+    """Listens to the queues that are assigned to a member.
+
+    One thread reads messages and makes tasks of them. With `orderly` a task is all that was read of
+    one queue, otherwise one message. With a `concurrency` of 1 that thread runs the tasks as well;
+    otherwise `concurrency` threads run them.
+    """
+
+    def __init__(
+        self,
+        reader: GroupReader,
+        callback: Callable[[MessageView], object],
+        *,
+        concurrency: int,
+        orderly: bool,
+        suspend_ms: int,
+        delay_level: int,
+        max_pending: int,
+        max_pending_bytes: int,
+    ) -> None:
+        super().__init__(reader, callback)
+        self._reader = reader
+        self._orderly = orderly
+        self._suspend_s = suspend_ms / 1000
+        self._delay_level = delay_level
+        self._max_pending = max_pending
+        self._max_pending_bytes = max_pending_bytes
+        self._pending = self._pending_bytes = 0
+        self._count = threading.Lock()
+        self._tasks: queue.SimpleQueue[_Task | None] = queue.SimpleQueue()
+        self._main = threading.Thread(target=self._run, name="silomq-listen", daemon=True)
+        self._workers = [
+            threading.Thread(target=self._work, name=f"silomq-listen-{i}", daemon=True)
+            for i in range(concurrency if concurrency > 1 else 0)
+        ]
+        reader.before_release(self._stop_work)
+        for thread in (self._main, *self._workers):
+            thread.start()
+
+    def _end(self) -> None:
+        self._stopping = True
+        for _ in self._workers:
+            self._tasks.put(None)
+
+    # -- reading
+
+    def _run(self) -> None:
+        try:
+            while not self._stopping:
+                self._turn()
+        except Exception as error:  # noqa: BLE001 - `wait` raises it, whatever it is
+            if not (self._stopping and isinstance(error, StoreClosed)):
+                self._fail(error)
+        finally:
+            self._end()
+            self._reader.before_release(None)  # the two no longer refer to each other
+            if self._closing:
+                for worker in self._workers:
+                    worker.join()
+                self._reader.close()
+
+    def _turn(self) -> None:
+        """Runs or queues tasks for the messages that are available now; sleeps if there are
+        none.
+        """
+        reader = self._reader
+        with reader.lock:
+            watch = reader.take_assignment()
+            tasks = self._gather() if watch.settled else []
+        for task in tasks:
+            if self._workers:
+                self._tasks.put(task)
+            else:
+                self._consume(*task)
+        if not tasks:
+            reader.sleep(watch, self._until_resumed())
+
+    def _gather(self) -> list[_Task]:
+        """Tasks for the next messages of each queue that is neither revoked nor suspended. With the
+        reader's lock held.
+        """
+        tasks: list[_Task] = []
+        now = time.monotonic()
+        for assigned in self._reader.queues:
+            room = min(_BATCH, self._max_pending - self._pending)
+            if room <= 0 or self._pending_bytes >= self._max_pending_bytes:
+                break
+            if assigned.revoked or (
+                self._orderly and (assigned.in_work or assigned.resume_at > now)
+            ):
+                continue
+            messages = assigned.suspended or self._read(assigned, room)
+            assigned.suspended = []
+            if messages:
+                self._add_work(assigned, messages, 1)
+                if self._orderly:
+                    tasks.append((assigned, messages))
+                else:
+                    tasks += [(assigned, [message]) for message in messages]
+        return tasks
+
+    def _read(self, assigned: AssignedQueue, room: int) -> list[MessageView]:
+        """The next messages of a queue. A declared hole ends the listener with CorruptRange, once
+        the messages before it are done; the next listener goes on behind it.
+        """
+        try:
+            return self._reader.read(assigned, room, self._max_pending_bytes)
+        except CorruptRange as hole:
+            if assigned.in_work:
+                return []
+            assigned.pass_hole(hole)
+            raise
+
+    def _add_work(self, assigned: AssignedQueue, messages: list[MessageView], sign: int) -> None:
+        """Counts messages that wait for a callback or are in one (sign 1), or no longer (-1)."""
+        with self._count:
+            assigned.in_work += sign * len(messages)
+            self._pending += sign * len(messages)
+            self._pending_bytes += sign * sum(message.size for message in messages)
+
+    def _until_resumed(self) -> float:
+        """Seconds until the next suspended queue may continue."""
+        now = time.monotonic()
+        due = [assigned.resume_at - now for assigned in self._reader.queues if assigned.suspended]
+        return max(0.0, min([*due, TICK_S]))
+
+    def _stop_work(self, queues: list[Queue]) -> bool:
+        """Begins no more callbacks on these queues, because the store revokes them. Returns whether
+        none of them has messages in work. With the reader's lock held.
+        """
+        is_free = True
+        for assigned in self._reader.queues:
+            if assigned.queue in queues:
+                assigned.revoked = True
+                is_free &= assigned.in_work == 0
+        return is_free
+
+    # -- consuming
+
+    def _work(self) -> None:
+        """Runs tasks, in a worker thread, until the listener ends."""
+        while (task := self._tasks.get()) is not None:
+            try:
+                self._consume(*task)
+            except Exception as error:  # noqa: BLE001 - `wait` raises it, whatever it is
+                self._fail(error)
+                self._stopping = True
+            self._reader.wake()
+
+    def _consume(self, assigned: AssignedQueue, messages: list[MessageView]) -> None:
+        """Calls the callback for messages of one queue, in order."""
+        left = list(messages)
+        while left and not self._stopping and not assigned.revoked:
+            message = left[0]
+            if self._call(message):
+                self._reader.ack_in(assigned, message)
+            elif self._orderly:
+                if not self._suspend(assigned, message, left):
+                    break
+            else:
+                self._send_back(message, self._delay_level)
+            self._add_work(assigned, left[:1], -1)
+            del left[0]
+            assigned.tries = 0
+            if not self._workers and self._reader.has_new_assignment():
+                # Without workers, no other thread takes the assignment while this one runs
+                # callbacks. The rest of the task must not count as work meanwhile: a revoked queue
+                # could not be given back.
+                with self._reader.lock:
+                    self._add_work(assigned, left, -1)
+                    self._reader.take_assignment()
+                    self._add_work(assigned, left, 1)
+        self._add_work(assigned, left, -1)
+
+    def _suspend(
+        self, assigned: AssignedQueue, message: MessageView, left: list[MessageView]
+    ) -> bool:
+        """Suspends the queue at a message that was not consumed; `left` begins with that message
+        and is tried again. Returns True if this was the last try: then the message went to the dead
+        letters instead.
+        """
+        assigned.tries += 1
+        if assigned.tries > self._reader.max_reconsume_times:
+            self._send_back(message, -1)
+            return True
+        assigned.suspended = left[:]
+        assigned.resume_at = time.monotonic() + self._suspend_s
+        return False
+
+    def _send_back(self, message: MessageView, delay_level: int) -> None:
+        """Sends a message back, and repeats that until the store accepts it. Otherwise the message
+        would come again only when its queue goes to another member.
+        """
+        while not self._stopping:
+            try:
+                self._reader.nack(message, delay_level)
+            except NotHandedOut:
+                return  # the callback has acknowledged it, or sent it back itself
+            except StoreClosed:
+                raise
+            except StoreError as error:
+                self._log.warning("cannot send a message back, trying again: %s", error)
+                time.sleep(_RETRY_S)
+            else:
+                return
