@@ -40,7 +40,7 @@ JOBS ?= 4
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo serve test retest check lint fix bench bench-recovery bench-spark bench-broker torture mutants fault-build interop install clean
+.PHONY: help demo serve test retest check lint fix bench bench-recovery bench-spark bench-broker bench-docs torture mutants fault-build interop install clean
 
 help:  ## list the tasks
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -82,6 +82,9 @@ bench-spark: $(STAMPS)/bench $(STAMPS)/classes $(STAMPS)/silomq  ## measure Spar
 
 bench-broker: $(INTEROP)/bench/.stamp $(STAMPS)/bench $(STAMPS)/silomq  ## measure the broker beside RocketMQ's, by RocketMQ's own client
 	$(RUN) -m silomq.bench.broker $(ARGS)
+
+bench-docs: $(STAMPS)/bench $(STAMPS)/silomq  ## make docs/benchmarks.md and its plots from bench/results
+	$(RUN) -m silomq.bench.harness.results.document bench/results docs
 
 torture: fault-build interop $(STAMPS)/dev $(STAMPS)/demo $(STAMPS)/bench $(STAMPS)/spark $(STAMPS)/silomq  ## the long forms of the crash and endurance tests
 	SILOMQ_LONG=1 SILOMQ_FAULT_BUILD='$(CURDIR)/$(FAULTS)' $(RUN) -m pytest -m slow $(ARGS)

@@ -10,6 +10,7 @@ import click
 
 from .. import __version__
 from ..conf.standard_streams import open_missing
+from .bench.bench import bench
 from .offline.dump import dump
 from .offline.repair import repair
 from .offline.verify import verify
@@ -61,7 +62,7 @@ def silo(context: click.Context) -> None:
 for _command in (
     *(serve, dev, send, tail, query, status, topics, delete_topic),
     *(groups, reset_offset, delete_group, transactions),
-    *(clean, config, dump, verify, repair, spark, names, broker, acl),
+    *(clean, config, dump, verify, repair, spark, names, broker, acl, bench),
 ):
     silo.add_command(_command)
 

@@ -33,6 +33,9 @@ READ_BY_OTHERS = {
 }
 #: Classes whose fields are all written to a file or sent in an answer, and to which.
 WHOLE = {
+    "bench/harness/results/model.py: Run": "the file of results",
+    "bench/harness/workload/openmessaging.py: _File": "the keys of OpenMessaging Benchmark's file",
+    "bench/harness/workload/workload.py: Workload": "the keys of a workload's file",
     "names/processor.py: _MasterOf": "the fields of an answer",
     **{
         f"shm/protocol/broker_status.py: {name}": "the document that `silo status` shows"
@@ -55,6 +58,10 @@ EXCEPTIONS = {
             "names/server.py: Connection.resume_writing",
         ),
         "asyncio calls the methods of a protocol",
+    ),
+    **dict.fromkeys(
+        ("cli/bench/bench.py: _Group.get_command", "cli/bench/bench.py: _Group.list_commands"),
+        "click calls the methods of a group",
     ),
     "conf/logging.py: _Lines.msg": "structlog calls a logger's methods by the level",
     "conf/logging.py: _Lines.debug": "structlog calls a logger's methods by the level",

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 OWNERS: Final = {
     "actors/registry/access.py": "the kernel's struct ucred",
     "broker/wire/command.py": "frames and headers of RocketMQ's protocol",
+    "bench/harness/load/recorder.py": "what a worker tells its recorder",
+    "bench/harness/targets/remoting_client.py": "bodies of batches, as a client makes them",
     "broker/processors/send_headers.py": "bodies of batches in RocketMQ's protocol",
     "names/registration.py": "compressed registrations of RocketMQ 4",
     "shm/board.py": "boards",

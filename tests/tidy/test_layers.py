@@ -29,7 +29,18 @@ ALLOWED = {
     "names": {"conf", "store", "broker"},
     "testing": {"store", "client"},
     "pipeline": {"conf", "shm", "store", "client", "tools", ""},
-    "cli": {"conf", "store", "client", "supervisor", "tools", "pipeline", "broker", "names", ""},
+    "cli": {
+        "conf",
+        "store",
+        "client",
+        "supervisor",
+        "tools",
+        "pipeline",
+        "broker",
+        "names",
+        "bench",
+        "",
+    },
     "bench": {
         "conf",
         "shm",
@@ -39,7 +50,6 @@ ALLOWED = {
         "client",
         "tools",
         "broker",
-        "cli",
         "pipeline",
         "",
     },
@@ -77,8 +87,15 @@ FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
     "actors": (("",), ("registry", "schedule", "transactions")),
     "tools": (("holes", "raw"), ("rocketmq",), ("", "verify")),
     "pipeline": (("",), ("sink",), ("source",), ("spark",), ("jobs",)),
-    "cli": (("shared",), ("offline", "running"), ("demo", "spark"), ("",)),
-    "bench": (("",), ("broker", "spark")),
+    "cli": (("shared",), ("bench", "offline", "running"), ("demo", "spark"), ("",)),
+    "bench": (
+        ("",),
+        ("broker", "spark"),
+        ("harness", "harness/load"),
+        ("harness/results",),
+        ("harness/targets", "harness/workload"),
+        ("harness/run",),
+    ),
 }
 #: Modules that `import silomq` must not load: each import makes a user's process start later.
 NOT_IN_CLIENTS = ("structlog", "rich", "click", "asyncio")
@@ -193,7 +210,8 @@ def _declared() -> set[str]:
     wanted = [*about["dependencies"]]
     wanted += [one for name, some in extras.items() if name != "dev" for one in some]
     names = {re.split(r"[^\w-]", one)[0].replace("-", "_") for one in wanted}
-    return {"yaml" if name == "pyyaml" else name for name in names}
+    modules = {"pyyaml": "yaml", "hdrhistogram": "hdrh"}
+    return {modules.get(name, name) for name in names}
 
 
 def test_a_client_imports_little() -> None:

@@ -1,0 +1,98 @@
+"""The worker's program, of which each client in Python makes its own (`client.py`)."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from .account import Account
+from .bodies import Messages
+from .consuming import Consuming
+from .numbers import Numbers
+from .producing import Fates, Producing
+from .protocol import Order, Ready
+from .recorder import Recorder
+
+if TYPE_CHECKING:
+    from .client import OpenReader, OpenSender
+
+_TIMER_SLACK_NS = b"1000"
+
+
+def main(open_sender: OpenSender, open_reader: OpenReader) -> None:
+    """Does the order of standard input. What goes wrong is printed to standard error."""
+    # The lines have a descriptor of their own, so that nothing that a client prints is among them.
+    output = os.dup(1)
+    os.dup2(2, 1)
+    order = msgspec.json.decode(sys.stdin.buffer.readline(), type=Order)
+    recorder = Recorder(output)
+    os.close(output)
+    try:
+        if order.role == "produce":
+            _produce(order, recorder, open_sender)
+        else:
+            _consume(order, recorder, open_reader)
+    finally:
+        recorder.close()
+
+
+def _produce(order: Order, recorder: Recorder, open_sender: OpenSender) -> None:
+    fates = Fates()
+    sender, versions = open_sender(order, fates)
+    messages = Messages(order)
+    fates.numbers = numbers = Numbers(order) if order.check else None
+    with contextlib.closing(sender):
+        start, ends = _await_start(recorder, versions)
+        fates.account = account = Account(recorder, start, ends, messages.size_of)
+        work = Producing(order, sender, fates, account, start)
+        _wait_until(start)
+        work.run(messages)
+        if numbers is not None:
+            numbers.write()
+        account.end()
+
+
+def _consume(order: Order, recorder: Recorder, open_reader: OpenReader) -> None:
+    reader, versions = open_reader(order)
+    numbers = Numbers(order) if order.check else None
+    with contextlib.closing(reader):
+        start, ends = _await_start(recorder, versions)
+        account = Account(recorder, start, ends, lambda _: 0)
+        Consuming(order, reader, numbers, account, start).run()
+        if numbers is not None:
+            numbers.write()
+        account.end()
+
+
+def _await_start(recorder: Recorder, versions: dict[str, str]) -> tuple[int, threading.Event]:
+    """Says that all is ready. Returns the start, and what tells the end of standard input."""
+    recorder.say(Ready(versions))
+    line = sys.stdin.buffer.readline()
+    if not line:
+        sys.exit("the harness has ended before the start")
+    ends = threading.Event()
+
+    def watch() -> None:
+        while os.read(0, 4096):
+            pass
+        ends.set()
+
+    threading.Thread(target=watch, daemon=True).start()
+    with contextlib.suppress(OSError):  # sleeps are then up to 50 us longer
+        Path("/proc/self/timerslack_ns").write_bytes(_TIMER_SLACK_NS)
+    gc.collect()
+    gc.freeze()  # the messages made ready are no garbage, and need not be looked at
+    return int(line), ends
+
+
+def _wait_until(start: int) -> None:
+    while (left := start - time.monotonic_ns()) > 0:
+        time.sleep(left / 1e9)

@@ -1,0 +1,1 @@
+"""Results: one JSON file for each `silo bench run`, and what is made from such files."""

@@ -1,0 +1,171 @@
+"""Makes docs/benchmarks.md and its plots from the results that the repository keeps.
+
+    python -m silomq.bench.harness.results.document bench/results docs
+
+`make bench-docs` runs this. The page has no number that is not in a file of results.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from .comparison import names, plot_of
+from .exports import file_name
+from .figures import BY_KEY, DURABILITY, Step, step_name, steps, values
+from .file import BadResult, load, write_whole
+from .report import range_of
+from .spread import ENOUGH
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from .model import Result
+
+PAGE: Final = "benchmarks.md"
+PLOTS: Final = "benchmarks"
+#: The columns of a table.
+_COLUMNS: Final = {
+    "publish_rate": "published",
+    "consume_rate": "consumed",
+    "publish_p50": "publish p50",
+    "publish_p99": "p99",
+    "publish_p99.9": "p99.9",
+    "end_to_end_p50": "end to end p50",
+    "end_to_end_p99": "p99",
+    "server_cpu": "server's CPU a message",
+}
+_TEXT: Final = f"""\
+# Benchmarks
+
+`make bench-docs` makes this page from the files in [bench/results](../bench/results). Change
+those, not this page.
+
+## How it is measured
+
+- `silo bench run WORKLOAD` starts a server in a folder of its own, and processes that produce and
+  consume. Each run begins with a new server, and its warm-up does not count.
+- With a rate, a message is due at a fixed time, and its latency counts from that time (open
+  loop). A stall therefore shows in every message that it delays. Without a rate, each process
+  sends as fast as its window allows (closed loop).
+- End-to-end latency is from the time at which a message was due to the time at which a consumer
+  had it. Both are read from one clock, because all processes are on one machine.
+- Latencies are kept in HdrHistograms of 1 us to 1 h with three digits. Percentiles of several
+  runs are those of all their messages added up; the tables have medians of the runs' own
+  percentiles.
+- Tables show the median of the runs, and in brackets the least and the greatest. Results of peers
+  come from interleaved runs with the same messages on the same disk.
+- The limits of the machine (copying, `fdatasync`, a futex, loopback, reading) are measured in the
+  same session. `silo bench report` shows figures as ratios to them.
+
+## What the numbers do not say
+
+- Absolute rates are those of one machine. Ratios of results from the same machine and day carry
+  over better.
+- With fewer than {ENOUGH} runs the noise is unknown, and so is the weight of a small difference.
+- A row with * promises less when it acknowledges: its latency is not comparable with that of the
+  others.
+- Clients in Python take a share of the CPU themselves. A peer's rate may be that of its client.
+- No figure here is of a network between machines, or of replicas.
+- Short runs see no ageing: growth of files, fragmentation, or the wear of a disk. The workload
+  `soak` looks for drift.
+
+## Results
+"""
+_NONE: Final = "\nNo results are kept in the repository yet.\n"
+
+
+def documents(results: Sequence[tuple[str, Result]]) -> dict[str, str]:
+    """The page and its plots: paths below docs, and contents. `results` have their files' names."""
+    found = {}
+    parts = [_TEXT]
+    by_workload: dict[str, list[tuple[str, Result]]] = {}
+    for file, one in sorted(results, key=lambda pair: (pair[1].name, pair[0])):
+        by_workload.setdefault(one.name, []).append((file, one))
+    for workload, some in by_workload.items():
+        files, measured = [file for file, _ in some], [one for _, one in some]
+        shown = names(measured, files)
+        parts.append(f"\n### {_plain(workload)}\n\n")
+        parts += [f"{line}\n" for line in _table(measured, shown)]
+        plot = plot_of(measured, shown)
+        if plot:
+            place = f"{PLOTS}/{file_name(workload)}.svg"
+            found[place] = plot.standalone() + "\n"
+            parts.append(f"\n![{_plain(plot.title)}, {_plain(workload)}]({place})\n")
+        parts += ["\n", *(f"{line}\n" for line in _origins(some, shown))]
+    if not results:
+        parts.append(_NONE)
+    return {PAGE: "".join(parts), **found}
+
+
+def _plain(text: str) -> str:
+    """Text of which Markdown makes nothing else."""
+    return "".join(f"\\{c}" if c in "\\`*_{}[]<>|#!" else c for c in " ".join(text.split()))
+
+
+def _table(results: Sequence[Result], shown: Sequence[str]) -> Iterator[str]:
+    by_step = [steps(one) for one in results]
+    every: dict[Step, None] = dict.fromkeys(step for one in by_step for step in one)
+    keys = [
+        key
+        for key in _COLUMNS
+        if any(values(BY_KEY[key], runs) for one in by_step for runs in one.values())
+    ]
+    yield "| " + " | ".join(("", *(_COLUMNS[key] for key in keys), "runs")) + " |"
+    yield "|---" + "|---:" * (len(keys) + 1) + "|"
+    for step in every:
+        for name, one in zip(shown, by_step, strict=True):
+            runs = one.get(step, [])
+            if runs:
+                title = f"{step_name(step)}: {name}" if step[0] else name
+                cells = [_cell(range_of(BY_KEY[key], runs)) for key in keys]
+                yield "| " + " | ".join((_plain(title), *cells, str(len(runs)))) + " |"
+
+
+def _cell(text: str) -> str:
+    median, _, spread = text.partition("\n")
+    return f"{median} ({spread})" if spread else median
+
+
+def _origins(some: Sequence[tuple[str, Result]], shown: Sequence[str]) -> Iterator[str]:
+    for (file, one), name in zip(some, shown, strict=True):
+        machine = one.machine
+        yield (
+            f"- {_plain(name)}: {_plain(one.server.acknowledged.rstrip('.'))}; an acknowledged "
+            f"message {DURABILITY[one.server.durability]}."
+        )
+        yield (
+            f"  [{_plain(file)}](../bench/results/{file}), {one.started[:10]}, "
+            f"{_plain(machine.cpu)}, {machine.cores} cores, {_plain(machine.file_system)}, "
+            f"Linux {_plain(machine.kernel)}."
+        )
+        if one.interrupted:
+            yield "  It was interrupted before its time."
+
+
+def results_in(folder: Path) -> list[tuple[str, Result]]:
+    """All results of a folder and their files' names. Raises BadResult."""
+    return [(path.name, load(path)) for path in sorted(folder.glob("*.json"))]
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Writes the page and its plots, and removes plots without a workload."""
+    source, target = map(Path, arguments)
+    try:
+        found = documents(results_in(source))
+    except BadResult as error:
+        print(error, file=sys.stderr)
+        return 1
+    if len(found) > 1:
+        (target / PLOTS).mkdir(exist_ok=True)
+    for old in (target / PLOTS).glob("*.svg"):
+        if f"{PLOTS}/{old.name}" not in found:
+            old.unlink()
+    for name, text in found.items():
+        write_whole(target / name, text.encode())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,103 @@
+"""The machine's limits, measured in the same run as the server."""
+
+from __future__ import annotations
+
+import os
+import socket
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ...limits import CopyLimit, SyncLimit, futex_hand_over_us, sample_record
+from ..results.model import Limit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_SAMPLES = 5
+_BODY = 1024
+_COPIED = 128 << 20
+_SYNCS = 200
+_ROUNDS = 5000
+_READ = 256 << 20
+_PIECE = 1 << 20
+
+
+def measure(parent: Path) -> list[Limit]:
+    """All five, in a folder below `parent` that is removed. Takes some seconds. Raises OSError."""
+    with tempfile.TemporaryDirectory(prefix="silomq-limits-", dir=parent) as inside:
+        folder = Path(inside)
+        return [
+            Limit("memcpy into a warm mapping, 1 KiB", "bytes/s", list(_copies(folder))),
+            Limit("write and fdatasync, 1 KiB", "us", list(_syncs(folder))),
+            Limit("futex there and back", "us", [futex_hand_over_us() for _ in range(_SAMPLES)]),
+            Limit("loopback there and back", "us", [_loopback_us() for _ in range(_SAMPLES)]),
+            Limit("sequential read", "bytes/s", list(_reads(folder))),
+        ]
+
+
+def _copies(folder: Path) -> Iterator[float]:
+    limit = CopyLimit(folder, _COPIED)
+    try:
+        for _ in range(_SAMPLES):
+            yield limit.measure(_BODY) * len(sample_record(_BODY))
+    finally:
+        limit.close()
+
+
+def _syncs(folder: Path) -> Iterator[float]:
+    """The median of some writes, as often as there are samples."""
+    limit = SyncLimit(folder)
+    record = sample_record(_BODY)
+    try:
+        for _ in range(_SAMPLES):
+            taken = sorted(limit.measure(record, _SYNCS // _SAMPLES))
+            yield taken[len(taken) // 2] * 1e6
+    finally:
+        limit.close()
+
+
+def _loopback_us() -> float:
+    """A byte over TCP to another process, and back."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        address = listener.getsockname()
+        child = os.fork()
+        if child == 0:
+            with socket.create_connection(address) as far:
+                far.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                while byte := far.recv(1):
+                    far.sendall(byte)
+            os._exit(0)
+        near, _ = listener.accept()
+    with near:
+        near.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        start = time.perf_counter()
+        for _ in range(_ROUNDS):
+            near.sendall(b"x")
+            near.recv(1)
+        took = time.perf_counter() - start
+    os.waitpid(child, 0)
+    return took / _ROUNDS * 1e6
+
+
+def _reads(folder: Path) -> Iterator[float]:
+    """A file that is not in the page cache, read from its beginning to its end."""
+    path = folder / "read-limit"
+    data = os.urandom(_PIECE)
+    fd = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
+    try:
+        for at in range(0, _READ, _PIECE):
+            os.pwrite(fd, data, at)
+        os.fdatasync(fd)
+        room = bytearray(_PIECE)
+        for _ in range(_SAMPLES):
+            os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+            os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_SEQUENTIAL)
+            start = time.perf_counter()
+            for at in range(0, _READ, _PIECE):
+                os.preadv(fd, [room], at)
+            yield _READ / (time.perf_counter() - start)
+    finally:
+        os.close(fd)
+        path.unlink()

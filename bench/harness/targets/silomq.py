@@ -1,0 +1,128 @@
+"""The store itself, with its own clients: nothing is between a worker and the store but memory."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from typing import TYPE_CHECKING, Final
+
+from .... import __version__
+from ....client.admin.admin import Admin
+from ....shm.control import ACTORS
+from ....store.errors import StoreError
+from ....supervisor.removal import remove_store
+from .processes import running
+from .target import Durability, Facts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from .processes import ServerProcess
+    from .target import Wanted
+
+_WORDS: Final = ("wrote", "flushed", "dispatched", "records")
+SEND_CALLS: Final = frozenset({"oneway", "send", "async", "batch"})
+
+
+def settings(wanted: Wanted) -> dict[str, str]:
+    """The store's settings for a workload."""
+    flush = {"async": "ASYNC_FLUSH", "sync": "SYNC_FLUSH"}[wanted.flush]
+    return {
+        "flush_disk_type": flush,
+        "transient_store_pool_enable": str(wanted.pool).lower(),
+        "mapped_file_size_commit_log": str(wanted.file_size),
+        **wanted.settings,
+    }
+
+
+def acknowledged(wanted: Wanted) -> tuple[str, Durability]:
+    """What an answer of the store means."""
+    if wanted.flush == "sync":
+        return "the message is on the disk: it survives a power cut", Durability.DISK
+    if wanted.pool:
+        text = "the message is in shared memory: it survives the death of all processes"
+        return text, Durability.SYSTEM_MEMORY
+    text = "the message is in the page cache: it survives the death of all processes"
+    return text, Durability.SYSTEM_MEMORY
+
+
+def actors(admin: Admin) -> dict[str, int]:
+    """The store's processes that run."""
+    found = {name: admin.control.process(number)[0] for number, name in enumerate(ACTORS)}
+    return {name: pid for name, pid in found.items() if pid}
+
+
+class RunningStore:
+    """A store, and a session with it."""
+
+    def __init__(self, folder: Path, wanted: Wanted, process: ServerProcess, admin: Admin) -> None:
+        self._folder = folder
+        self._wanted = wanted
+        self.process = process
+        self._admin = admin
+
+    @property
+    def facts(self) -> Facts:
+        said, durability = acknowledged(self._wanted)
+        calls = frozenset({"poll", "iterate", "listen", "pop", "arrow"})
+        return Facts("SiloMQ", __version__, said, durability, SEND_CALLS, calls)
+
+    @property
+    def endpoint(self) -> dict[str, str]:
+        return {"store": str(self._folder), "flush": self._wanted.flush}
+
+    def pids(self) -> dict[str, int]:
+        self.process.check()
+        return {"supervisor": self.process.process.pid, **actors(self._admin)}
+
+    def worker(self) -> list[str]:
+        return [sys.executable, "-P", "-m", f"{__package__}.silomq_client"]
+
+    def positions(self) -> dict[str, int]:
+        return {name: self._admin.control.load(name) for name in _WORDS}
+
+
+@contextlib.contextmanager
+def _removed(place: Path) -> Iterator[None]:
+    """A store that is removed at the end, also what it has in shared memory if it was killed."""
+    try:
+        yield
+    finally:
+        remove_store(place)
+
+
+@contextlib.contextmanager
+def store(folder: Path, wanted: Wanted, extra: dict[str, str]) -> Iterator[RunningStore]:
+    """A store with the workload's topics, in `folder`/store. `extra` are further settings."""
+    place = folder / "store"
+    chosen = {"log_level": "error", **settings(wanted), **extra, "store_path": str(place)}
+    command = [sys.executable, "-P", "-m", "silomq.supervisor"]
+    command += [f"{name}={value}" for name, value in chosen.items()]
+    found: list[Admin] = []
+
+    def connects() -> bool:
+        with contextlib.suppress(StoreError):
+            found.append(Admin(place))
+        return bool(found)
+
+    with _removed(place), running("the store", command, folder / "store.log") as process:
+        process.wait_for(connects)
+        with contextlib.closing(found[0]) as admin:
+            for topic in wanted.topics:
+                admin.create_topic(topic, wanted.queues)
+            yield RunningStore(place, wanted, process, admin)
+
+
+class SiloMQ:
+    """The target "silomq"."""
+
+    name = "silomq"
+
+    def missing(self) -> str:
+        return ""
+
+    @contextlib.contextmanager
+    def start(self, folder: Path, wanted: Wanted) -> Iterator[RunningStore]:
+        with store(folder, wanted, {}) as found:
+            yield found

@@ -1,0 +1,1 @@
+"""`silo bench`: the commands of the load-test harness."""

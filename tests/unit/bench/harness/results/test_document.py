@@ -1,0 +1,56 @@
+"""docs/benchmarks.md is what the generator makes from the results in the repository."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.bench_results import result, rich_result, sweep_result, write
+
+from silomq.bench.harness.results.document import PAGE, PLOTS, documents, main, results_in
+
+ROOT = Path(__file__).resolve().parents[5]
+DOCS = ROOT / "docs"
+
+
+def test_the_page_is_that_of_the_results_kept() -> None:
+    made = documents(results_in(ROOT / "bench" / "results"))
+    kept = {PAGE, *(f"{PLOTS}/{path.name}" for path in (DOCS / PLOTS).glob("*.svg"))}
+    assert {*made} == kept
+    for name, text in made.items():
+        assert (DOCS / name).read_text(encoding="utf-8") == text, "make bench-docs"
+
+
+def test_a_table_has_the_medians_of_each_result() -> None:
+    found = documents([("b.json", sweep_result()), ("a.json", rich_result())])
+    assert {*found} == {PAGE, f"{PLOTS}/example.svg"}
+    page = found[PAGE]
+    assert "| 106 k msg/s (102 k msg/s to 110 k msg/s) |" in page
+    assert page.count("\n| size 16: SiloMQ") == 1
+    assert "[a.json](../bench/results/a.json), 2026-01-02, A CPU, 2 cores" in page
+    assert "No results" not in page
+    assert found[f"{PLOTS}/example.svg"].startswith("<svg")
+
+
+def test_names_make_no_markup() -> None:
+    page = documents([("a.json", result([], name="a|b <i>\n## c"))])[PAGE]
+    assert "### a\\|b \\<i\\> \\#\\# c\n" in page
+
+
+def test_old_plots_go(tmp_path: Path) -> None:
+    source, target = tmp_path / "results", tmp_path / "docs"
+    source.mkdir()
+    target.mkdir()
+    write(rich_result(), source / "a.json")
+    assert main([str(source), str(target)]) == 0
+    assert (target / PLOTS / "example.svg").exists()
+    (source / "a.json").unlink()
+    assert main([str(source), str(target)]) == 0
+    assert [path.name for path in (target / PLOTS).iterdir()] == []
+
+
+def test_a_bad_file_changes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a.json").write_text("{")
+    assert main([str(tmp_path), str(tmp_path)]) == 1
+    assert "a.json: no JSON" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
