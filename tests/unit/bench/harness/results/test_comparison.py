@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import msgspec
 from support.bench_results import MACHINE, SERVER, result, rich_result, run, sweep_result
 
@@ -13,6 +15,9 @@ from silomq.bench.harness.results.comparison import (
     rows,
     warnings,
 )
+
+if TYPE_CHECKING:
+    from silomq.bench.harness.results.model import Result
 
 BASE = rich_result()
 FASTER = result(
@@ -26,8 +31,8 @@ FASTER = result(
 FEW = result([run(1, 50_000.0)])
 
 
-def said(made: list[object]) -> dict[str, list[str]]:
-    return {row.figure.key: [cell.said() for cell in row.cells] for row in rows(made)}  # type: ignore[arg-type]
+def said(made: list[Result]) -> dict[str, list[str]]:
+    return {row.figure.key: [cell.said() for cell in row.cells] for row in rows(made)}
 
 
 def test_a_figure_has_its_ratio_and_what_the_noise_is() -> None:
