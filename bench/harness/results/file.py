@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,8 @@ MOST = 64 << 20
 #: No figure of a measurement is greater. Below it, sums and products of figures are finite.
 GREATEST = 1e18
 LEVELS = range(4)
+#: Where the decoder stopped, in its message.
+_PLACE = re.compile(r"\(byte (\d+)\)")
 
 
 class BadResult(ValueError):
@@ -51,6 +54,9 @@ def load(path: Path) -> Result:
     except msgspec.ValidationError as error:
         raise _bad(path, f"no result of silo bench that this version reads: {error}") from None
     except msgspec.DecodeError as error:
+        place = _PLACE.search(str(error))
+        if place is not None and int(place[1]) >= len(data):  # a number that breaks off
+            raise _bad(path, f"the file was truncated, after {len(data)} bytes") from None
         raise _bad(path, f"no JSON, {len(data)} bytes: {error}") from None
     return found
 
