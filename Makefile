@@ -51,7 +51,7 @@ demo: $(STAMPS)/demo $(STAMPS)/spark $(STAMPS)/silomq  ## a tour on real data: s
 serve: $(STAMPS)/silomq  ## run a store in ./store until Ctrl-C
 	$(VENV)/bin/silo serve --store ./store
 
-test: lint fault-build interop $(STAMPS)/demo $(STAMPS)/bench $(STAMPS)/classes  ## everything CI runs: checks and all tests but the long ones
+test: lint fault-build interop $(STAMPS)/demo $(STAMPS)/bench $(STAMPS)/classes $(STAMPS)/browser  ## everything CI runs: checks and all tests but the long ones
 	SILOMQ_FAULT_BUILD='$(CURDIR)/$(FAULTS)' $(RUN) -m pytest -n $(JOBS) --dist loadscope --no-loadscope-reorder $(ARGS)
 
 # Alone: a machine that others use too can starve a test beside three others. A test with a real cause fails here too.
@@ -128,6 +128,13 @@ export REQUIREMENTS
 # long as ten starts save, so `make demo` does not make it.
 $(STAMPS)/classes: $(STAMPS)/spark | $(STAMPS)/silomq
 	$(RUN) -m silomq.pipeline.spark.classes || echo "No class archive: Spark will start more slowly" >&2
+	touch $@
+
+# A browser, for the tests of pages. Without it they are skipped. In CI that is an error.
+$(STAMPS)/browser: | $(STAMPS)/venv
+	@command -v chromium > /dev/null || { test "$$(id -u)" = 0 && apt-get -qq update \
+		&& apt-get -qq install --no-install-recommends --yes chromium > /dev/null; } \
+		|| echo "Chromium cannot be had: the tests that need it will be skipped" >&2
 	touch $@
 
 $(STAMPS)/venv:
