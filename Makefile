@@ -25,6 +25,10 @@ RELEASES := 5.3.3 4.9.8
 # The release whose broker `make bench-broker` measures.
 PEER := $(firstword $(RELEASES))
 BENCH_JAVA := bench/broker/java
+# Other message stores that are measured beside this one.
+PEERS := build/peers
+PEERS_JAVA := bench/harness/targets/peers/java
+NATS_SERVER := v2.15.2
 JAVA := tests/interop/java
 # RocketMQ's clients in other languages, each with a folder of its own below INTEROP.
 CLIENTS := go node python
@@ -40,7 +44,7 @@ JOBS ?= 4
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo serve test retest check lint fix bench bench-recovery bench-spark bench-broker bench-docs torture mutants fault-build interop install clean
+.PHONY: help demo serve test retest check lint fix bench bench-recovery bench-spark bench-broker bench-docs bench-peers torture mutants fault-build interop install clean
 
 help:  ## list the tasks
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -85,6 +89,13 @@ bench-broker: $(INTEROP)/bench/.stamp $(STAMPS)/bench $(STAMPS)/silomq  ## measu
 
 bench-docs: $(STAMPS)/bench $(STAMPS)/silomq  ## make docs/benchmarks.md and its plots from bench/results
 	$(RUN) -m silomq.bench.harness.results.document bench/results docs
+
+# What cannot be had here is said, and the other peers are installed.
+bench-peers: $(STAMPS)/bench  ## install the other message stores that `silo bench` can measure
+	@for part in java4 java5 chronicle kafka redis nats python; do \
+		$(MAKE) --no-print-directory $(PEERS)/$$part/.stamp || { test -z "$$CI" && \
+			echo "A peer ($$part) cannot be had: silo bench works without it" >&2; } || exit 1; \
+	done
 
 torture: fault-build interop $(STAMPS)/dev $(STAMPS)/demo $(STAMPS)/bench $(STAMPS)/spark $(STAMPS)/silomq  ## the long forms of the crash and endurance tests
 	SILOMQ_LONG=1 SILOMQ_FAULT_BUILD='$(CURDIR)/$(FAULTS)' $(RUN) -m pytest -m slow $(ARGS)
@@ -147,8 +158,8 @@ $(STAMPS)/venv:
 FASTER := --no-compile --config-settings='--build-option=--compression=stored'
 
 # The base comes first: the package can be compiled while the others are installed.
-$(STAMPS)/demo $(STAMPS)/bench $(STAMPS)/spark $(STAMPS)/dev: | $(STAMPS)/base
-$(STAMPS)/base $(STAMPS)/demo $(STAMPS)/bench $(STAMPS)/spark $(STAMPS)/dev: pyproject.toml constraints.txt | $(STAMPS)/venv
+$(STAMPS)/demo $(STAMPS)/bench $(STAMPS)/bench-peers $(STAMPS)/spark $(STAMPS)/dev: | $(STAMPS)/base
+$(STAMPS)/base $(STAMPS)/demo $(STAMPS)/bench $(STAMPS)/bench-peers $(STAMPS)/spark $(STAMPS)/dev: pyproject.toml constraints.txt | $(STAMPS)/venv
 	$(RUN) -c "$$REQUIREMENTS" $(@F) > $(STAMPS)/$(@F).txt
 	$(INSTALL) $(FASTER) -c constraints.txt -r $(STAMPS)/$(@F).txt
 	touch $@
@@ -181,6 +192,54 @@ $(INTEROP)/bench/.stamp: $(INTEROP)/$(PEER)/lib/.stamp $(shell find $(BENCH_JAVA
 	mkdir -p $(@D)
 	javac -Xlint:all,-classfile,-path,-processing -Werror -encoding UTF-8 \
 		-cp '$(INTEROP)/$(PEER)/lib/*' -d $(@D)/classes $$(find $(BENCH_JAVA) -name '*.java')
+	touch $@
+
+# Jars of a profile of the peers' pom.xml.
+.PRECIOUS: $(PEERS)/%/lib/.stamp
+$(PEERS)/%/lib/.stamp: $(PEERS_JAVA)/pom.xml
+	rm -rf $(@D)
+	mkdir -p $(@D)
+	mvn -B -q -f $< -P $* dependency:copy-dependencies \
+		-DincludeScope=runtime -DoutputDirectory='$(CURDIR)/$(@D)'
+	touch $@
+
+# The workers in Java, compiled against RocketMQ 4 and 5 and Chronicle Queue. $(1) are folders of sources, $(2) jars.
+define COMPILE_PEER
+	rm -rf $(@D)/classes
+	javac -Xlint:all,-classfile,-deprecation,-path,-processing,-try -Werror -encoding UTF-8 \
+		-cp '$(PEERS)/histogram/lib/*:$(2)' -d $(@D)/classes \
+		$$(find $(addprefix $(PEERS_JAVA)/,core $(1)) -name '*.java')
+	touch $@
+endef
+PEERS_SOURCES := $(shell find $(PEERS_JAVA) -name '*.java')
+
+$(PEERS)/java5/.stamp: $(INTEROP)/5.3.3/lib/.stamp $(PEERS)/histogram/lib/.stamp $(PEERS_SOURCES)
+	$(call COMPILE_PEER,rocketmq v5 broker,$(INTEROP)/5.3.3/lib/*)
+
+$(PEERS)/java4/.stamp: $(INTEROP)/4.9.8/lib/.stamp $(PEERS)/histogram/lib/.stamp $(PEERS_SOURCES)
+	$(call COMPILE_PEER,rocketmq v4,$(INTEROP)/4.9.8/lib/*)
+
+$(PEERS)/chronicle/.stamp: $(PEERS)/chronicle/lib/.stamp $(PEERS)/histogram/lib/.stamp $(PEERS_SOURCES)
+	$(call COMPILE_PEER,chronicle,$(PEERS)/chronicle/lib/*)
+
+$(PEERS)/kafka/.stamp: $(PEERS)/kafka/lib/.stamp
+	touch $@
+
+# Debian's packages, unpacked here: nothing of the system is changed.
+$(PEERS)/redis/.stamp:
+	rm -rf $(@D)
+	mkdir -p $(@D)
+	cd $(@D) && apt-get -qq download redis-server redis-tools libatomic1 libjemalloc2 liblzf1
+	cd $(@D) && for package in *.deb; do dpkg-deb -x $$package . && rm $$package; done
+	touch $@
+
+$(PEERS)/nats/.stamp:
+	mkdir -p $(@D)
+	GOBIN='$(CURDIR)/$(@D)' CGO_ENABLED=0 go install github.com/nats-io/nats-server/v2@$(NATS_SERVER)
+	touch $@
+
+$(PEERS)/python/.stamp: $(STAMPS)/bench-peers
+	mkdir -p $(@D)
 	touch $@
 
 # RocketMQ's proxy, and its gRPC client, which has other releases of the same libraries.

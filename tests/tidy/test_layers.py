@@ -94,6 +94,7 @@ FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("harness", "harness/load"),
         ("harness/results",),
         ("harness/targets", "harness/workload"),
+        ("harness/targets/peers",),
         ("harness/run",),
     ),
 }
@@ -210,7 +211,7 @@ def _declared() -> set[str]:
     wanted = [*about["dependencies"]]
     wanted += [one for name, some in extras.items() if name != "dev" for one in some]
     names = {re.split(r"[^\w-]", one)[0].replace("-", "_") for one in wanted}
-    modules = {"pyyaml": "yaml", "hdrhistogram": "hdrh"}
+    modules = {"pyyaml": "yaml", "hdrhistogram": "hdrh", "nats_py": "nats"}
     return {modules.get(name, name) for name in names}
 
 
