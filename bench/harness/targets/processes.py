@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
 _START_S = 60.0
@@ -51,19 +51,48 @@ class ServerProcess:
             time.sleep(_EVERY_S)
 
 
+def precise(command: Sequence[str]) -> list[str]:
+    """The command, with threads that the kernel wakes within about 1 us of their time and not
+    within 50 us.
+    """
+    return ["sh", "-c", 'echo 1000 >/proc/$$/timerslack_ns; exec "$@"', "sh", *command]
+
+
 @contextlib.contextmanager
-def running(what: str, command: Sequence[str], log: Path) -> Iterator[ServerProcess]:
-    """A process of the server, in a session of its own: Ctrl-C at a terminal is for the harness."""
-    with log.open("ab") as out:
+def running(
+    what: str,
+    command: Sequence[str],
+    log: Path,
+    *,
+    environment: Mapping[str, str] | None = None,
+    pipes: bool = False,
+) -> Iterator[ServerProcess]:
+    """A process of the server, in a session of its own: Ctrl-C at a terminal is for the harness.
+
+    It writes to the log. With `pipes` its standard input and output are pipes instead, and it is
+    asked to end by the closing of its input too.
+    """
+    with log.open("ab") as out, contextlib.ExitStack() as ends:
         process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True
+            command,
+            stdin=subprocess.PIPE if pipes else subprocess.DEVNULL,
+            stdout=subprocess.PIPE if pipes else out,
+            stderr=out,
+            env=environment,
+            start_new_session=True,
         )
-    try:
+        ends.callback(_end, process)
         yield ServerProcess(what, process, log)
-    finally:
-        process.terminate()
-        try:
-            process.wait(_END_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    if process.stdin is not None:
+        process.stdin.close()
+    process.terminate()
+    try:
+        process.wait(_END_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+    if process.stdout is not None:
+        process.stdout.close()

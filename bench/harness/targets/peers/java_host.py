@@ -17,12 +17,13 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .processes import failure, precise, running
+from ..processes import precise, running
 from .server import Server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ..processes import ServerProcess
     from ..target import Facts
 
 _RELAY = Path(__file__).with_name("relay.py")
@@ -39,17 +40,17 @@ def options(folder: Path) -> list[str]:
 def hosting(facts: Facts, folder: Path, java: list[str], main: list[str]) -> Iterator[Server]:
     """Runs the class and words of `main` with Java's options."""
     command = precise(["java", *HEAP, *options(folder), *java, *main])
-    with running(command, folder) as process:
-        port = _port(process, folder)
+    with running("the JVM", command, folder / "server.log", pipes=True) as server:
+        port = _port(server)
         worker = [sys.executable, "-P", str(_RELAY), str(port)]
-        yield Server(facts, {"port": str(port)}, worker, {"jvm": process.pid})
+        yield Server(facts, {"port": str(port)}, worker, {"jvm": server.process.pid})
 
 
-def _port(process: subprocess.Popen[bytes], folder: Path) -> int:
-    assert process.stdout is not None
-    line = process.stdout.readline()
+def _port(server: ServerProcess) -> int:
+    assert server.process.stdout is not None
+    line = server.process.stdout.readline()
     if not line.strip().isdigit():
         with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(1)
-        raise failure(process, folder, f"says {line!r}, which is no port")
+            server.process.wait(1)
+        raise server.failure(f"says {line!r}, which is no port")
     return int(line)

@@ -7,10 +7,11 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+from ..processes import ServerFailed, precise, running
 from ..target import Durability, Facts
 from .installed import class_path, missing, peers
 from .java_host import HEAP, options
-from .processes import free_port, listens, logged, precise, wait_until
+from .loopback import free_port, listens
 from .server import Server
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 RELEASE = "4.4.0"
 _CLUSTER = "MkU3OEVBNTcwNTJENDM2Qk"
 _FORMAT_S = 60
+#: Characters of what Kafka says of its settings.
+_SHOWN = 2000
 
 
 def facts(wanted: Wanted) -> Facts:
@@ -81,11 +84,16 @@ class Kafka:
         file.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
         java = ["java", *HEAP, *options(folder), "-cp", class_path(peers("kafka", "lib"))]
         tool = ["kafka.tools.StorageTool", "format", "-t", _CLUSTER, "-c", str(file)]
-        with (folder / "format.log").open("wb") as log:
-            subprocess.run([*java, *tool], check=True, timeout=_FORMAT_S, stdout=log, stderr=log)
-        with logged(precise([*java, "kafka.Kafka", str(file)]), folder) as process:
-            wait_until(process, folder, lambda: listens(port))
+        done = subprocess.run(
+            [*java, *tool], check=False, timeout=_FORMAT_S, capture_output=True, text=True
+        )
+        if done.returncode:
+            said = (done.stdout + done.stderr)[-_SHOWN:].strip()
+            raise ServerFailed(f"Kafka refuses its settings; its last words: {said}")
+        command = precise([*java, "kafka.Kafka", str(file)])
+        with running("Kafka", command, folder / "server.log") as server:
+            server.wait_for(lambda: listens(port))
             make_topics(port, wanted.topics, wanted.queues)
             worker = [sys.executable, "-P", "-m", f"{__name__}_client"]
-            pids = {"kafka": process.pid}
+            pids = {"kafka": server.process.pid}
             yield Server(facts(wanted), {"port": str(port)}, worker, pids)

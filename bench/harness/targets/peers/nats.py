@@ -8,9 +8,10 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+from ..processes import precise, running
 from ..target import Durability, Facts
 from .installed import missing, peers
-from .processes import free_port, listens, logged, precise, wait_until
+from .loopback import free_port, listens
 from .server import Server
 
 if TYPE_CHECKING:
@@ -73,8 +74,8 @@ class Nats:
         file = folder / "nats.conf"
         file.write_text(_CONFIGURATION.format(port=port, folder=folder, sync=sync))
         command = precise([str(_program()), "--config", str(file)])
-        with logged(command, folder) as process:
-            wait_until(process, folder, lambda: listens(port))
+        with running("NATS", command, folder / "server.log") as server:
+            server.wait_for(lambda: listens(port))
             worker = [sys.executable, "-P", "-m", f"{__name__}_client"]
-            pids = {"nats": process.pid}
+            pids = {"nats": server.process.pid}
             yield Server(facts(_version(), wanted), {"port": str(port)}, worker, pids)

@@ -9,9 +9,10 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+from ..processes import precise, running
 from ..target import Durability, Facts
 from .installed import missing, peers
-from .processes import free_port, listens, logged, precise, wait_until
+from .loopback import free_port, listens
 from .server import Server
 
 if TYPE_CHECKING:
@@ -95,8 +96,9 @@ class Redis:
         file = folder / "redis.conf"
         file.write_text("".join(f"{name} {value}\n" for name, value in settings.items()))
         command = precise([str(_program()), str(file)])
-        with logged(command, folder, _environment()) as process:
-            wait_until(process, folder, lambda: listens(port))
+        log = folder / "server.log"
+        with running("Redis", command, log, environment=_environment()) as server:
+            server.wait_for(lambda: listens(port))
             worker = [sys.executable, "-P", "-m", f"{__name__}_client"]
-            pids = {"redis": process.pid}
+            pids = {"redis": server.process.pid}
             yield Server(facts(_version(), policy), {"port": str(port)}, worker, pids)

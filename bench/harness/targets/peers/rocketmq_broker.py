@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from .....broker.wire.codes import RequestCode
 from ....broker.peer import answers, make_topic, wait_until
 from ....broker.rocketmq import RELEASE, Jvm, RocketMQBroker, RocketMQNameServer
+from ..processes import precise
 from ..target import Durability, Facts
 from .installed import class_path, missing, peers, rocketmq
 from .java_host import HEAP, options
-from .processes import precise
 from .server import Server
 
 if TYPE_CHECKING:
