@@ -95,7 +95,7 @@ fault-build: $(FAULTS)/.stamp  ## a second copy whose compiled code can be told 
 
 # Without the tools of a language or its registry the tests that need it are skipped. In CI that is an error.
 interop:  ## fetch RocketMQ and its clients, compile the programs that run them
-	@for part in $(RELEASES) bench proxy $(CLIENTS) $(EXAMPLES); do \
+	@for part in $(RELEASES) bench proxy proxy-python $(CLIENTS) $(EXAMPLES); do \
 		$(MAKE) --no-print-directory $(INTEROP)/$$part/.stamp || { test -z "$$CI" && \
 			echo "RocketMQ ($$part) cannot be had: the tests that need it will be skipped" >&2; } || exit 1; \
 	done
@@ -216,6 +216,12 @@ $(INTEROP)/node/.stamp: tests/interop/node/package.json
 	touch $@
 
 $(INTEROP)/python/.stamp: tests/interop/python_client/requirements.txt $(STAMPS)/venv
+	rm -rf $(@D)
+	$(PIP) install --target $(@D) -r $<
+	touch $@
+
+# RocketMQ's gRPC client for Python, whose package has the name of the other one.
+$(INTEROP)/proxy-python/.stamp: tests/interop/proxy_python/requirements.txt $(STAMPS)/venv
 	rm -rf $(@D)
 	$(PIP) install --target $(@D) -r $<
 	touch $@
