@@ -1,5 +1,5 @@
-"""RocketMQ's proxy before a broker, and the programs that run its gRPC clients: `proxy/` (Java) and
-`proxy_python/`.
+"""RocketMQ's proxy before a broker, and the programs that run its gRPC clients: `proxy/` (Java),
+`proxy_python/` and `proxy_node/`.
 """
 
 from __future__ import annotations
@@ -37,9 +37,13 @@ _KINDS = {
 #: By client. Each has a topic and a group of its name. The programs say what they do.
 CHECKS = {
     "java": ("simple", "filters", "invisible", "push", "refusals", *_KINDS),
-    "python": tuple(
-        f"python-{name}" for name in ("simple", "invisible", "delay", "transaction", "forgotten")
-    ),
+    **{
+        client: tuple(
+            f"{client}-{name}"
+            for name in ("simple", "invisible", "delay", "transaction", "forgotten")
+        )
+        for client in ("python", "node")
+    },
 }
 
 
@@ -51,7 +55,7 @@ def require_proxy() -> None:
 def require_client(client: str) -> None:
     """As `require_proxy`. The Java client comes with the proxy."""
     if client != "java":
-        _require(BUILD / f"proxy-{client}", "pip")
+        _require(BUILD / f"proxy-{client}", "pip" if client == "python" else "Node and npm")
 
 
 def _require(place: Path, tools: str) -> None:
@@ -71,9 +75,11 @@ class Proxy:
         self.address = address
 
     def _command(self, client: str) -> list[str]:
+        here = ROOT / "tests" / "interop"
         if client == "python":
-            program = ROOT / "tests" / "interop" / "proxy_python" / "checks.py"
-            return [sys.executable, "-P", str(program), self.address]
+            return [sys.executable, "-P", str(here / "proxy_python" / "checks.py"), self.address]
+        if client == "node":
+            return ["node", str(here / "proxy_node" / "checks.js"), self.address]
         jvm = Jvm(f"{_PLACE}/classes:{_PLACE}/jars/client/*", JAVA[1:])
         return [*jvm.command(self._folder, "silomq.grpc.Checks", self.address)]
 
@@ -83,6 +89,7 @@ class Proxy:
         environment = {
             **os.environ,
             "HOME": str(self._folder),  # clients keep their logs there
+            "NODE_PATH": str(BUILD / "proxy-node" / "node_modules"),
             "PYTHONPATH": str(BUILD / "proxy-python"),
         }
         errors = self._folder / "checks.err"
