@@ -109,7 +109,7 @@ fault-build: $(FAULTS)/.stamp  ## a second copy whose compiled code can be told 
 
 # Without the tools of a language or its registry the tests that need it are skipped. In CI that is an error.
 interop:  ## fetch RocketMQ and its clients, compile the programs that run them
-	@for part in $(RELEASES) bench proxy $(CLIENTS) $(EXAMPLES); do \
+	@for part in $(RELEASES) bench proxy proxy-python proxy-node $(CLIENTS) $(EXAMPLES); do \
 		$(MAKE) --no-print-directory $(INTEROP)/$$part/.stamp || { test -z "$$CI" && \
 			echo "RocketMQ ($$part) cannot be had: the tests that need it will be skipped" >&2; } || exit 1; \
 	done
@@ -276,8 +276,10 @@ $(INTEROP)/examples/java/.stamp: $(shell find docs/examples/java -type f)
 	cd $(@D) && { mvn -B test -Dmaven.test.failure.ignore=true > maven.log || { cat maven.log; exit 1; }; }
 	touch $@
 
-# A lock file would name the registry's host: package.json pins the version.
+# A lock file would name the registry's host: package.json pins the version. The second one has the gRPC client.
 $(INTEROP)/node/.stamp: tests/interop/node/package.json
+$(INTEROP)/proxy-node/.stamp: tests/interop/proxy_node/package.json
+$(INTEROP)/node/.stamp $(INTEROP)/proxy-node/.stamp:
 	rm -rf $(@D)
 	mkdir -p $(@D)
 	cp $< $(@D)
@@ -285,6 +287,12 @@ $(INTEROP)/node/.stamp: tests/interop/node/package.json
 	touch $@
 
 $(INTEROP)/python/.stamp: tests/interop/python_client/requirements.txt $(STAMPS)/venv
+	rm -rf $(@D)
+	$(PIP) install --target $(@D) -r $<
+	touch $@
+
+# RocketMQ's gRPC client for Python, whose package has the name of the other one.
+$(INTEROP)/proxy-python/.stamp: tests/interop/proxy_python/requirements.txt $(STAMPS)/venv
 	rm -rf $(@D)
 	$(PIP) install --target $(@D) -r $<
 	touch $@

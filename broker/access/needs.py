@@ -69,6 +69,15 @@ def _read(fields: Fields, _: bytes) -> Iterator[Need]:
     yield Need(fields.get("topic", ""), Perm.SUB)
 
 
+def _config_of_topic(fields: Fields, _: bytes) -> Iterator[Need]:
+    """Whoever may use a topic may know how it is made: RocketMQ's proxy asks this for clients."""
+    yield Need(fields.get("topic", ""), Perm.PUB | Perm.SUB, either=True)
+
+
+def _config_of_group(fields: Fields, _: bytes) -> Iterator[Need]:
+    yield _group(fields.get("group", ""))
+
+
 def _consume(fields: Fields, _: bytes) -> Iterator[Need]:
     yield Need(fields.get("topic", ""), Perm.SUB)
     yield _group(fields.get("consumerGroup", ""))
@@ -142,7 +151,6 @@ _ADMINISTRATION: Final = (
     RequestCode.UPDATE_AND_CREATE_TOPIC_LIST,
     RequestCode.DELETE_TOPIC_IN_BROKER,
     RequestCode.GET_ALL_TOPIC_CONFIG,
-    RequestCode.GET_TOPIC_CONFIG,
     RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER,
     RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE,
     RequestCode.CLEAN_UNUSED_TOPIC,
@@ -151,7 +159,6 @@ _ADMINISTRATION: Final = (
     RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST,
     RequestCode.DELETE_SUBSCRIPTIONGROUP,
     RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG,
-    RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG,
     RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN,
     RequestCode.QUERY_TOPIC_CONSUME_BY_WHO,
     RequestCode.QUERY_TOPICS_BY_CONSUMER,
@@ -224,6 +231,8 @@ NEEDS: Final[Mapping[int, Rule | None]] = {
     RequestCode.GET_CONSUMER_LIST_BY_GROUP: _member,
     RequestCode.LOCK_BATCH_MQ: _lock,
     RequestCode.UNLOCK_BATCH_MQ: _lock,
+    RequestCode.GET_TOPIC_CONFIG: _config_of_topic,
+    RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG: _config_of_group,
     RequestCode.GET_ROUTEINFO_BY_TOPIC: _account,
     RequestCode.GET_BROKER_CLUSTER_INFO: _account,
     RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: _account,

@@ -61,16 +61,24 @@ _PERMS: Final = {
 
 
 class Need(NamedTuple):
-    """One permission that a request needs. `resource` is a topic, or a group's retry topic."""
+    """One permission that a request needs. `resource` is a topic, or a group's retry topic. Of
+    several permissions it takes all, and with `either` any one.
+    """
 
     resource: str
     perm: Perm
+    either: bool = False
+
+    def is_met_by(self, given: Perm) -> bool:
+        """Whether these permissions of the resource will do."""
+        return bool(self.perm & given) if self.either else self.perm in given
 
     def __str__(self) -> str:
         name = self.resource[:MAX_RETRY_NAME_BYTES]  # it came from the network
+        perms = str(self.perm).replace("|", " or " if self.either else " and ")
         if name.startswith(RETRY_PREFIX):
-            return f"{self.perm.name} of group {name.removeprefix(RETRY_PREFIX)!a}"
-        return f"{self.perm.name} of topic {name!a}"
+            return f"{perms} of group {name.removeprefix(RETRY_PREFIX)!a}"
+        return f"{perms} of topic {name!a}"
 
 
 class Denied(Exception):
@@ -119,7 +127,7 @@ class Account:
         """
         if self.admin and not self.perms:
             return Decision(allowed=True, rule=Rule.ADMINISTRATOR)
-        if need == (TRACE_TOPIC, Perm.PUB):
+        if need.resource == TRACE_TOPIC and need.is_met_by(Perm.PUB):
             return Decision(allowed=True, rule=Rule.TRACES)
         is_group = need.resource.startswith(RETRY_PREFIX)
         given = self.perms.get(need.resource)
@@ -131,4 +139,4 @@ class Account:
             given, rule = self.default_group, Rule.DEFAULT_GROUP
         else:
             given, rule = self.default_topic, Rule.DEFAULT_TOPIC
-        return Decision(need.perm in given, rule, given)
+        return Decision(need.is_met_by(given), rule, given)

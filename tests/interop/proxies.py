@@ -1,4 +1,6 @@
-"""RocketMQ's proxy before a broker, and the program in `proxy/`, which runs its gRPC clients."""
+"""RocketMQ's proxy before a broker, and the programs that run its gRPC clients: `proxy/` (Java),
+`proxy_python/` and `proxy_node/`.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +9,11 @@ import json
 import os
 import socket
 import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from interop.rocketmq import BUILD, JAVA
+from interop.rocketmq import BUILD, JAVA, ROOT
 from support.harness import eventually
 from support.name_servers import Peer
 
@@ -31,15 +34,34 @@ _KINDS = {
     "transaction": "TRANSACTION",
     "forgotten": "TRANSACTION",
 }
-#: Each has a topic and a group of its name. Checks.java says what they do.
-CHECKS = ("simple", "filters", "invisible", "push", "refusals", *_KINDS)
+#: By client. Each has a topic and a group of its name. The programs say what they do.
+CHECKS = {
+    "java": ("simple", "filters", "invisible", "push", "refusals", *_KINDS),
+    **{
+        client: tuple(
+            f"{client}-{name}"
+            for name in ("simple", "invisible", "delay", "transaction", "forgotten")
+        )
+        for client in ("python", "node")
+    },
+}
 
 
 def require_proxy() -> None:
     """Skips the test where `make interop` could not make it; in CI that is a failure."""
-    if (_PLACE / ".stamp").is_file():
+    _require(_PLACE, "JDK 17, Maven")
+
+
+def require_client(client: str) -> None:
+    """As `require_proxy`. The Java client comes with the proxy."""
+    if client != "java":
+        _require(BUILD / f"proxy-{client}", "pip" if client == "python" else "Node and npm")
+
+
+def _require(place: Path, tools: str) -> None:
+    if (place / ".stamp").is_file():
         return
-    why = f"RocketMQ's proxy is not in {_PLACE}: `make interop` fetches it (JDK 17, Maven)"
+    why = f"There is no {place.name} in {place}: `make interop` fetches it ({tools})"
     if os.environ.get("CI"):
         pytest.fail(why)
     pytest.skip(why)
@@ -52,16 +74,29 @@ class Proxy:
         self._folder = folder
         self.address = address
 
-    def run(self, *checks: str) -> list[str]:
+    def _command(self, client: str) -> list[str]:
+        here = ROOT / "tests" / "interop"
+        if client == "python":
+            return [sys.executable, "-P", str(here / "proxy_python" / "checks.py"), self.address]
+        if client == "node":
+            return ["node", str(here / "proxy_node" / "checks.js"), self.address]
+        jvm = Jvm(f"{_PLACE}/classes:{_PLACE}/jars/client/*", JAVA[1:])
+        return [*jvm.command(self._folder, "silomq.grpc.Checks", self.address)]
+
+    def run(self, client: str, *checks: str) -> list[str]:
         """The lines that the checks print: whether each has passed, and what was refused."""
-        command = Jvm(f"{_PLACE}/classes:{_PLACE}/jars/client/*", JAVA[1:]).command(
-            self._folder, "silomq.grpc.Checks", self.address, *checks
-        )
+        command = [*self._command(client), *checks]
+        environment = {
+            **os.environ,
+            "HOME": str(self._folder),  # clients keep their logs there
+            "NODE_PATH": str(BUILD / "proxy-node" / "node_modules"),
+            "PYTHONPATH": str(BUILD / "proxy-python"),
+        }
         errors = self._folder / "checks.err"
         with errors.open("wb") as err:
             done = subprocess.run(
                 command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=err,
-                cwd=self._folder, text=True, timeout=_RUNS_WITHIN_S, check=False,
+                cwd=self._folder, text=True, timeout=_RUNS_WITHIN_S, check=False, env=environment,
             )  # fmt: skip
         said = errors.read_text(errors="replace")
         print(done.stdout, said[-6000:])
@@ -109,14 +144,15 @@ def proxy(folder: Path, names: str, cluster: str) -> Iterator[Proxy]:
         process.wait()
 
 
-def make_topics(broker: str) -> None:
-    """Makes what the checks need, as an operator does."""
+def make_topics(broker: str, client: str) -> None:
+    """Makes what a client's checks need, as an operator does."""
     with contextlib.closing(Peer(broker)) as peer:
-        for check in CHECKS:
+        for check in CHECKS[client]:
+            kind = _KINDS.get(check.removeprefix(f"{client}-"), "NORMAL")
             fields = {
                 "topic": check, "defaultTopic": "TBW102", "readQueueNums": "2", "perm": "6",
                 "writeQueueNums": "2", "topicFilterType": "SINGLE_TAG", "topicSysFlag": "0",
-                "order": "false", "attributes": f"+message.type={_KINDS.get(check, 'NORMAL')}",
+                "order": "false", "attributes": f"+message.type={kind}",
             }  # fmt: skip
             answer = peer.ask(17, fields)
             assert answer.code == 0, answer

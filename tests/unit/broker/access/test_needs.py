@@ -20,14 +20,13 @@ EXPECTED: dict[int, list[Need] | None] = {
     **{key: [SUB, MEMBER] for key in (*range(200050, 200056), 200151)},
     **{key: [SUB] for key in (12, 29, 30, 31, 32)},
     **{key: [MEMBER, SUB] for key in (34, 46)},
-    **{key: [MEMBER] for key in (36, 38, 41, 42)},
+    **{key: [MEMBER] for key in (36, 38, 41, 42, 352)},
+    351: [Need(TOPIC, Perm.PUB | Perm.SUB, either=True)],
     35: [Need("%RETRY%nobody", Perm.SUB)],
     **{key: [] for key in (33, 37, 105, 106, 206, 224, 304, 311, 101)},
     **dict.fromkeys((17, 18, 50, 51, 52, 53, 215, 200, 207, 225, 222, 307, 309, 323, 329)),
     **dict.fromkeys((21, 25, 26, 28, 43, 45, 60, 201, 202, 203, 204, 205, 208, 216, 223, 327, 907)),
-    **dict.fromkeys(
-        (300, 303, 305, 306, 308, 314, 315, 316, 317, 321, 328, 343, 345, 351, 352, 353)
-    ),
+    **dict.fromkeys((300, 303, 305, 306, 308, 314, 315, 316, 317, 321, 328, 343, 345, 353)),
     **dict.fromkeys((401, 402)),
 }
 

@@ -61,3 +61,15 @@ def test_no_text_shows_a_secret() -> None:
     assert "secret" not in repr(Account("key", KEY)).lower()
     assert str(Need("%RETRY%g", Perm.SUB)) == "SUB of group 'g'"
     assert str(Need("a\nb", Perm.PUB)) == "PUB of topic 'a\\nb'"
+
+
+def test_a_need_of_either_takes_one_of_its_permissions() -> None:
+    for given in Perm:
+        account = Account("key", KEY, perms={"a": given})
+        assert account.has(Need("a", BOTH, either=True))
+        assert not account.has(Need("a", BOTH))
+        assert not account.has(Need("b", BOTH, either=True))
+    assert not Account("key", KEY, perms={"a": Perm.DENY}).has(Need("a", BOTH, either=True))
+    assert Account("key", KEY).has(Need("RMQ_SYS_TRACE_TOPIC", BOTH, either=True))
+    assert str(Need("a", BOTH, either=True)) == "PUB or SUB of topic 'a'"
+    assert str(Need("%RETRY%g", BOTH)) == "PUB and SUB of group 'g'"
