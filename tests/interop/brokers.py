@@ -101,13 +101,15 @@ class Server:
 
 
 @contextlib.contextmanager
-def rocketmq_server(folder: Path) -> Iterator[Server]:
-    """RocketMQ's broker, registered with `silo names`."""
+def rocketmq_server(folder: Path, **settings: str) -> Iterator[Server]:
+    """RocketMQ's broker, registered with `silo names`, with further settings of its own."""
     require(BROKER)
     delays = " ".join(f"{seconds}s" for seconds in DELAYS_S)
     with (
         name_server(folder) as names,
-        real_broker(folder / "broker", names.address, {**SMALL, "messageDelayLevel": delays}),
+        real_broker(
+            folder / "broker", names.address, {**SMALL, "messageDelayLevel": delays, **settings}
+        ),
     ):
         yield Server("rocketmq", names.address)
 

@@ -97,7 +97,7 @@ def test_garbage_instead_of_a_handshake(broker: BrokerProcess, long_forms: bool)
                 client.socket.shutdown(socket.SHUT_WR)
                 assert client.is_closed_within(10)
         assert others.grown_mib < 30
-    eventually(lambda: '"why": "TLS: ' in broker.log(), "it is told", 5)
+    eventually(lambda: '"why": "TLS: ' in broker.log(), "it is told")
 
 
 def test_garbage_after_the_handshake(broker: BrokerProcess, server: Certificate) -> None:
@@ -153,7 +153,7 @@ def test_modes(
         except OSError:
             pass
         assert served is tls_is_served
-        eventually(lambda: '"why": "the peer ' in broker.log(), "it is told", 5)
+        eventually(lambda: '"why": "the peer ' in broker.log(), "it is told")
 
 
 def test_clients_show_a_certificate(

@@ -4,10 +4,12 @@ stops the store cleanly, and no signal ends it uncleanly.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pty
 import signal
+import socket
 import subprocess
 import time
 from typing import TYPE_CHECKING, Any
@@ -20,6 +22,7 @@ from silomq import Producer
 from silomq.actors.signals import IGNORED
 from silomq.conf.logging import from_word
 from silomq.shm.control import ACTORS
+from silomq.store.disk.paths import SOCKET
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -71,19 +74,44 @@ def test_sighup_reads_the_logging_settings_again(tmp_path: Path) -> None:
         assert after == {actor: pid for actor, pid in pids.items() if actor != "reput"}
 
 
+def senseless_packet(store: StoreProcess) -> None:
+    """Makes the registry log a warning: it hangs up on whoever sends such a packet."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as end:
+        end.settimeout(WAIT_S)
+        end.connect(str(store.path / SOCKET))
+        end.send(b"no request")
+        with contextlib.suppress(ConnectionResetError):
+            while end.recv(65_536):
+                pass
+
+
 def test_an_actor_uses_the_level_that_it_is_told(tmp_path: Path) -> None:
     store = ConfiguredStore(tmp_path / "store")
     store.file.write_text('log_level = "error"\n')
+    told = "makes no sense"
     with store, Producer(store.path) as producer:
         before = len(events(store))
+        senseless_packet(store)
+        assert told not in store.log(), "a warning is below the level"
         store.file.write_text('log_format = "console"\n')
         store.running.send_signal(signal.SIGHUP)
         eventually(lambda: from_word(store.control.load("logging")) == ("info", "console"), "read")
-        beat = store.control.beat("append").load()
-        eventually(lambda: store.control.beat("append").load() > beat, "append has looked")
+        for actor in ("append", "registry"):
+            await_beats(store, actor)
         producer.send("t", b"x")
+        senseless_packet(store)
+        eventually(lambda: told in store.log(), "the registry uses the new level")
+        eventually(lambda: "read the settings again" in store.log(), "the supervisor too")
         assert len(events(store)) == before  # no line of JSON any more
-        assert "read the settings again" in store.log()
+
+
+def await_beats(store: StoreProcess, actor: str) -> None:
+    """Waits until an actor has looked at the settings: it does so behind a heartbeat, so that a
+    second heartbeat shows it.
+    """
+    for _ in range(2):
+        beat = store.control.beat(actor).load()
+        eventually(lambda: store.control.beat(actor).load() > beat, f"{actor} beats")  # noqa: B023
 
 
 @pytest.mark.parametrize("text", ['log_level = "loud"\n', "no TOML", 'max_sessions = "many"\n'])

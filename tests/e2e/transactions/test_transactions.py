@@ -316,7 +316,7 @@ def test_a_missing_topic_holds_up_no_other(tmp_path: Path) -> None:
                 with producer.begin(kept, body, queue=0):
                     pass
             comes(store, kept, b"a", b"b")
-            eventually(lambda: "waits for a topic" in store.log(), "it waits", 5)
+            eventually(lambda: "waits for a topic" in store.log(), "it waits")
             store.replace("transactions")
             with producer.begin(kept, b"c", queue=0):
                 pass
