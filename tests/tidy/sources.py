@@ -6,7 +6,10 @@ import functools
 import subprocess
 import tomllib
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = (
@@ -41,6 +44,32 @@ def sources(*suffixes: str, tests: bool = False) -> list[Path]:
         for path in files()
         if path.suffix in suffixes and (len(path.parts) == 1 or path.parts[0] in folders)
     ]
+
+
+def of_each(paths: Iterable[Path]) -> Callable[[Callable[[Path], None]], Callable[[], None]]:
+    """Makes of a check of one file a test of all `paths`, which lists all that fail. As a test for
+    each file they were two thirds of all tests, and each worker collected all of them.
+    """
+    paths = tuple(paths)
+
+    def decorate(check: Callable[[Path], None]) -> Callable[[], None]:
+        def test() -> None:
+            assert paths
+            failures = []
+            for path in paths:
+                try:
+                    check(path)
+                except AssertionError as error:
+                    failures.append(f"{path}: {error}")
+                except Exception as error:
+                    error.add_note(f"in {path}")
+                    raise
+            assert not failures, "\n".join(failures)
+
+        test.__doc__ = check.__doc__
+        return test
+
+    return decorate
 
 
 def module_name(path: Path) -> str:

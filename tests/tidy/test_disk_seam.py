@@ -11,8 +11,7 @@ import ast
 import re
 from typing import TYPE_CHECKING, Final
 
-import pytest
-from tidy.sources import ROOT, sources
+from tidy.sources import ROOT, of_each, sources
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -207,7 +206,7 @@ names: Mapping[str, int] = {}
         assert not touches(ast.parse(line)), line
 
 
-@pytest.mark.parametrize("path", sources(".py"), ids=str)
+@of_each(sources(".py"))
 def test_files_are_touched_through_the_seam(path: Path) -> None:
     name = str(path)
     if name.startswith((SEAM, "bench/")):  # the benchmarks measure the disk itself
@@ -221,7 +220,7 @@ def test_every_exception_is_a_module_of_the_package() -> None:
     assert set(EXCEPTIONS) <= {str(path) for path in sources(".py")}
 
 
-@pytest.mark.parametrize("path", sources(".pyx", ".pxd", ".h"), ids=str)
+@of_each(sources(".pyx", ".pxd", ".h"))
 def test_compiled_code_touches_no_files(path: Path) -> None:
     """Exceptions are the module that maps memory, the benchmark's module, the fault points, which
     remove a test's token file, and the header within `store/disk`.

@@ -9,8 +9,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Final
 
-import pytest
-from tidy.sources import ROOT, sources
+from tidy.sources import ROOT, of_each, sources
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -86,7 +85,7 @@ int.from_bytes(data, "big")
     assert not any(layouts(ast.parse(line)) for line in other.strip().splitlines())
 
 
-@pytest.mark.parametrize("path", sources(".py"), ids=str)
+@of_each(sources(".py"))
 def test_layouts_are_written_by_their_owners(path: Path) -> None:
     found = layouts(ast.parse((ROOT / path).read_text(encoding="utf-8")))
     assert bool(found) == (str(path) in OWNERS), found

@@ -8,9 +8,8 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-import pytest
 from tidy.imports import circles, graph, imported
-from tidy.sources import PACKAGES, ROOMS, ROOT, project, sources
+from tidy.sources import PACKAGES, ROOMS, ROOT, of_each, project, sources
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -116,7 +115,7 @@ def _floor(file: str) -> int:
     return next(number for number, rooms in enumerate(floors) if _room(file) in rooms)
 
 
-@pytest.mark.parametrize("path", sources(".py", ".pyx", ".pxd", ".pyi"), ids=str)
+@of_each(sources(".py", ".pyx", ".pxd", ".pyi"))
 def test_imports_between_packages_run_one_way(path: Path) -> None:
     package = _package(str(path))
     seen = set()
@@ -166,7 +165,7 @@ def test_every_room_has_one_floor() -> None:
     assert {room for room in rooms if "/" in room} == set(ROOMS)
 
 
-@pytest.mark.parametrize("path", sources(".py"), ids=str)
+@of_each(sources(".py"))
 def test_imports_inside_are_relative(path: Path) -> None:
     tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
     roots = {
@@ -183,7 +182,7 @@ def test_imports_inside_are_relative(path: Path) -> None:
     assert not roots & {"silomq", "tests", *PACKAGES}
 
 
-@pytest.mark.parametrize("path", sources(".py"), ids=str)
+@of_each(sources(".py"))
 def test_what_is_imported_at_run_time_is_declared(path: Path) -> None:
     tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
     for node in ast.walk(tree):

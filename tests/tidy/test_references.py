@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from tidy.sources import ROOT, files, sources
+from tidy.sources import ROOT, files, of_each, sources
 
 #: Files and links in a text: `store/disk/files.py`, [dispatch](store/dispatch/__init__.py).
 _FILE = re.compile(r"`([\w./-]+\.(?:py|pyx|pxd|h|md|service))`")
@@ -32,13 +32,13 @@ def test_pages_name_files_that_are_there(page: Path) -> None:
     assert not {name for name in named if not _is_there(name, page)}
 
 
-@pytest.mark.parametrize("path", sources(".py", ".pyx", ".pyi", ".h"), ids=str)
+@of_each(sources(".py", ".pyx", ".pyi", ".h"))
 def test_sources_name_files_that_are_there(path: Path) -> None:
     named = set(_FILE.findall((ROOT / path).read_text(encoding="utf-8"))) - _PATTERNS
     assert not {name for name in named if "/" in name and not _is_there(name, path)}
 
 
-@pytest.mark.parametrize("path", [p for p in sources(".py") if p.name == "__init__.py"], ids=str)
+@of_each([p for p in sources(".py") if p.name == "__init__.py"])
 def test_rooms_name_files_that_are_theirs(path: Path) -> None:
     docstring = ast.get_docstring(ast.parse((ROOT / path).read_text(encoding="utf-8"))) or ""
     named = set(_FILE.findall(docstring)) - _PATTERNS

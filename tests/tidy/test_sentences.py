@@ -6,8 +6,7 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
-import pytest
-from tidy.sources import ROOT, files, sources
+from tidy.sources import ROOT, files, of_each, sources
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,9 +53,7 @@ def words(sentence: str) -> int:
     return sum(1 for word in sentence.split() if re.search(r"\w", word))
 
 
-@pytest.mark.parametrize(
-    "path", [*sources(".py", ".pyx"), *(p for p in files() if p.suffix == ".md")], ids=str
-)
+@of_each([*sources(".py", ".pyx"), *(p for p in files() if p.suffix == ".md")])
 def test_sentences_are_short(path: Path) -> None:
     found = [one for text in _texts(path) for one in sentences(text)]
     assert not {one: words(one) for one in found if words(one) > WORDS}

@@ -6,8 +6,7 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
-import pytest
-from tidy.sources import ROOT, sources
+from tidy.sources import ROOT, of_each, sources
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,7 +58,7 @@ def _cython_functions(text: str) -> Iterator[tuple[str, int]]:
             yield line.strip(), last - start + 1
 
 
-@pytest.mark.parametrize("path", sources(".py", ".pyx", ".pxd", ".h", ".java", tests=True), ids=str)
+@of_each(sources(".py", ".pyx", ".pxd", ".h", ".java", tests=True))
 def test_file_is_short(path: Path) -> None:
     count = len(_text(path).splitlines())
     if str(path) in LONG_FILES:
@@ -68,7 +67,7 @@ def test_file_is_short(path: Path) -> None:
         assert count <= FILE_LINES
 
 
-@pytest.mark.parametrize("path", sources(".pyx"), ids=str)
+@of_each(sources(".pyx"))
 def test_compiled_modules_are_short(path: Path) -> None:
     """A module is read with its declarations and with the header of its own name."""
     header = path.with_name(path.stem.removeprefix("_") + ".h")
@@ -76,17 +75,13 @@ def test_compiled_modules_are_short(path: Path) -> None:
     assert sum(len(_text(part).splitlines()) for part in parts) <= MODULE_LINES
 
 
-@pytest.mark.parametrize("path", sources(".py", ".pyx", tests=True), ids=str)
+@of_each(sources(".py", ".pyx", tests=True))
 def test_functions_are_short(path: Path) -> None:
     found = _python_functions if path.suffix == ".py" else _cython_functions
     assert not {name: lines for name, lines in found(_text(path)) if lines > FUNCTION_LINES}
 
 
-@pytest.mark.parametrize(
-    "path",
-    sources(".py", ".pyi", ".pyx", ".pxd", ".h", ".java", ".toml", ".service", tests=True),
-    ids=str,
-)
+@of_each(sources(".py", ".pyi", ".pyx", ".pxd", ".h", ".java", ".toml", ".service", tests=True))
 def test_lines_are_short(path: Path) -> None:
     lines = _text(path).splitlines()
     assert not {number: len(line) for number, line in enumerate(lines, 1) if len(line) > COLUMNS}

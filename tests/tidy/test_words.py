@@ -5,8 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-import pytest
-from tidy.sources import ROOT, files, sources
+from tidy.sources import ROOT, files, of_each, sources
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,7 +21,7 @@ FORBIDDEN = {
 }
 
 
-@pytest.mark.parametrize("path", sources(".py", ".pyx", tests=True), ids=str)
+@of_each(sources(".py", ".pyx", tests=True))
 def test_module_has_a_docstring(path: Path) -> None:
     text = (ROOT / path).read_text(encoding="utf-8")
     if path.suffix == ".pyx":
@@ -34,15 +33,15 @@ def test_module_has_a_docstring(path: Path) -> None:
         assert docstring
 
 
-@pytest.mark.parametrize("path", sources(".h"), ids=str)
+@of_each(sources(".h"))
 def test_header_says_what_it_is(path: Path) -> None:
     assert (ROOT / path).read_text(encoding="utf-8").startswith("/*")
 
 
-@pytest.mark.parametrize("path", files(), ids=str)
+@of_each(files())
 def test_file_names_no_machine(path: Path) -> None:
     data = (ROOT / path).read_bytes()
     if b"\0" in data:
-        pytest.skip("not a text file")
+        return  # not a text file
     text = data.decode()
     assert not {word: why for word, why in FORBIDDEN.items() if word in text}

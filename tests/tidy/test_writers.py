@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tidy.layout_tables import tables
-from tidy.sources import ROOT, module_name, sources
+from tidy.sources import ROOT, module_name, of_each, sources
 
 from silomq.shm import bell, control, ring
 from silomq.shm.ownership import STARTUP
@@ -105,7 +105,7 @@ def _constant(node: ast.expr) -> str:
     return str(node.value) if isinstance(node, ast.Constant) else ""
 
 
-@pytest.mark.parametrize("path", [p for p in sources(".py") if str(p) not in MAKERS], ids=str)
+@of_each([p for p in sources(".py") if str(p) not in MAKERS])
 def test_processes_ask_for_their_own_words(path: Path) -> None:
     role = _role(path)
     others = {
