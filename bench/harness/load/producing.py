@@ -32,7 +32,9 @@ _SPIN_NS = 20_000
 
 
 class Schedule:
-    """When message number n of a worker is due: all workers together have `rate`, evenly spread."""
+    """When message number n of a worker is due. Each worker has `rate`; together they are evenly
+    spread.
+    """
 
     def __init__(self, start: int, rate: float, index: int, workers: int) -> None:
         self._period = SECOND / rate if rate else 0.0

@@ -67,8 +67,9 @@ class Order(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     keys: int = 0
     #: What stands behind the stamp of each body, so that lost and doubled messages can be counted:
     #: nothing, or 8 bytes with the producer's `index` (the upper 16 bits) and the message's number,
-    #: big-endian. The folder in which a worker then writes its file `produce-INDEX` or
-    #: `consume-INDEX`: these 8 bytes of each message that was acknowledged, or read.
+    #: big-endian. The folder in which a worker then writes its file `ROLE-GROUP-INDEX` (a producer
+    #: has no group): these numbers of all messages that were acknowledged, or read, each as 8 bytes
+    #: in the machine's order.
     check: str = ""
     # what a consumer does
     group: str = ""

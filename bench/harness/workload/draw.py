@@ -44,7 +44,7 @@ def write_payload(producers: Producers, seed: int, path: Path) -> None:
     data = bytearray()
     given = producers.payload
     if given.file or given.parquet:
-        for piece in _pieces(given):
+        for piece in _pieces(given, want):
             data += piece
             if len(data) >= want:
                 break
@@ -67,9 +67,11 @@ def _random(compressible: float, size: int, chance: random.Random) -> bytes:
     return b"".join(pieces)
 
 
-def _pieces(given: Payload) -> Iterator[bytes]:
+def _pieces(given: Payload, most: int) -> Iterator[bytes]:
+    """The bytes of a file, `most` of them, or of rows, one by one. Raises BadWorkload, OSError."""
     if given.file:
-        yield Path(given.file).read_bytes()
+        with Path(given.file).open("rb") as plain:
+            yield plain.read(most)
         return
     try:
         import pyarrow as pa
