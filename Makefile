@@ -4,6 +4,8 @@
 # measured. A changed source file costs a reinstall of about two seconds. Object files stay in build/.
 
 PYTHON ?= python3
+# The versions for which `make wheel` builds a wheel.
+PYTHONS ?= $(PYTHON)
 VENV := .venv
 # -P keeps the current folder off the import path, so that the installed package runs and not the sources.
 RUN := $(VENV)/bin/python -P
@@ -44,7 +46,7 @@ JOBS ?= 4
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo serve test retest check lint fix bench bench-recovery bench-spark bench-broker bench-docs bench-peers torture mutants fault-build interop install clean
+.PHONY: help demo serve test retest check lint fix bench bench-recovery bench-spark bench-broker bench-docs bench-peers torture mutants fault-build interop install wheel clean
 
 help:  ## list the tasks
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -104,6 +106,9 @@ mutants: fault-build $(STAMPS)/dev $(STAMPS)/silomq  ## plant known bugs one at 
 	PYTHONPATH=tests SILOMQ_FAULT_BUILD='$(CURDIR)/$(FAULTS)' $(RUN) tests/mutants/run.py $(ARGS)
 
 install: $(STAMPS)/silomq  ## install the package into .venv
+
+wheel: $(STAMPS)/dev  ## build dist/: an sdist and a wheel that needs no compiler, and try them
+	$(VENV)/bin/python setup/release.py $(PYTHONS)
 
 fault-build: $(FAULTS)/.stamp  ## a second copy whose compiled code can be told to die
 

@@ -67,10 +67,11 @@ static inline int64_t silo_file_base(const char *name) {
 static inline ssize_t silo_read_start(int fd, const char *name, void *to, size_t size) {
     int file = openat(fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (file < 0) return -1;
-    struct stat about;
-    if (fstat(file, &about) == 0 && !S_ISREG(about.st_mode)) { /* a pipe has no bytes to wait for */
-        close(file);
-        errno = S_ISDIR(about.st_mode) ? EISDIR : ENODEV;
+    /* Not fstat: its symbol is of glibc 2.33, and wheels would not install on older systems. */
+    struct statx about;
+    if (statx(file, "", AT_EMPTY_PATH, STATX_TYPE, &about) == 0 && !S_ISREG(about.stx_mode)) {
+        close(file); /* a pipe has no bytes to wait for */
+        errno = S_ISDIR(about.stx_mode) ? EISDIR : ENODEV;
         return -1;
     }
     /* Without this, the kernel reads ahead: in a sparse file that takes memory for zeros. */

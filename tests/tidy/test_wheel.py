@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+import release
 from build_commands import SHARED
 from tidy.sources import PACKAGES, ROOMS, ROOT, files, project
 
@@ -81,6 +83,31 @@ def test_a_wheel_of_the_sdist_is_the_same(tree: Path, wheel: set[str], tmp_path:
     unpacked = tmp_path / archive.name.removesuffix(".tar.gz")
     shutil.copytree(tree / "build", unpacked / "build")
     assert _wheel_of(unpacked) == wheel
+
+
+def test_a_wheel_needs_no_compiler_and_runs_on_old_systems(
+    tree: Path, wheel: set[str], tmp_path: Path
+) -> None:
+    (raw,) = (tree / "dist").glob("*.whl")
+    named = release.named_for_users(raw, tmp_path / "named")
+    assert re.search(r"-manylinux_2_(\d+)_", named.name)[1] <= "28"  # type: ignore[index]
+    release.install_and_try(sys.executable, named, tmp_path)
+
+
+def test_a_step_of_a_release_that_fails_is_named() -> None:
+    with pytest.raises(release.Failed, match=r"^Step one failed with status 3:\nbroken\n$"):
+        release.run("Step one", "sh", "-c", "echo broken >&2; exit 3")
+
+
+def test_a_release_for_no_such_python_changes_nothing() -> None:
+    done = subprocess.run(
+        [*PYTHON, str(ROOT / "setup" / "release.py"), "python2.99"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "There is no python2.99: name interpreters that are installed\n"
 
 
 def test_an_edited_header_compiles_its_users_again(
