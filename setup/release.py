@@ -86,7 +86,7 @@ def install_and_try(python: str | Path, wheel: Path, folder: Path) -> None:
 
 
 def release(pythons: Sequence[str], root: Path, folder: Path) -> list[Path]:
-    """The sdist of the tree at `root` and a wheel for each of `pythons`: built in `folder`, tried."""
+    """The sdist of the tree at `root`, and a wheel for each of `pythons`: built and tried."""
     build = (sys.executable, "-m", "build", "--sdist", "--outdir", folder, root)
     run("Building the sdist", *build)
     (sdist,) = folder.glob("*.tar.gz")
