@@ -22,7 +22,8 @@ from ..commitlog.holes import Holes
 from ..commitlog.log_end import LogEnd, find_end, refuse_damage, refuse_older_copy, torn_behind
 from ..commitlog.seals import sealed_bases
 from ..config import topics as topics_json
-from ..consumequeue.queue import QueueCount, QueueFiles
+from ..consumequeue.queue import QueueFiles
+from ..consumequeue.queue_count import QueueCount
 from ..disk.files import Folder
 from ..disk.paths import ABORT, TOPICS, StoreFolders
 from ..errors import Corrupt

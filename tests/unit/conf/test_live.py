@@ -64,3 +64,14 @@ def test_what_lies_on_the_disk_or_in_memory_cannot_change() -> None:
     fixed = {"store_path", "flush_disk_type", "transient_store_pool_enable", "max_message_size"}
     fixed |= {name for name in Settings.__struct_fields__ if name.startswith("mapped_file_size")}
     assert not fixed & LIVE.keys()
+
+
+def test_the_documentation_has_each_of_them() -> None:
+    page = Path(__file__).parents[3] / "docs" / "service.md"
+    rows = re.findall(r"^\| (`[a-z_` ]+`) \| ([a-z, ]+) \|$", page.read_text(), re.MULTILINE)
+    found = {
+        name: () if actors == "nothing" else tuple(actors.split(", "))
+        for names, actors in rows
+        for name in re.findall(r"[a-z_]+", names)
+    }
+    assert found == LIVE

@@ -31,7 +31,7 @@ class Store:
         Control(memory, STARTUP).create(1)
         self.memory = memory
         self.now = time.monotonic()
-        self.world: Any = SimpleNamespace(
+        self.world = SimpleNamespace(
             settings=Settings(**settings), control=Control(memory), pool=None,
             filed="wrote", dispatch_limit="wrote",
         )  # fmt: skip
@@ -39,7 +39,8 @@ class Store:
         self.children = {
             name: Child(name, os.getpid(), -1, -1, self.now - 100, ready=True) for name in ACTORS
         }
-        self.judge = Soundness(self.world, SILENT_S, self.policies)
+        world: Any = self.world
+        self.judge = Soundness(world, SILENT_S, self.policies)
 
     def beat(self, *silent: str) -> None:
         for name in ACTORS:
