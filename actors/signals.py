@@ -6,7 +6,7 @@ signal               to the supervisor                           to another proc
 SIGTERM              stops the store                             ends within 2 s; its successor
                                                                  goes on
 SIGINT, SIGQUIT      stops the store                             nothing
-SIGHUP               reads the logging settings again, or stops  nothing
+SIGHUP               reads the settings again, or stops          nothing
                      the store (see below)
 SIGUSR1              writes all stacks to stderr                 writes all stacks to stderr
 the rest of IGNORED  nothing                                     nothing
@@ -14,7 +14,7 @@ the rest of IGNORED  nothing                                     nothing
 
 A shell sends SIGHUP when its terminal is closed, and a service manager sends it for a reload. So a
 supervisor that was started on a terminal stops cleanly. Without a controlling terminal (systemd,
-setsid), or started with SIGHUP ignored (nohup), it reads its logging settings again and goes on.
+setsid), or started with SIGHUP ignored (nohup), it reads its settings again and goes on.
 
 A terminal sends SIGINT, SIGQUIT and SIGHUP to a whole process group, and `timeout` a SIGTERM. Only
 the supervisor acts on them, because it stops its processes in order: another process waits a moment

@@ -24,12 +24,16 @@ reason, is started again every 0.25 s, as often as needed. A session whose descr
 ends, so that its client does not wait for processes that do not know it.
 
 **Signals.** No signal but SIGKILL ends the store uncleanly (`actors/signals.py` has the table).
-SIGHUP reads the logging settings again (`logging_settings.py`). On a terminal it stops the store
-cleanly, because few users expect a store to outlive its terminal.
+SIGHUP reads the settings again (`live_settings.py`). On a terminal it stops the store cleanly,
+because few users expect a store to outlive its terminal.
+
+**The service manager** (`notify.py`) gives a start more time as long as that makes progress. Its
+watchdog is fed with proof of progress alone (`soundness.py`).
 
 `prepare.py` recovers the store before the first fork, `first_words.py` says what was found,
-`main.py` is the loop, and `restarts.py` decides when a process is started again; `bad_files.py`
-keeps those that lack a file. A process without a heartbeat for `heartbeat_timeout_ms` is killed and
+`main.py` is the loop. `children.py` starts, watches and buries the processes, `restarts.py` decides
+when one is started again, and `replacing.py` replaces one that works. `bad_files.py` keeps those
+that lack a file. A process without a heartbeat for `heartbeat_timeout_ms` is killed and
 replaced. A process in uninterruptible sleep gets more time, and so does one that sets itself up.
 Set-up has no limit as a whole: its work grows with the store, and it beats meanwhile. The store
 ends when a process fails to start `boot_failures_max` times in a row.

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from ..actors.signals import HANDLED
 
-# A process in uninterruptible sleep waits for the disk and cannot beat: it gets this many times
+#: A process in uninterruptible sleep waits for the disk and cannot beat: it gets this many times
 # `heartbeat_timeout_ms`.
-_DISK_PATIENCE = 20
+DISK_PATIENCE = 20
 # So does a process that sets itself up. It beats in its loops, but one call may take seconds: with
 # a million topics, reading topics.json does.
 _SETUP_PATIENCE = 10
@@ -66,7 +66,7 @@ def _take_back(pid: int) -> None:
 def patience_with(child: Child) -> int:
     """How many times `heartbeat_timeout_ms` an actor may go without a heartbeat."""
     if waits_for_disk(child.pid):
-        return _DISK_PATIENCE
+        return DISK_PATIENCE
     return 1 if child.ready else _SETUP_PATIENCE
 
 

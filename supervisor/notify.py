@@ -1,18 +1,38 @@
-"""Messages to the service manager: the protocol of sd_notify(3)."""
+"""Messages to the service manager: the protocol of sd_notify(3).
+
+**While the store starts** the manager would stop it at its time-out. So each sign of progress gives
+the start `EXTENDED_S` more, and says in the status what is being done. A step that makes no
+progress for so long is stuck, and is ended.
+
+**The watchdog** is fed by `main.py`, as long as the store is sound (`soundness.py`).
+
+**A reload** is said when it begins, with the time, and is over with the next `ready`: systemd 253
+(`Type=notify-reload`) waits for both.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import socket
+import time
+from typing import Final
+
+from ..conf.printable import printable
+
+#: A start, or a stop, may take so much longer from each sign of progress on (s).
+EXTENDED_S: Final = 60
+#: Signs of progress that follow each other sooner than this (s) are not passed on.
+_APART_S: Final = 0.5
+_LONGEST_STATUS: Final = 500
 
 
 class Notifier:
     """Sends the state of the store to the socket that `NOTIFY_SOCKET` names. Without that variable
     every call does nothing.
 
-    `watchdog_s` is the interval in which `ping` must be called (half of WATCHDOG_USEC), or None if
-    there is no watchdog for this process.
+    `watchdog_s` is half of WATCHDOG_USEC, or None if there is no watchdog for this process: it is
+    fed twice in that time.
     """
 
     def __init__(self, environ: dict[str, str] | None = None) -> None:
@@ -21,6 +41,8 @@ class Notifier:
         for_us = env.get("WATCHDOG_PID", str(os.getpid())) == str(os.getpid())
         usec = env.get("WATCHDOG_USEC", "")
         self.watchdog_s = int(usec) / 2e6 if for_us and usec.isdigit() and int(usec) else None
+        self._fed = self._extended = -1e9  # when, monotonic s
+        self._status = ""
 
     def send(self, **fields: str | int) -> None:
         """Sends one message of KEY=value lines. Errors are ignored: the store runs without them."""
@@ -32,16 +54,48 @@ class Notifier:
             contextlib.suppress(OSError),
             socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as end,
         ):
-            end.sendto(text.encode(), address)
+            end.sendto(text.encode(errors="backslashreplace"), address)
+
+    def progress(self, step: str, done: int = 0, in_all: int = 0) -> None:
+        """Says what the start is doing, which gives it more time. A `Pulse` (`store/pulse.py`)."""
+        now = time.monotonic()
+        if now - self._extended < _APART_S:
+            return
+        self._extended = now
+        amount = f": {done:,} of {in_all:,}" if in_all else f": {done:,}" if done else ""
+        self.send(
+            extend_timeout_usec=EXTENDED_S * 1_000_000, status=_line(f"starting: {step}{amount}")
+        )
 
     def ready(self, status: str) -> None:
-        """Says that the start is over; `status` is shown by `systemctl status`."""
-        self.send(ready=1, status=status, mainpid=os.getpid())
+        """Says that the start, or a reload, is over; `systemctl status` shows `status`."""
+        self._status = _line(status)
+        self.send(ready=1, status=self._status, mainpid=os.getpid())
 
-    def stopping(self) -> None:
-        """Says that the stop has begun."""
-        self.send(stopping=1, status="stopping")
+    def say(self, status: str) -> None:
+        """Changes the status, if it is another one."""
+        if _line(status) != self._status:
+            self._status = _line(status)
+            self.send(status=self._status)
 
-    def ping(self) -> None:
-        """Says that the supervisor's loop runs, before the watchdog's time is up."""
-        self.send(watchdog=1)
+    def reloading(self, status: str) -> None:
+        """Says that a reload has begun. `ready` ends it."""
+        self._status = _line(status)
+        self.send(reloading=1, monotonic_usec=time.monotonic_ns() // 1000, status=self._status)
+
+    def stopping(self, within_s: float) -> None:
+        """Says that the stop has begun, and takes as long as this at most."""
+        usec = int((within_s + 5) * 1_000_000)
+        self.send(stopping=1, extend_timeout_usec=usec, status="stopping")
+
+    def feed(self) -> None:
+        """Feeds the watchdog, unless it was fed a moment ago."""
+        now = time.monotonic()
+        if self.watchdog_s and now - self._fed >= self.watchdog_s / 4:
+            self._fed = now
+            self.send(watchdog=1)
+
+
+def _line(text: str) -> str:
+    """A status as one line: the protocol ends a value at a line's end."""
+    return printable(" ".join(text.split())[:_LONGEST_STATUS])

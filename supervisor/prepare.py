@@ -28,6 +28,7 @@ from ..store.disk.paths import ABORT, SOCKET, StoreFolders
 from ..store.disk.sharing import UMASK, share_tree
 from ..store.disk.stamps import stamp
 from ..store.errors import StoreError
+from ..store.pulse import Pulse, unheard
 from ..store.recovery import shared_progress
 from ..store.recovery.apply import apply
 from ..store.recovery.layout import check_layout
@@ -43,8 +44,9 @@ from .claim import await_old_actors, take_lock
 _RECORD_ROOM = 65536
 
 
-def prepare(settings: Settings) -> tuple[World, int]:
+def prepare(settings: Settings, pulse: Pulse = unheard) -> tuple[World, int]:
     """Does everything up to the first fork. Returns the world and the descriptor of the held lock.
+    `pulse` hears how far it is.
 
     Raises AlreadyRunning, StoreError, Corrupt, UnsupportedFeature, OSError. It then closes what it
     has opened, and removes its shared memory.
@@ -58,8 +60,9 @@ def prepare(settings: Settings) -> tuple[World, int]:
         undo.callback(os.close, lock)
         store_id = segments.store_identity(settings.store_path)
         check_layout(folders, settings)
+        pulse("waiting for processes of an earlier run", 0, 0)
         await_old_actors(store_id)
-        control, table, report = recover(folders, settings, store_id, undo)
+        control, table, report = recover(folders, settings, store_id, undo, pulse)
         if settings.transient_store_pool_enable:
             make_pool(settings, store_id)
         note_running(folders)
@@ -93,7 +96,11 @@ def prepare(settings: Settings) -> tuple[World, int]:
 
 
 def recover(
-    folders: StoreFolders, settings: Settings, store_id: int, undo: contextlib.ExitStack
+    folders: StoreFolders,
+    settings: Settings,
+    store_id: int,
+    undo: contextlib.ExitStack,
+    pulse: Pulse = unheard,
 ) -> tuple[Mapping, Mapping, Report]:
     """Recovers the store's files, in new shared memory: control block, topic table, and the report.
     `undo` gets the removal of shared memory. Raises Corrupt, StoreError, OSError. A store that is
@@ -105,17 +112,17 @@ def recover(
         undo.callback(segments.remove_all, store_id)
     if settings.socket_group:
         share_with_group(folders, settings.socket_group)
-    plan = look(folders, settings, pool=pool_rest, published=published)
+    plan = look(folders, settings, pool=pool_rest, published=published, pulse=pulse)
     kept: list[str] = []
     if plan.pool is not None:
         # The pool is removed with the other segments. Until its bytes are saved they stay, also if
         # the store is refused.
-        kept = settle_pool(plan.pool, folders)
+        kept = settle_pool(plan.pool, folders, pulse)
     undo.callback(segments.remove_all, store_id)
     segments.remove_all(store_id)
     control, table = make_memory(settings, store_id)
     memory = Control(control, STARTUP), TopicTable(table, STARTUP)
-    return control, table, apply(plan, folders, settings, *memory, kept=kept)
+    return control, table, apply(plan, folders, settings, *memory, kept=kept, pulse=pulse)
 
 
 def take_descriptors() -> Descriptors:

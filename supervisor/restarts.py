@@ -23,6 +23,8 @@ class RestartPolicy:
     max_boot_failures: int
     short_lives: int = 0
     boot_failures: int = 0
+    #: Whether the last lives were so short that the next start has to wait.
+    loops: bool = False
 
     def died(self, *, was_ready: bool, lived_s: float) -> float | None:
         """Notes a death. Returns the seconds to wait before the next start, None to give up."""
@@ -35,4 +37,5 @@ class RestartPolicy:
             if self.boot_failures >= self.max_boot_failures:
                 return None
         over = self.short_lives - (_FREE_SHORT_LIVES if was_ready else 1)
+        self.loops = over > 0
         return 0.0 if over <= 0 else min(_FIRST_DELAY_S * 2**over, self.max_delay_s)

@@ -25,6 +25,7 @@ from ..actors.signals import HANDLED, STOP, stops_on_hang_up
 from ..conf.logging import get_logger
 from .child import Child, fork
 from .notify import Notifier
+from .relay import Relay
 from .restarts import RestartPolicy
 
 #: A broker that has not ended by then is killed (s).
@@ -49,7 +50,7 @@ class StoreAndBroker:
     store has its lock.
 
     `ready` is called once, when the broker serves for the first time. `until` is a descriptor whose
-    end of file stops both, -1 for none.
+    end of file stops both, -1 for none. `stop_s` is how long the store may take to stop.
     """
 
     def __init__(
@@ -58,11 +59,14 @@ class StoreAndBroker:
         load_broker: Callable[[], Work],
         ready: Callable[[], None],
         until: int = -1,
+        *,
+        stop_s: float,
     ) -> None:
         self._run_store = run_store
         self._load_broker = load_broker
         self._ready = ready
         self._until = until
+        self._stop_s = stop_s + _BROKER_ENDS_S
         self._logger: Any = get_logger()
         self._pid = os.getpid()
         self._children: dict[str, Child] = {}
@@ -75,6 +79,7 @@ class StoreAndBroker:
         self.claimed = False
         self._status = 0
         self._notifier = Notifier()
+        self._relay = Relay(self._notifier)
         self._hang_up_stops = stops_on_hang_up()
         self._selector = selectors.DefaultSelector()
         # The broker waits at this pipe: a store that does not get its lock is another's.
@@ -93,6 +98,8 @@ class StoreAndBroker:
         self._selector.register(self._signals, selectors.EVENT_READ, self._read_signals)
         if self._until >= 0:
             self._selector.register(self._until, selectors.EVENT_READ, self._read_until)
+        if self._relay.socket is not None:
+            self._selector.register(self._relay.socket, selectors.EVENT_READ, self._pass_on)
         gc.collect()
         gc.freeze()  # or each child's garbage collector would write to, and copy, shared pages
         self._start(_STORE)
@@ -104,9 +111,6 @@ class StoreAndBroker:
     def _turn(self) -> None:
         times = [when for when in (self._due, self._deadline) if when is not None]
         patience_s = max(0.0, min(times) - time.monotonic()) if times else _TICK_S
-        if self._notifier.watchdog_s:
-            patience_s = min(patience_s, self._notifier.watchdog_s)
-            self._notifier.ping()
         for key, _ in self._selector.select(patience_s):
             if key.fd in self._selector.get_map():  # an event before it may have ended it
                 key.data()
@@ -147,14 +151,28 @@ class StoreAndBroker:
                 os.close(child.pidfd)
                 if child.ready_fd >= 0:
                     os.close(child.ready_fd)
-            # This parent talks to the service manager.
-            os.environ.pop("NOTIFY_SOCKET", None)
+            self._leave_manager_to_parent(name)
             work = self._run_store if name == _STORE else self._load_broker()
             if name == _STORE or os.read(self._gate, 1):
                 os.close(self._gate)
                 status = work(lambda: _say_ready(ready_fd))
         finally:
             os._exit(status)
+
+    def _leave_manager_to_parent(self, name: str) -> None:
+        """In a child: the parent alone talks to the service manager, and passes on what the store
+        says.
+        """
+        os.environ.pop("NOTIFY_SOCKET", None)
+        os.environ.pop("WATCHDOG_PID", None)
+        if name == _STORE and self._relay.address:
+            os.environ["NOTIFY_SOCKET"] = self._relay.address
+        if self._relay.socket is not None:
+            self._relay.socket.close()
+
+    def _pass_on(self) -> None:
+        if _STORE in self._children:
+            self._relay.read(self._children[_STORE].pid)
 
     def _heard(self, child: Child) -> None:
         """A child is ready, or has ended before it was."""
@@ -224,7 +242,7 @@ class StoreAndBroker:
         if self._stopping:
             return
         self._stopping, self._due = True, None
-        self._notifier.stopping()
+        self._notifier.stopping(self._stop_s)
         if _BROKER in self._children:
             self._end_broker()
         else:

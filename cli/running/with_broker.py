@@ -80,6 +80,7 @@ def run(
         lambda: _load_broker(both),
         ready,
         until,
+        stop_s=settings.stop_timeout_ms / 1000,
     )
     return parent.run(), parent.claimed
 

@@ -19,6 +19,7 @@ from ..disk import files as disk
 from ..disk.files import Folder
 from ..disk.paths import RECOVERY, file_name
 from ..errors import Corrupt
+from ..pulse import Pulse, unheard
 from . import _scan as kernel
 from .log import CommitLog
 
@@ -55,14 +56,18 @@ class TornBytes:
     size: int
 
 
-def find_end(log: CommitLog, start: int, *, check_crc: bool) -> LogEnd:
+def find_end(log: CommitLog, start: int, *, check_crc: bool, pulse: Pulse = unheard) -> LogEnd:
     """Scans from log offset `start`, where a record or a file begins, up to the first bad record or
     the end of the files.
     """
     records = newest = 0
     end, why = start, kernel.NOTHING
     bases = set(log.bases())
+    files_in_all = sum(base + log.file_size > start for base in bases)
+    files = 0
     while log.base_of(end) in bases:
+        pulse("scanning the commit log (files)", files, files_in_all)
+        files += 1
         base = log.base_of(end)
         view = memoryview(log.open(base).mapping)
         position, count, stored, why = kernel.scan(

@@ -21,6 +21,7 @@ from ..delay.delays import keep_durable_slots
 from ..disk.paths import StoreFolders
 from ..dispatch.dispatcher import Dispatching
 from ..errors import StoreError
+from ..pulse import Pulse, unheard
 from ..topics.deletions import finish
 from ..topics.topic_table import TableFull, TopicTable
 from ..transactions import progress as transactions_progress
@@ -34,6 +35,9 @@ from .unknown_queues import UnknownQueues, add_topic
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+#: Dispatch says at least so often how far it is.
+_SLICE_NS = 500_000_000
+
 
 def apply(
     plan: RecoveryPlan,
@@ -43,9 +47,11 @@ def apply(
     table: TopicTable,
     *,
     kept: Sequence[str] = (),
+    pulse: Pulse = unheard,
 ) -> Report:
     """Carries out the plan and fills `control` and `table`, which must be new and empty. The rest
-    of a pool must be settled already (`settle_pool`); `kept` are the paths of its copies.
+    of a pool must be settled already (`settle_pool`); `kept` are the paths of its copies. `pulse`
+    hears how far it is.
 
     `folders` and `settings` must be those of the plan, and no process may have changed the store
     since. Raises OSError, StoreError if the table is too small, and Corrupt for a damaged record
@@ -59,11 +65,11 @@ def apply(
         settle_layout(plan, folders, settings)
         # Under SYNC_FLUSH dispatch must not show what is not durable, and little is not.
         leave = plan.leaves_syncs and settings.flush_disk_type != FlushDiskType.SYNC_FLUSH
-        kept_in = settle_log(plan, files, leave_syncs=leave)
+        kept_in = settle_log(plan, files, leave_syncs=leave, pulse=pulse)
         settle_holes(plan, folders)
         finish(plan.deletions, folders)
         set_log_words(plan, files, control, leave_syncs=leave)
-        undone = dispatch(plan, files, control, table, unknown)
+        undone = dispatch(plan, files, control, table, unknown, pulse=pulse)
     except TableFull as error:
         raise StoreError(f"{folders.root.path}: {error}") from error
     queue_bytes_cut = settle_queues(plan, files, table)
@@ -110,7 +116,9 @@ def settle_holes(plan: RecoveryPlan, folders: StoreFolders) -> None:
         Holes(plan.log.holes).below(end).write(folders.root)
 
 
-def settle_log(plan: RecoveryPlan, files: StoreFiles, *, leave_syncs: bool) -> list[str]:
+def settle_log(
+    plan: RecoveryPlan, files: StoreFiles, *, leave_syncs: bool, pulse: Pulse = unheard
+) -> list[str]:
     """Removes unfinished and empty files, cuts off the torn end, and unless flush is to do that,
     syncs what may not be durable. Returns the paths of the copies of the torn end. Raises OSError.
     """
@@ -131,7 +139,8 @@ def settle_log(plan: RecoveryPlan, files: StoreFiles, *, leave_syncs: bool) -> l
     with Seals(files.folders) as seals:
         seals.remove_outside(found.first, log.base_of(found.end.end))
     kept = cut(log, found.torn)
-    for base in () if leave_syncs else found.files:
+    for number, base in enumerate(() if leave_syncs else found.files):
+        pulse("syncing the commit log (files)", number, len(found.files))
         start, stop = max(base, found.durable), min(base + log.file_size, found.end.end)
         if start < stop:
             # Not the whole file: pages that were warmed ahead hold nothing to be kept.
@@ -161,6 +170,8 @@ def dispatch(
     control: Control,
     table: TopicTable,
     unknown: UnknownQueues,
+    *,
+    pulse: Pulse = unheard,
 ) -> int:
     """Dispatches the log from the plan's `dispatch.begin` to its end. Returns how many index
     entries of a crashed run were undone before (after a power cut, how many slots were wrong).
@@ -176,9 +187,10 @@ def dispatch(
         unknown_queue=unknown.add,
         power_lost=plan.run.power_lost,
     )
-    if plan.log.end.end > plan.dispatch.begin.dispatched:
-        while not dispatching.step(10**12):
-            pass
+    begin, end = plan.dispatch.begin.dispatched, plan.log.end.end
+    if end > begin:
+        while not dispatching.step(_SLICE_NS):
+            pulse("dispatching (bytes)", dispatching.position - begin, end - begin)
     return dispatching.undone
 
 

@@ -23,10 +23,12 @@ from ..commitlog.log_end import LogEnd, find_end, refuse_damage, refuse_older_co
 from ..commitlog.seals import sealed_bases
 from ..config import topics as topics_json
 from ..consumequeue.queue import QueueFiles
+from ..consumequeue.queue_count import QueueCount
 from ..disk.files import Folder
 from ..disk.paths import ABORT, TOPICS, StoreFolders
 from ..errors import Corrupt
 from ..index.rewind import index_below, kept_until
+from ..pulse import Pulse, unheard
 from ..topics.deletions import Deletions, DeletionsPlan, plan_deletions
 from . import checkpoint, durable_progress, log_begin, power_cut, rocketmq_progress
 from .checkpoint import Checkpoint
@@ -67,16 +69,17 @@ def look(
     *,
     pool: PoolRest | None = None,
     published: SharedProgress | None = None,
+    pulse: Pulse = unheard,
 ) -> RecoveryPlan:
     """The plan of a start of the store in `folders`, which no other process may use. `pool` is what
     only the pool of the killed store has, `published` what a killed store without a pool has left
-    in shared memory.
+    in shared memory. `pulse` hears how far it is.
 
     Raises Corrupt for damage that a start must not cut off, StoreError for files that do not fit
     the settings or were made by a newer version, OSError.
     """
     try:
-        return _look(folders, settings, pool, published)
+        return _look(folders, settings, pool, published, pulse)
     except OSError as error:
         if error.errno not in _NO_FILE:
             raise
@@ -89,16 +92,19 @@ def _look(
     settings: Settings,
     pool: PoolRest | None,
     published: SharedProgress | None,
+    pulse: Pulse,
 ) -> RecoveryPlan:
     began = time.monotonic()
     files = StoreFiles.of(folders, settings)
     layout = check_layout(folders, settings)
     check_state_files(folders)
     run = look_at_last_run(files, published)
-    log, from_pool = look_at_log(files, run, pool, check_crc=settings.check_crc_on_recover)
+    log, from_pool = look_at_log(
+        files, run, pool, check_crc=settings.check_crc_on_recover, pulse=pulse
+    )
     deleted = Deletions.read(folders.ours)
     deletions = plan_deletions(deleted, files.queues, log.first, log.end.end)
-    dispatch = look_at_queues_and_index(files, run.start, log, deletions)
+    dispatch = look_at_queues_and_index(files, run.start, log, deletions, pulse)
     if not (run.start and run.start.progress.dispatch_count) or dispatch.anew:
         deletions = deletions.counted_anew()
     topics, problem = look_at_topics(folders, settings, deletions, dispatch.queues)
@@ -200,7 +206,12 @@ def known_log(last: LastWriter, ours: Folder, file_size: int) -> KnownLog:
 
 
 def look_at_log(
-    files: StoreFiles, run: LastRun, pool: PoolRest | None, *, check_crc: bool
+    files: StoreFiles,
+    run: LastRun,
+    pool: PoolRest | None,
+    *,
+    check_crc: bool,
+    pulse: Pulse = unheard,
 ) -> tuple[LogPlan, PoolPlan | None]:
     """Finds the end of the commit log and the torn bytes behind it, and what to do with the rest of
     the pool. Raises Corrupt for files that are missing and for damage.
@@ -216,14 +227,16 @@ def look_at_log(
     start = max(first, run.start.flushed) if run.start else first
     end = LogEnd(start, 0, 0, kernel.NOTHING)
     if bases:
-        end = find_end(log, start, check_crc=check_crc)
+        end = find_end(log, start, check_crc=check_crc, pulse=pulse)
     from_pool = None
     if pool is not None:
+        pulse("comparing the pool with the commit log (bytes)", 0, pool.size)
         from_pool = judge(pool, log, end, rocketmq_ran=run.known_from == ROCKETMQ_KNOWN)
         end = from_pool.end
         if not from_pool.refused:  # it makes missing files anew
             bases += tuple(range(first + len(bases) * log.file_size, end.end, log.file_size))
     if bases:
+        pulse("looking behind the log's end (files)", 0, len(bases))
         refuse_damage(log, end, run.checkpoint.durable_time_ms, power_cut=run.power_lost)
     refuse_older_copy(log, end, run.reached)
     found = LogPlan(
@@ -242,7 +255,11 @@ def look_at_log(
 
 
 def look_at_queues_and_index(
-    files: StoreFiles, start: StartingPoint | None, log: LogPlan, deletions: DeletionsPlan
+    files: StoreFiles,
+    start: StartingPoint | None,
+    log: LogPlan,
+    deletions: DeletionsPlan,
+    pulse: Pulse = unheard,
 ) -> DispatchPlan:
     """Finds the offset from which dispatch continues. If queues or index have less than the
     starting point says, the whole log is dispatched anew.
@@ -250,14 +267,14 @@ def look_at_queues_and_index(
     for name in files.index.names() if files.indexed else ():
         files.index.check_kind(name)
     limit = min(start.progress.dispatched, log.end.end) if start else log.first
-    queues, bad = _queues_below(files.queues, limit, log.first, deletions)
+    queues, bad = _queues_below(files.queues, limit, log.first, deletions, pulse)
     begin, anew = Progress(dispatched=log.first), ""
     if start:
         anew = bad or _missing(files, start.progress, queues, deletions)
         index = None if anew else _index_below(files, start.progress.index, limit)
         if index is None:
             anew = anew or "an index file is damaged"
-            queues, _ = _queues_below(files.queues, log.first, log.first, deletions)
+            queues, _ = _queues_below(files.queues, log.first, log.first, deletions, pulse)
             if not log.first:  # dispatch makes the queues' first files too
                 queues = tuple(replace(queue, least=0) for queue in queues)
         else:
@@ -273,13 +290,16 @@ def look_at_queues_and_index(
 
 
 def _queues_below(
-    queues: QueueFiles, limit: int, first: int, deletions: DeletionsPlan
+    queues: QueueFiles, limit: int, first: int, deletions: DeletionsPlan, pulse: Pulse
 ) -> tuple[tuple[QueueFound, ...], str]:
     """For every queue, its entries of records below log offset `limit`, in a log that begins at
     `first`; and what is wrong with a file of a queue, or "". A clean start spends most of its time
     here.
     """
-    counts = list(queues.counts(limit, first, without=frozenset(deletions.without_queues)))
+    counts: list[QueueCount] = []
+    for count in queues.counts(limit, first, without=frozenset(deletions.without_queues)):
+        pulse("counting queue entries (queues)", len(counts), 0)
+        counts.append(count)
     bad = next((queue.bad for queue in counts if queue.bad), "")
     return tuple(QueueFound(q.topic, q.queue_id, q.end, q.least) for q in counts), bad
 

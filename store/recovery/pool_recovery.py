@@ -36,6 +36,7 @@ from ..disk import files as disk
 from ..disk.paths import StoreFolders, file_name
 from ..disk.sparse import data_behind
 from ..errors import StoreError
+from ..pulse import Pulse, unheard
 
 _STEP = 4 << 20
 
@@ -171,7 +172,7 @@ def _record_across(rest: PoolRest, log: CommitLog, at: int) -> bytes:
     return bytes(data[: max(1, size)])
 
 
-def put_into_log(rest: PoolRest, log: CommitLog) -> None:
+def put_into_log(rest: PoolRest, log: CommitLog, pulse: Pulse = unheard) -> None:
     """Writes the bytes into the commit log, durably. Raises OSError (ENOSPC). The pool does not
     change, so the next start can try again.
     """
@@ -183,18 +184,23 @@ def put_into_log(rest: PoolRest, log: CommitLog) -> None:
         with log.folders.commit_log.file(file_name(base), write=True) as fd:
             view = memoryview(rest.pool.buffer(base))
             for at in range(start - base, end - base, _STEP):
+                pulse(
+                    "writing the pool to the commit log (bytes)",
+                    base + at - rest.committed,
+                    rest.size,
+                )
                 disk.write_at(fd, view[at : min(at + _STEP, end - base)], at)
             disk.sync_data(fd)
 
 
-def settle_pool(plan: PoolPlan, folders: StoreFolders) -> list[str]:
+def settle_pool(plan: PoolPlan, folders: StoreFolders, pulse: Pulse = unheard) -> list[str]:
     """Writes the rest into the log, or keeps it in `recovery/`, as planned. Returns the paths of
     the copies, relative to the store's folder. Raises OSError; then the pool is as it was.
     """
     rest = plan.rest
     log = CommitLog(folders, rest.pool.size)
     if not plan.refused:
-        put_into_log(rest, log)
+        put_into_log(rest, log, pulse)
         return []
     into = new_folder(folders.root)
     return [

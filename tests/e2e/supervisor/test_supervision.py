@@ -1,4 +1,4 @@
-"""The supervisor's watch: order, freezes, failures at boot, the service manager, refusals."""
+"""The supervisor's watch: order, freezes, failures at boot, refusals."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import os
 import signal
 import socket
 import subprocess
-import time
 from typing import TYPE_CHECKING, Any
 
 import psutil
@@ -18,10 +17,9 @@ from support.small_settings import SMALL
 
 from silomq import Consumer, Producer, StoreClosed
 from silomq.shm import segments
-from silomq.shm.control import ACTORS, StoreState
+from silomq.shm.control import ACTORS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 NOBODY = 65534
@@ -146,62 +144,6 @@ def test_an_actor_that_cannot_start_at_all_stops_the_store(tmp_path: Path) -> No
         assert "allocate failed to start 5 times" in store.log()
         assert "File too large" in store.log()
         assert segments.leftovers(store.store_id) == []
-    finally:
-        store.clean_up()
-
-
-# -- the service manager
-
-
-class Manager:
-    """The other end of sd_notify."""
-
-    def __init__(self, folder: Path) -> None:
-        self.path = folder / "notify"
-        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        self.socket.bind(str(self.path))
-
-    def next(self, timeout_s: float) -> dict[str, str]:
-        self.socket.settimeout(timeout_s)
-        lines = self.socket.recv(4096).decode().splitlines()
-        return dict(line.split("=", 1) for line in lines)
-
-
-@pytest.fixture
-def manager(tmp_path: Path) -> Iterator[Manager]:
-    found = Manager(tmp_path)
-    yield found
-    found.socket.close()
-
-
-def ping_gap(manager: Manager) -> float:
-    """Seconds until the next message, which is a ping."""
-    began = time.monotonic()
-    assert manager.next(2.0) == {"WATCHDOG": "1"}
-    return time.monotonic() - began
-
-
-def test_speaks_to_the_service_manager(tmp_path: Path, manager: Manager) -> None:
-    environ = {"NOTIFY_SOCKET": str(manager.path), "WATCHDOG_USEC": "400000"}
-    store = StoreProcess(tmp_path / "store", environ=environ)
-    store.launch()
-    try:
-        first = manager.next(WAIT_S)
-        while first == {"WATCHDOG": "1"}:
-            first = manager.next(WAIT_S)
-        assert first["READY"] == "1"
-        assert first["MAINPID"] == str(store.running.pid)
-        assert store.control.load("state") == StoreState.RUNNING
-        with Producer(store.path) as producer:  # at once, without trying again
-            producer.send("t", b"x")
-        gaps = [max(ping_gap(manager) for _ in range(5)) for _ in range(3)]
-        assert min(gaps) < 0.4, "the service manager would kill it"
-        store.running.send_signal(signal.SIGTERM)
-        message = manager.next(WAIT_S)
-        while message == {"WATCHDOG": "1"}:
-            message = manager.next(WAIT_S)
-        assert message["STOPPING"] == "1"
-        assert store.running.wait(WAIT_S) == 0
     finally:
         store.clean_up()
 
