@@ -9,7 +9,6 @@ from ..loop.reasons import Reasons
 from ..loop.tasks import Thread, start
 from ._checked import CheckedFastPath
 from .access import Access
-from .permissions import Denied
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from ..loop._loop import Loop
     from ..wire.command import Command
     from .access import Grant
+    from .permissions import Denied
 
 
 class Gate:
@@ -65,11 +65,11 @@ class Gate:
 
     def check(self, request: Command, connection: Connection) -> Grant:
         """What the sender of a request may do. Raises Denied unless it may make the request."""
-        try:
-            return self._access.check(request, connection.host)
-        except Denied as denied:
-            self._refused.add(str(denied), connection.peer)
-            raise
+        return self._access.check(request, connection.host)
+
+    def note(self, denied: Denied, connection: Connection) -> None:
+        """Has the log say that a request was refused: its sender may not wait for an answer."""
+        self._refused.add(str(denied), connection.peer)
 
     def tick(self) -> None:
         """Logs what was refused, and looks at the file."""

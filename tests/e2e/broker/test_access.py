@@ -215,6 +215,19 @@ def test_an_administrator_may(admin: SigningClient, broker: BrokerProcess) -> No
     assert SECRET not in broker.log()
 
 
+def test_the_log_says_what_a_processor_denies(admin: SigningClient, broker: BrokerProcess) -> None:
+    """The topic of this request is known only when its message was read. Nobody waits for the
+    answer, as with END_TRANSACTION.
+    """
+    sent = admin.ask(10, send_fields("elsewhere"), b"x")
+    assert sent.code == 0, sent.remark
+    offset = int(sent.fields["msgId"][16:], 16)
+    with SigningClient(broker.address, READER) as reader:
+        reader.tell(33, {"offset": offset})
+        why = f"account '{READER}' lacks SUB of topic 'elsewhere'"
+        eventually(lambda: why in broker.log(), "it is logged")
+
+
 @pytest.mark.parametrize("code", [34, 35, 36, 41, 46])
 def test_bad_values_get_an_answer(reader: SigningClient, code: int) -> None:
     opaques = [reader.send(code, one.fields, one.body) for one in spoiled(code)]
