@@ -9,6 +9,7 @@ from ..loop.reasons import Reasons
 from ..loop.tasks import Thread, start
 from ._checked import CheckedFastPath
 from .access import Access
+from .accounts import read_forms
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from ..loop._loop import Loop
     from ..wire.command import Command
     from .access import Grant
+    from .accounts import Form
     from .permissions import Denied
 
 
@@ -53,6 +55,10 @@ class Gate:
     def version(self) -> tuple[int, int]:
         """How often tools have changed the file, and when it was changed last (epoch ms)."""
         return self._access.version
+
+    async def forms(self) -> list[Form]:
+        """The accounts as the file has them, with their secrets. Raises BadAccounts."""
+        return await self._thread.run(lambda: read_forms(self._access.path))
 
     async def edit(self, edit: Callable[[Path], None]) -> None:
         """Changes the file, and takes the accounts that it has then. Raises what `edit` does."""

@@ -2,7 +2,8 @@
 
 Each request is a JSON object in a line, with `do`, `proxy` (HOST:PORT) and `client` (its id):
 
-- "join": begins a session, with `topics`, and with `group` that of a consumer.
+- "join": begins a session, with `topics`, and with `group` that of a consumer. With `credentials`
+  (access key and secret) its requests are signed.
 - "send": `topic`, `body`, and the `kind` of message ("TRANSACTION") if it is not a normal one.
 - "receive": `topic`, `group`, `invisible_s`, and a `broker`'s name if only one is asked.
 - "ack", "hide": `topic`, `group`, and the message's `id` and `receipt`; "hide" has `invisible_s`.

@@ -93,11 +93,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
             make_topic(operator, _OWN, "NORMAL")
             for topic, kind in _TOPICS.items():
                 make_topic(operator, topic, kind, topic)
-        credentials = json.dumps({"accessKey": PROXY, "secretKey": SECRET})
-        signs = {
-            "enableAclRpcHookForClusterMode": True,
-            "innerClientAuthenticationCredentials": credentials,
-        }
+        signs = _signing_as(PROXY)
         with (
             proxy(folder / "proxy", broker.address, "DefaultCluster", **signs) as running,
             talk(folder, "talk") as client,
@@ -108,6 +104,15 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
                     joined = client.ask("join", running.address, name, topics=[topic], **group)
                     assert joined["code"] == "OK", joined
             yield Served(broker, running, client, file)
+
+
+def _signing_as(account: str) -> dict[str, object]:
+    """The settings of a proxy that signs its requests."""
+    credentials = json.dumps({"accessKey": account, "secretKey": SECRET})
+    return {
+        "enableAclRpcHookForClusterMode": True,
+        "innerClientAuthenticationCredentials": credentials,
+    }
 
 
 def _add_accounts(file: Path) -> None:
@@ -203,3 +208,33 @@ def test_a_proxy_that_may_not_end_a_transaction(served: Served) -> None:
     (found,) = served.take("paid")
     assert found["body"] == "denied"
     assert served.count("paid") == before + 1
+
+
+def test_a_proxy_that_asks_its_clients_for_their_accounts(served: Served, tmp_path: Path) -> None:
+    """They are the broker's. The proxy asks it for secrets and rights, as an administrator."""
+    client = "client-key"
+    words = ("--topic", "orders=PUB", "--secret-stdin")
+    silo("acl", "--file", str(served.accounts), "add", client, *words, stdin=SECRET.encode())
+    package = "org.apache.rocketmq.proxy.auth"
+    more = {
+        **_signing_as(ADMIN),
+        "authenticationEnabled": True,
+        "authenticationMetadataProvider": f"{package}.ProxyAuthenticationMetadataProvider",
+        "authorizationEnabled": True,
+        "authorizationMetadataProvider": f"{package}.ProxyAuthorizationMetadataProvider",
+    }
+    before = served.count("orders")
+    with proxy(tmp_path / "asking", served.broker.address, "DefaultCluster", **more) as asking:
+        at = asking.address
+
+        def join(name: str, topic: str, *credentials: str) -> dict[str, Any]:
+            return served.talk.ask("join", at, name, topics=[topic], credentials=credentials)
+
+        for name, credentials in (("nobody", ()), ("liar", (client, "another secret"))):
+            assert join(name, "orders", *credentials)["code"] == "REFUSED"
+        assert join("good", "orders", client, SECRET)["code"] == "OK"
+        sent = served.talk.ask("send", at, "good", topic="orders", body="signed")
+        assert sent["code"] == "OK", sent
+        sent = served.talk.ask("send", at, "good", topic="refused", body="x")
+        assert "User:client-key has no permission to access Topic:refused" in sent["why"], sent
+    assert served.count("orders") == before + 1

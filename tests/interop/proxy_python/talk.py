@@ -4,6 +4,8 @@ to which proxy a request goes. `proxy_talks.py` has what each line of input and 
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import json
 import queue
 import sys
@@ -21,33 +23,47 @@ _LATEST_S = 20.0
 _LONGEST_POLL_S = 5
 
 
+class Refused(Exception):
+    """A session that the proxy does not take."""
+
+
 class Session:
     """A client at a proxy: its settings, what it sends and receives, what it is asked."""
 
-    def __init__(self, proxy: str, client: str, settings: Any) -> None:
-        self.proxy, self.client = proxy, client
+    def __init__(self, proxy: str, client: str, settings: Any, credentials: list[str]) -> None:
+        self.proxy, self.client, self._credentials = proxy, client, credentials
         self.stub = MessagingServiceStub(grpc.insecure_channel(proxy))
         self.asked: queue.Queue[dict[str, str]] = queue.Queue()
         self._told: queue.Queue[Any] = queue.Queue()
         self._told.put(service.TelemetryCommand(settings=settings))
         self._settled = threading.Event()
+        self.refused = ""
         commands = self.stub.Telemetry(iter(self._told.get, None), metadata=self.metadata())
         threading.Thread(target=self._listen, args=(commands,), daemon=True).start()
 
     def metadata(self) -> list[tuple[str, str]]:
         """The headers of each request."""
-        return [
+        now = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+        found = [
             ("x-mq-language", "PYTHON"),
             ("x-mq-protocol", "GRPC_V2"),
             ("x-mq-client-version", "5.1.2"),
-            ("x-mq-date-time", time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())),
+            ("x-mq-date-time", now),
             ("x-mq-request-id", str(uuid4())),
             ("x-mq-client-id", self.client),
             ("x-mq-namespace", ""),
         ]
+        if self._credentials:
+            key, secret = self._credentials
+            mac = hmac.new(secret.encode(), now.encode(), hashlib.sha1).hexdigest()
+            parts = f"Credential={key}, SignedHeaders=x-mq-date-time, Signature={mac}"
+            found.append(("authorization", f"MQv2-HMAC-SHA1 {parts}"))
+        return found
 
     def wait_for_settings(self) -> None:
         assert self._settled.wait(_LATEST_S), f"{self.proxy} does not take the settings"
+        if self.refused:
+            raise Refused(self.refused)
 
     def end(self) -> None:
         """Ends the stream of commands."""
@@ -56,7 +72,9 @@ class Session:
     def _listen(self, commands: Any) -> None:
         try:
             for command in commands:
-                if command.HasField("settings"):
+                if command.HasField("status") and command.status.code != definition.OK:
+                    self.refused = command.status.message
+                if self.refused or command.HasField("settings"):
                     self._settled.set()
                 if command.HasField("recover_orphaned_transaction_command"):
                     found = command.recover_orphaned_transaction_command
@@ -68,7 +86,8 @@ class Session:
                         }
                     )
         except grpc.RpcError as error:
-            print(f"{self.proxy}: no more commands: {error.details()}", file=sys.stderr)
+            self.refused = error.details() or str(error)
+            self._settled.set()
 
 
 _sessions: dict[tuple[str, str], Session] = {}
@@ -93,7 +112,8 @@ def join(wanted: dict[str, Any]) -> dict[str, Any]:
     else:
         settings.client_type = definition.PRODUCER
         settings.publishing.topics.extend(topics)
-    session = Session(wanted["proxy"], wanted["client"], settings)
+    credentials = wanted.get("credentials", [])
+    session = Session(wanted["proxy"], wanted["client"], settings, credentials)
     session.wait_for_settings()
     _sessions[session.proxy, session.client] = session
     return {"code": "OK"}
@@ -202,6 +222,8 @@ def answer(wanted: dict[str, Any]) -> dict[str, Any]:
         if wanted["do"] == "join":
             return join(wanted)
         return _DOES[wanted["do"]](_sessions[wanted["proxy"], wanted["client"]], wanted)
+    except Refused as refused:
+        return {"code": "REFUSED", "why": str(refused)}
     except grpc.RpcError as error:
         return {"code": error.code().name, "why": error.details()}
 
