@@ -4,7 +4,6 @@ RocketMQ's own broker the same checks show that they are right.
 
 from __future__ import annotations
 
-import functools
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
@@ -13,7 +12,9 @@ from interop.proxies import CHECKS, Proxy, make_topics, proxy, require_client, r
 from interop.servers import parameters
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
+    from pathlib import Path
 
 pytestmark = pytest.mark.timeout(240)
 #: RocketMQ's broker pops with timers only, and recalls when it is told to. Until its op records are
@@ -27,7 +28,10 @@ _THEIRS = {
     "waitTimeMillsInSendQueue": "10000",
     "osPageCacheBusyTimeOutMills": "10000",
 }
-_SERVERS = {"rocketmq": functools.partial(rocketmq_server, **_THEIRS), "silomq": silomq_server}
+_SERVERS: dict[str, Callable[[Path], AbstractContextManager[Server]]] = {
+    "rocketmq": lambda folder: rocketmq_server(folder, **_THEIRS),
+    "silomq": silomq_server,
+}
 
 
 class Served(NamedTuple):

@@ -70,7 +70,7 @@ class Cluster(NamedTuple):
         who = "producer" if do in {"send", "end", "asked", "leave"} else _CLIENT
         return self.talk.ask(do, at.address, f"{topic}-{who}", topic=topic, group=topic, **more)
 
-    def take(self, at: Proxy, topic: str) -> list[dict[str, str]]:
+    def take(self, at: Proxy, topic: str) -> list[dict[str, Any]]:
         return self.talk.take(at.address, f"{topic}-{_CLIENT}", topic)
 
 
@@ -123,7 +123,7 @@ def test_a_receipt_counts_at_the_other_proxy(cluster: Cluster) -> None:
     cluster.join("handles")
     for body in ("acked", "hidden"):
         assert cluster.ask("send", left, "handles", body=body)["code"] == "OK"
-    taken: dict[str, dict[str, str]] = {}
+    taken: dict[str, dict[str, Any]] = {}
     while len(taken) < 2:
         found = cluster.take(left, "handles")
         assert found, sorted(taken)
@@ -149,7 +149,7 @@ def test_transactions_are_checked_through_the_other_proxy(cluster: Cluster) -> N
         assert sent[body]["code"] == "OK", sent
     assert cluster.ask("leave", left, "halves")["code"] == "OK"
     cluster.join("halves", to=right)
-    asked = set()
+    asked: set[str] = set()
     while asked != {"kept", "dropped"}:
         found = cluster.ask("asked", right, "halves", wait_s=30)
         assert found["code"] == "OK", found
@@ -172,7 +172,7 @@ def test_messages_go_to_both_brokers_and_come_from_both(cluster: Cluster) -> Non
     counts = [_count(node, "spread") for node in cluster.nodes]
     assert sum(counts) == len(sent)
     assert min(counts) > 0, counts
-    found = []
+    found: list[str] = []
     while len(found) < len(sent):
         taken = cluster.take(right, "spread")
         assert taken, sorted(sent - set(found))

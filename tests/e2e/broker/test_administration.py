@@ -13,6 +13,7 @@ from support.broker_requests import GROUP, TOPIC, heart_beat, pull_fields, send_
 from support.brokers import BrokerProcess
 from support.harness import StoreProcess, eventually
 from support.remoting_client import RemotingClient
+from support.small_settings import SMALL
 
 from silomq.broker.wire.command import ANSWER, Command
 from silomq.store.config import topics
@@ -382,8 +383,12 @@ def test_a_master_without_replicas(client: RemotingClient) -> None:
 
 def test_how_many_buffers_of_the_pool_are_free(tmp_path: Path) -> None:
     """Without a pool RocketMQ's greatest number: nobody is warned that there are none."""
-    pool = {"transient_store_pool_enable": "true", "transient_store_pool_size": 3}
+    pool: dict[str, Any] = {
+        "transient_store_pool_enable": "true",
+        "transient_store_pool_size": 3,
+    }
     for settings, free in ((pool, "2"), ({}, str(2**31 - 1))):
-        store = StoreProcess(tmp_path / f"store-{free}", store_port=free_port(), **settings)
+        base = {**SMALL, **settings, "store_port": free_port()}
+        store = StoreProcess(tmp_path / f"store-{free}", base=base)
         with store, BrokerProcess(store.path) as broker, RemotingClient(broker.address) as client:
             assert ask(client, 28)["table"]["remainTransientStoreBufferNumbs"] == free
