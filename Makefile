@@ -24,6 +24,8 @@ FAULTS := build/faults
 # RocketMQ's own releases, for the tests that open each other's stores.
 INTEROP := build/interop
 RELEASES := 5.3.3 4.9.8
+# The last release of RocketMQ 4 whose broker was published.
+BROKER4 := 4.9.7
 # The release whose broker `make bench-broker` measures.
 PEER := $(firstword $(RELEASES))
 BENCH_JAVA := bench/broker/java
@@ -114,7 +116,7 @@ fault-build: $(FAULTS)/.stamp  ## a second copy whose compiled code can be told 
 
 # Without the tools of a language or its registry the tests that need it are skipped. In CI that is an error.
 interop:  ## fetch RocketMQ and its clients, compile the programs that run them
-	@for part in $(RELEASES) bench proxy proxy-python proxy-node $(CLIENTS) $(EXAMPLES); do \
+	@for part in $(RELEASES) $(BROKER4) bench proxy proxy-python proxy-node $(CLIENTS) $(EXAMPLES); do \
 		$(MAKE) --no-print-directory $(INTEROP)/$$part/.stamp || { test -z "$$CI" && \
 			echo "RocketMQ ($$part) cannot be had: the tests that need it will be skipped" >&2; } || exit 1; \
 	done
@@ -189,6 +191,9 @@ $(INTEROP)/%/.stamp: $(INTEROP)/%/lib/.stamp $(shell find $(JAVA) -name '*.java'
 	javac -Xlint:all,-cast,-classfile,-deprecation,-path,-processing -Werror -encoding UTF-8 \
 		-cp '$(@D)/lib/*' -d $(@D)/classes \
 		$$(find $(JAVA)/common $(JAVA)/v$(firstword $(subst ., ,$*)) -name '*.java')
+	touch $@
+
+$(INTEROP)/$(BROKER4)/.stamp: $(INTEROP)/$(BROKER4)/lib/.stamp
 	touch $@
 
 # The Java client of `make bench-broker`.

@@ -339,7 +339,7 @@ class Broker:
             call.check()
             answer = await handler(call)
         except Exception as error:
-            found = refusal(request, error)
+            found = refusal(call, error)
             if found is None:
                 self.logger.critical(
                     "a request failed because of a defect",

@@ -254,6 +254,16 @@ class Fields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             "transactionCheckMax",
         ),
     ] = 15
+    transaction_op_msg_max_size: Annotated[
+        int,
+        Size(
+            1,
+            4096,
+            "RocketMQ's default. An op record names as many transactions that have ended as fit. "
+            "RocketMQ 4 reads those that name one: set it to 1 before you go back to it.",
+            "transactionOpMsgMaxSize",
+        ),
+    ] = 4096
 
     message_delay_level: Annotated[
         tuple[int, ...],

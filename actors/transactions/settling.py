@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from ...conf.settings import Settings
 from ...store.names import TRANS_OP_HALF_TOPIC
 from ...store.record.copies import body_span
 from ...store.record.ids import Host
@@ -22,14 +23,21 @@ class Settling:
     """The transactions that have ended but for their op record, by identity."""
 
     def __init__(
-        self, book: Book, goals: Goals, ring: OwnRing, host: Host, logger: Any, *, record_crc: bool
+        self,
+        book: Book,
+        goals: Goals,
+        ring: OwnRing,
+        host: Host,
+        *,
+        settings: Settings,
+        logger: Any,
     ) -> None:
         self._book = book
         self._goals = goals
         self._ring = ring
         self._host = host
         self._logger = logger
-        self._record_crc = record_crc
+        self._settings = settings
         self.ended: dict[bytes, None] = {}
 
     def settle(self, state: State, now_ms: int) -> int:
@@ -56,10 +64,10 @@ class Settling:
 
     def _put(self, named: list[int], slot: int, state: State, now_ms: int) -> set[int]:
         """Puts the op records for these halves. Returns those for which append has stored one."""
-        bodies = list(op_bodies(named))
-        frames = []
+        bodies = list(op_bodies(named, self._settings.transaction_op_msg_max_size))
+        frames, record_crc = [], self._settings.enabled_append_prop_crc
         for body, _ in bodies:
-            record = encode_op(body, now_ms, self._host, record_crc=self._record_crc)
+            record = encode_op(body, now_ms, self._host, record_crc=record_crc)
             frames.append(Frame(record, body_span(self._host, self._host, body), slot))
         done: set[int] = set()
         for (_, held), placed in zip(bodies, self._ring.put(frames), strict=True):

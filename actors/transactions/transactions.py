@@ -75,9 +75,8 @@ class Transactions(Actor):
         host = Host.of(settings.store_host, settings.store_port)
         self.making = Making(self.queues, goals, self.ring, host, settings, self.logger)
         self.settling = Settling(
-            self.book, goals, self.ring, host, self.logger,
-            record_crc=settings.enabled_append_prop_crc,
-        )  # fmt: skip
+            self.book, goals, self.ring, host, settings=settings, logger=self.logger
+        )
         self.queues.find()
         if self.queues.halves is None:
             self.state.nothing_waits()

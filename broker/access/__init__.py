@@ -13,6 +13,9 @@ topic: its reader needs SUB of the topic that it has. A message for a retry topi
 group in the topic's name, not by the group that the request names. Topics in which messages of all
 others wait are in no account's default.
 
+**RocketMQ 5's users and rules** are the same accounts, told and changed by RocketMQ's own mapping
+(`users.py`). So a proxy of RocketMQ may check its clients by them.
+
 **Fast paths are behind the same check.** `CheckedFastPath` stands before whatever serves frames
 without Python. It shares the table, and leaves every refusal to the general way.
 

@@ -48,7 +48,7 @@ class Accounts(msgspec.Struct, frozen=True):
     changes: int = 0
 
 
-class _Form(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
+class Form(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     """An account as the file has it."""
 
     access_key: str
@@ -128,6 +128,18 @@ def use(plain: Any) -> Accounts:
     return accounts
 
 
+def read_forms(path: Path) -> list[Form]:
+    """The accounts of a file as it has them, with their secrets. Raises BadAccounts."""
+    data = read_bytes(path)
+    try:
+        plain = load_plain(data)
+        use(plain)
+        found = _convert(_without_empty(plain), _File).accounts
+        return [_convert(_without_empty(table), Form) for table in found]
+    except ValueError as error:
+        raise BadAccounts(f"{path}: {error}") from error
+
+
 def check_accounts(data: bytes) -> tuple[Accounts, list[str]]:
     """The accounts in the bytes of a file that have no error, and all errors, each with its account
     and its field. Raises ValueError for bytes that are no such file.
@@ -149,7 +161,7 @@ def _check(plain: Any) -> tuple[Accounts, list[str]]:
             name += f" ({table['accessKey'][:60]!a})"
         of_account: list[str] = []
         with _noting(of_account):
-            account = _account(_convert(_without_empty(table), _Form), of_account)
+            account = _account(_convert(_without_empty(table), Form), of_account)
             if account.access_key in accounts:
                 of_account.append("an account before it has the same accessKey")
             elif not of_account:
@@ -205,7 +217,7 @@ def _convert(table: Any, kind: type[Any]) -> Any:
         raise ValueError(str(error)) from None
 
 
-def _account(form: _Form, problems: list[str]) -> Account:
+def _account(form: Form, problems: list[str]) -> Account:
     """An account. Adds what is wrong with it to the problems."""
     for field, value in (("accessKey", form.access_key), ("secretKey", form.secret_key)):
         if len(value) < _LEAST_CHARACTERS:

@@ -9,7 +9,7 @@ from ..loop.reasons import Reasons
 from ..loop.tasks import Thread, start
 from ._checked import CheckedFastPath
 from .access import Access
-from .permissions import Denied
+from .accounts import read_forms
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from ..loop._loop import Loop
     from ..wire.command import Command
     from .access import Grant
+    from .accounts import Form
+    from .permissions import Denied
 
 
 class Gate:
@@ -54,6 +56,10 @@ class Gate:
         """How often tools have changed the file, and when it was changed last (epoch ms)."""
         return self._access.version
 
+    async def forms(self) -> list[Form]:
+        """The accounts as the file has them, with their secrets. Raises BadAccounts."""
+        return await self._thread.run(lambda: read_forms(self._access.path))
+
     async def edit(self, edit: Callable[[Path], None]) -> None:
         """Changes the file, and takes the accounts that it has then. Raises what `edit` does."""
         await self._thread.run(lambda: edit(self._access.path))
@@ -65,11 +71,11 @@ class Gate:
 
     def check(self, request: Command, connection: Connection) -> Grant:
         """What the sender of a request may do. Raises Denied unless it may make the request."""
-        try:
-            return self._access.check(request, connection.host)
-        except Denied as denied:
-            self._refused.add(str(denied), connection.peer)
-            raise
+        return self._access.check(request, connection.host)
+
+    def note(self, denied: Denied, connection: Connection) -> None:
+        """Has the log say that a request was refused: its sender may not wait for an answer."""
+        self._refused.add(str(denied), connection.peer)
 
     def tick(self) -> None:
         """Logs what was refused, and looks at the file."""

@@ -24,7 +24,7 @@ class Admin:
         listings = Listings(parts.link)
         self._statistics = parts.statistics
         self._turns = InTurn(parts.loop.call_soon)
-        self._info = RuntimeInfo(parts)
+        self._info = RuntimeInfo(parts, listings)
         self._all = (
             TopicAdmin(parts, listings, address),
             GroupAdmin(parts, listings),

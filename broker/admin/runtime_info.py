@@ -11,6 +11,7 @@ from typing import Final
 from ...client.producing.refusals import while_stuck
 from ...shm.control import Control
 from ...store.status import AckLevel
+from ..link.listings import Listings
 from ..processors.calls import Call, Handlers
 from ..processors.parts import Parts
 from ..statistics.store_figures import Counted
@@ -23,6 +24,8 @@ _VERSION_NAME: Final = "V5_3_3"
 #: What the words of the control block say when a disk's use is not known.
 _NOT_KNOWN: Final = 2**64 - 1
 _UNITS: Final = ("KiB", "MiB", "GiB", "TiB", "PiB")
+#: So many buffers are free where there is no pool, as RocketMQ tells it.
+_NO_POOL: Final = 2**31 - 1
 #: RocketMQ's pools of threads. Requests are served as they come here, so none waits in a queue.
 _POOLS: Final = ("send", "pull", "litePull", "query", "ack")
 
@@ -30,8 +33,9 @@ _POOLS: Final = ("send", "pull", "litePull", "query", "ack")
 class RuntimeInfo:
     """The figures of the broker at this moment."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Parts, listings: Listings) -> None:
         self._parts = parts
+        self._listings = listings
         self._started_s = time.time()
 
     @property
@@ -65,6 +69,7 @@ class RuntimeInfo:
             **self._puts(),
             **self._gets(),
             **self._log(control),
+            "remainTransientStoreBufferNumbs": str(await self._free_buffers(control)),
             **self._disks(control),
             **self._delays(),
             **self._pools(),
@@ -128,7 +133,6 @@ class RuntimeInfo:
             "commitLogMaxOffset": str(wrote),
             "dispatchBehindBytes": str(max(0, wrote - control.load("dispatched"))),
             "dispatchMaxBuffer": "0",
-            "remainTransientStoreBufferNumbs": "0",
             "earliestMessageTimeStamp": str(self._parts.reading.log_begins_ms()),
             "pageCacheLockTimeMills": self._busy_ms(control, config.page_cache_busy_ms),
             "remainHowManyDataToFlush": _size(max(0, wrote - control.load("flushed"))),
@@ -137,6 +141,19 @@ class RuntimeInfo:
             rest = max(0, wrote - control.load("committed"))
             found["remainHowManyDataToCommit"] = _size(rest)
         return found
+
+    async def _free_buffers(self, control: Control) -> int:
+        """How many buffers of the pool hold nothing. Without a pool RocketMQ tells its greatest
+        number, so that nobody is warned that there are few.
+        """
+        config = self._parts.link.connection.config
+        if config.level != AckLevel.MEMORY:
+            return _NO_POOL
+        total = int((await self._listings.settings())["transientStorePoolSize"])
+        first, last = (
+            control.load(word) // config.file_size_commit_log for word in ("committed", "wrote")
+        )
+        return max(0, total - (last - first + 1))
 
     def _busy_ms(self, control: Control, limit_ms: int) -> str:
         """How long append has been in one batch: known when it is longer than the limit."""

@@ -80,9 +80,14 @@ def code_of(status: int) -> ResponseCode:
     return _CODES.get(PutMessageStatus(status), ResponseCode.SYSTEM_ERROR)
 
 
-def refusal(request: Command, error: Exception) -> Command | None:
-    """The answer to a request that an error has ended. None for an error that is a defect."""
+def refusal(call: Call, error: Exception) -> Command | None:
+    """The answer to a request that an error has ended. None for an error that is a defect. The log
+    says what was denied, because the sender may not wait for an answer.
+    """
+    request = call.request
     why = str(error)[:_MOST_REMARK]
+    if isinstance(error, Denied) and call.gate is not None:
+        call.gate.note(error, call.connection)
     if isinstance(error, Refused):
         return request.answer(error.code, remark=why, fields=error.fields)
     if isinstance(error, Denied):

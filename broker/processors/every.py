@@ -17,6 +17,7 @@ from .pop_polling import PopPollingProcessor
 from .reply import ReplyProcessor
 from .send_back import SendBackProcessor
 from .transactions import TransactionProcessor
+from .users import UserProcessor
 
 if TYPE_CHECKING:
     from ..access.gate import Gate
@@ -48,3 +49,4 @@ def every_processor(
     yield ClientProcessor(parts)
     yield ReplyProcessor(parts, relay, send)
     yield AccountProcessor(parts, gate, address)
+    yield UserProcessor(gate)

@@ -1,8 +1,9 @@
 """Op records: the halves that are done, in RMQ_SYS_TRANS_OP_HALF_TOPIC.
 
 The tag is "d". The body is decimal queue offsets of halves, each with a comma behind it, in up to
-4,096 bytes. RocketMQ before 5.1 writes one offset without a comma. Source: RocketMQ's
-`TransactionalMessageServiceImpl` and `TransactionalOpBatchService`.
+4,096 bytes. One alone has no comma here: RocketMQ before 5.1 writes and reads no other form, and
+later releases read it too. Source: RocketMQ's `TransactionalMessageServiceImpl` and
+`TransactionalOpBatchService`.
 """
 
 from __future__ import annotations
@@ -16,22 +17,27 @@ from ..record.ids import Host
 from ..record.properties import TAGS, encode_properties
 
 _TAG: Final = "d"
-_MOST_BYTES: Final = 4096
 _PROPERTIES: Final = encode_properties({TAGS: _TAG})
 
 
-def op_bodies(queue_offsets: Iterable[int]) -> Iterator[tuple[bytes, list[int]]]:
-    """The bodies of op records for these halves, each with the queue offsets that it holds."""
-    text, held = "", list[int]()
+def op_bodies(queue_offsets: Iterable[int], most_bytes: int) -> Iterator[tuple[bytes, list[int]]]:
+    """The bodies of op records for these halves, each with the queue offsets that it holds: as many
+    as fit, but at least one.
+    """
+    size, held = 0, list[int]()
     for queue_offset in queue_offsets:
-        more = f"{queue_offset},"
-        if len(text) + len(more) > _MOST_BYTES:
-            yield text.encode(), held
-            text, held = "", []
-        text += more
+        more = len(f"{queue_offset},")
+        if held and size + more > most_bytes:
+            yield _body(held), held
+            size, held = 0, []
+        size += more
         held.append(queue_offset)
     if held:
-        yield text.encode(), held
+        yield _body(held), held
+
+
+def _body(held: list[int]) -> bytes:
+    return (str(held[0]) if len(held) == 1 else "".join(f"{one}," for one in held)).encode()
 
 
 def encode_op(body: bytes, born_ms: int, host: Host, *, record_crc: bool) -> bytes:

@@ -43,9 +43,11 @@ SMALL = {
 class Server:
     """A broker, known by the address of its name server. It makes topics when it is asked to."""
 
-    def __init__(self, kind: str, names: str) -> None:
+    def __init__(self, kind: str, names: str, restart: Callable[[], None]) -> None:
         self.kind = kind
         self.names = names
+        #: Kills the broker and starts it again.
+        self.restart = restart
         with self._peer(names) as peer:
             registered = {"topic": "TBW102"}
             eventually(lambda: peer.ask(105, registered).code == 0, "the broker registers", 90)
@@ -109,9 +111,16 @@ def rocketmq_server(folder: Path, **settings: str) -> Iterator[Server]:
         name_server(folder) as names,
         real_broker(
             folder / "broker", names.address, {**SMALL, "messageDelayLevel": delays, **settings}
-        ),
+        ) as broker,
     ):
-        yield Server("rocketmq", names.address)
+
+        def restart() -> None:
+            broker.restart()
+            eventually(lambda: server.route("TBW102") is None, "the killed broker is forgotten")
+            eventually(lambda: server.route("TBW102"), "it registers again", 90)
+
+        server = Server("rocketmq", names.address, restart)
+        yield server
 
 
 @contextlib.contextmanager
@@ -128,7 +137,12 @@ def silomq_server(folder: Path) -> Iterator[Server]:
         transaction_check_interval_ms=TRANSACTIONS["transactionCheckInterval"],
     )
     with store, BrokerProcess(store.path, "enablePropertyFilter=true") as broker:
-        yield Server("silomq", broker.address)
+
+        def restart() -> None:
+            broker.kill()
+            broker.start()
+
+        yield Server("silomq", broker.address, restart)
 
 
 #: The kinds of servers that the clients are run against.

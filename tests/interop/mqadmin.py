@@ -50,6 +50,7 @@ class MqAdmin:
                 [
                     *JAVA, f"-Duser.home={folder}", f"-Djava.io.tmpdir={folder}",
                     f"-Drocketmq.client.localOffsetStoreDir={folder}/offsets",
+                    f"-Drocketmq.home.dir={folder}",  # it signs by conf/tools.yml, if that is there
                     "-cp", f"{place}/classes:{place}/lib/*", "silomq.interop.Admin", server.names,
                 ],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=err, cwd=folder,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 from interop.rocketmq import BUILD, JAVA, ROOT
 from support.harness import eventually
-from support.name_servers import Peer
+from support.remoting_client import RemotingClient
 
 from silomq.bench.broker.rocketmq import Jvm, free_port
 
@@ -105,8 +105,10 @@ class Proxy:
 
 
 @contextlib.contextmanager
-def proxy(folder: Path, names: str, cluster: str) -> Iterator[Proxy]:
-    """A proxy for the brokers of a cluster, found by a name server. It is killed at the end."""
+def proxy(folder: Path, names: str, cluster: str, **more: object) -> Iterator[Proxy]:
+    """A proxy for the brokers of a cluster, found by a name server, with further settings of its
+    own. It is killed at the end.
+    """
     folder.mkdir()
     port = free_port()
     file = folder / "rmq-proxy.json"
@@ -119,6 +121,7 @@ def proxy(folder: Path, names: str, cluster: str) -> Iterator[Proxy]:
         "remotingListenPort": free_port(),
         # So soon a broker knows whom it may ask about transactions.
         "transactionHeartbeatPeriodSecond": 1,
+        **more,
     }
     file.write_text(json.dumps(settings))
     options = (*JAVA[1:], f"-Dcom.rocketmq.proxy.configPath={file}")
@@ -146,20 +149,25 @@ def proxy(folder: Path, names: str, cluster: str) -> Iterator[Proxy]:
 
 def make_topics(broker: str, client: str) -> None:
     """Makes what a client's checks need, as an operator does."""
-    with contextlib.closing(Peer(broker)) as peer:
+    with RemotingClient(broker) as operator:
         for check in CHECKS[client]:
             kind = _KINDS.get(check.removeprefix(f"{client}-"), "NORMAL")
-            fields = {
-                "topic": check, "defaultTopic": "TBW102", "readQueueNums": "2", "perm": "6",
-                "writeQueueNums": "2", "topicFilterType": "SINGLE_TAG", "topicSysFlag": "0",
-                "order": "false", "attributes": f"+message.type={kind}",
-            }  # fmt: skip
-            answer = peer.ask(17, fields)
-            assert answer.code == 0, answer
-            for group in (check, f"{check}-sql"):
-                config = {
-                    "groupName": group, "consumeEnable": True, "retryMaxTimes": 16,
-                    "retryQueueNums": 1, "consumeMessageOrderly": check == "fifo",
-                }  # fmt: skip
-                answer = peer.ask(200, body=json.dumps(config).encode())
-                assert answer.code == 0, answer
+            make_topic(operator, check, kind, check, f"{check}-sql")
+
+
+def make_topic(operator: RemotingClient, topic: str, kind: str, *groups: str) -> None:
+    """A topic for one kind of messages, and groups for it."""
+    fields = {
+        "topic": topic, "defaultTopic": "TBW102", "readQueueNums": "2", "perm": "6",
+        "writeQueueNums": "2", "topicFilterType": "SINGLE_TAG", "topicSysFlag": "0",
+        "order": "false", "attributes": f"+message.type={kind}",
+    }  # fmt: skip
+    answer = operator.ask(17, fields)
+    assert answer.code == 0, answer
+    for group in groups:
+        config = {
+            "groupName": group, "consumeEnable": True, "retryMaxTimes": 16,
+            "retryQueueNums": 1, "consumeMessageOrderly": kind == "FIFO",
+        }  # fmt: skip
+        answer = operator.ask(200, body=json.dumps(config).encode())
+        assert answer.code == 0, answer

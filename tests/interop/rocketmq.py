@@ -18,6 +18,8 @@ ROOT = Path(__file__).resolve().parents[2]
 #: Where `make interop` puts RocketMQ's class path and the harness compiled against it.
 BUILD = ROOT / "build" / "interop"
 RELEASES = ("5.3.3", "4.9.8")
+#: The last release of RocketMQ 4 whose broker was published. There are no programs for it.
+BROKER4 = "4.9.7"
 TIMEOUT_S = 100.0
 FOREVER = 2**63 - 1
 #: Our settings under RocketMQ's names.

@@ -187,6 +187,8 @@ _PATIENT = {
     "waitTimeMillsInSendQueue": "10000",
     "osPageCacheBusyTimeOutMills": "10000",
     "cleanResourceInterval": "1000",
+    # Until its op records are written RocketMQ asks about what was decided, and commits it twice.
+    "transactionOpBatchInterval": "50",
 }
 
 

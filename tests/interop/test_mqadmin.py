@@ -112,6 +112,11 @@ deleteTopic -c DefaultCluster -t orders
 topicList
 topicStatus -t orders
 """
+#: Figures of brokerStatus that differ from run to run: times, rates, disks. And the capacity of
+#: queues of requests, which ours has not.
+MOVING = re.compile(
+    r"(Timestamp|TimeStamp|TimeMax|TimeMills|DistributeTime|Tps|Capacity)$|Latency|Disk|runtime"
+)
 #: So many kinds of commands there are at least, and the same must come of so many.
 KINDS = 40
 
@@ -207,9 +212,9 @@ def test_commands_print_the_same(runs: dict[str, tuple[Path, Run]]) -> None:
 def test_a_broker_says_how_it_is_under_the_same_names(runs: dict[str, tuple[Path, Run]]) -> None:
     theirs, ours = (statuses_of(runs[kind][1].status) for kind in ("rocketmq", "silomq"))
     assert ours.keys() == theirs.keys()
-    for name in ("brokerVersionDesc", "brokerVersion", "brokerActive", "msgPutTotalTodayNow",
-                 "msgGetTotalTodayNow", "dispatchBehindBytes", "commitLogMinOffset"):  # fmt: skip
-        assert ours[name] == theirs[name], name
+    same = [name for name in theirs if not MOVING.search(name)]
+    assert len(same) >= 25
+    assert {name: ours[name] for name in same} == {name: theirs[name] for name in same}
     assert int(ours["commitLogMaxOffset"]) > 0
     assert float(ours["commitLogDiskRatio"]) > 0
     puts = re.findall(r"\[([^\]]+)\]:(\d+)", ours["putMessageDistributeTime"])

@@ -215,6 +215,55 @@ def test_an_administrator_may(admin: SigningClient, broker: BrokerProcess) -> No
     assert SECRET not in broker.log()
 
 
+def test_the_log_says_what_a_processor_denies(admin: SigningClient, broker: BrokerProcess) -> None:
+    """The topic of this request is known only when its message was read. Nobody waits for the
+    answer, as with END_TRANSACTION.
+    """
+    sent = admin.ask(10, send_fields("elsewhere"), b"x")
+    assert sent.code == 0, sent.remark
+    offset = int(sent.fields["msgId"][16:], 16)
+    with SigningClient(broker.address, READER) as reader:
+        reader.tell(33, {"offset": offset})
+        why = f"account '{READER}' lacks SUB of topic 'elsewhere'"
+        eventually(lambda: why in broker.log(), "it is logged")
+
+
+def test_users_and_rules_of_rocketmq_5(admin: SigningClient, broker: BrokerProcess) -> None:
+    """They are the accounts of the file, and are in force when the answer comes."""
+    name = {"username": "five-key"}
+    user = json.dumps({"password": SECRET, "userType": "Normal"}).encode()
+    assert admin.ask(3001, name, user).code == 0
+    assert (admin.ask(3001, name, user).remark or "") == "The user is existed"
+    told = {"password": SECRET, "userStatus": "enable", "userType": "Normal", **name}
+    assert json.loads(admin.ask(3004, name).body) == told
+    assert json.loads(admin.ask(3005, {"filter": "five"}).body) == [told]
+    assert admin.ask(3004, {"username": "nobody-key"}).body == b""
+    subject = {"subject": "User:five-key"}
+    rule = {"resource": "Topic:orders", "actions": ["Pub"], "decision": "Allow"}
+    rules = json.dumps({"policies": [{"policyType": "Custom", "entries": [rule]}]}).encode()
+    with SigningClient(broker.address, "five-key") as five:
+        assert five.ask(310, short("orders")).code == DENIED
+        assert admin.ask(3006, subject, rules).code == 0
+        assert five.ask(310, short("orders"), b"x").code == 0
+        assert five.ask(3004, name).code == DENIED
+        found = json.loads(admin.ask(3009, subject).body)
+        assert found["policies"][0]["entries"] == [rule]
+        listed = admin.ask(3010, {"subjectFilter": "five", "resourceFilter": "Topic:orders"})
+        assert json.loads(listed.body) == [{**found, "policies": found["policies"][:1]}]
+        refused = admin.ask(3007, subject, rules.replace(b"Topic:orders", b"Topic:ord*"))
+        assert (refused.code, "parts of names" in (refused.remark or "")) == (29, True)
+        assert admin.ask(3008, {**subject, "resource": "Topic:orders"}).code == 0
+        assert five.ask(310, short("orders"), b"x").code == DENIED
+        more = json.dumps({"userType": "Super"}).encode()
+        assert admin.ask(3002, name, more).code == 0
+        assert five.ask(310, short("orders"), b"x").code == 0
+        assert admin.ask(3003, name).code == 0
+        assert five.ask(310, short("orders"), b"x").code == DENIED
+    assert admin.ask(3002, name, user).code == DENIED
+    assert admin.ask(3009, subject).code == DENIED
+    assert SECRET not in broker.log()
+
+
 @pytest.mark.parametrize("code", [34, 35, 36, 41, 46])
 def test_bad_values_get_an_answer(reader: SigningClient, code: int) -> None:
     opaques = [reader.send(code, one.fields, one.body) for one in spoiled(code)]

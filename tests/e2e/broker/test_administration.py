@@ -8,16 +8,18 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from support.broker_load import free_port
 from support.broker_requests import GROUP, TOPIC, heart_beat, pull_fields, send_fields
-from support.harness import eventually
+from support.brokers import BrokerProcess
+from support.harness import StoreProcess, eventually
 from support.remoting_client import RemotingClient
+from support.small_settings import SMALL
 
 from silomq.broker.wire.command import ANSWER, Command
 from silomq.store.config import topics
 
 if TYPE_CHECKING:
-    from support.brokers import BrokerProcess
-    from support.harness import StoreProcess
+    from pathlib import Path
 
 KEY = re.compile(rb'({"brokerName":"[^"]*","queueId":(\d+),"topic":"[^"]*"}):')
 
@@ -377,3 +379,16 @@ def test_a_master_without_replicas(client: RemotingClient) -> None:
     assert found["master"]
     assert found["haConnectionInfo"] == []
     assert found["masterCommitLogMaxOffset"] > 0
+
+
+def test_how_many_buffers_of_the_pool_are_free(tmp_path: Path) -> None:
+    """Without a pool RocketMQ's greatest number: nobody is warned that there are none."""
+    pool: dict[str, Any] = {
+        "transient_store_pool_enable": "true",
+        "transient_store_pool_size": 3,
+    }
+    for settings, free in ((pool, "2"), ({}, str(2**31 - 1))):
+        base = {**SMALL, **settings, "store_port": free_port()}
+        store = StoreProcess(tmp_path / f"store-{free}", base=base)
+        with store, BrokerProcess(store.path) as broker, RemotingClient(broker.address) as client:
+            assert ask(client, 28)["table"]["remainTransientStoreBufferNumbs"] == free

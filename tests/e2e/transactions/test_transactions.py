@@ -109,7 +109,7 @@ def test_commit_and_rollback(quick: StoreProcess, name: str) -> None:
     assert view.properties["p"] == "v"
     assert view.sys_flag & 0xC == 8
     ended(quick)
-    bodies = b"".join(view.body for view in read(quick, TRANS_OP_HALF_TOPIC)).decode()
+    bodies = b",".join(view.body for view in read(quick, TRANS_OP_HALF_TOPIC)).decode()
     assert {str(t.half.queue_offset) for t in (one, two)} <= set(bodies.split(","))
 
 

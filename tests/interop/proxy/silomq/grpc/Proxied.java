@@ -19,7 +19,8 @@ import org.apache.rocketmq.client.apis.producer.TransactionChecker;
 
 /** RocketMQ's gRPC clients at one proxy, with the settings that all checks share. */
 final class Proxied {
-    static final Duration SOON = Duration.ofSeconds(20);
+    /** RocketMQ's broker may look for what comes again 20 s late. */
+    static final Duration SOON = Duration.ofSeconds(45);
     private static final Duration WAIT = Duration.ofSeconds(2);
 
     final ClientServiceProvider clients = ClientServiceProvider.loadService();

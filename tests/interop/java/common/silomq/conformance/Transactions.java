@@ -8,6 +8,7 @@ import org.apache.rocketmq.client.consumer.DefaultMQPullConsumer;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.consumer.PullResult;
 import org.apache.rocketmq.client.consumer.PullStatus;
+import org.apache.rocketmq.client.exception.MQBrokerException;
 import org.apache.rocketmq.client.producer.LocalTransactionState;
 import org.apache.rocketmq.client.producer.SendResult;
 import org.apache.rocketmq.client.producer.SendStatus;
@@ -21,6 +22,7 @@ import org.apache.rocketmq.common.message.MessageQueue;
 @SuppressWarnings("deprecation") // of calls that users have
 final class Transactions {
     private static final String GIVEN_UP = "TRANS_CHECK_MAX_TIME_TOPIC";
+    private static final int TOPIC_NOT_EXIST = 17;
 
     private Transactions() {
     }
@@ -124,10 +126,17 @@ final class Transactions {
         String body = "never " + scope.place.release;
         send(producer, queue.getTopic(), body);
         DefaultMQPullConsumer reader = scope.pull(scope.named("reader"));
+        reader.maxOffset(queue);  // now it knows the broker
         MessageQueue gone = new MessageQueue(GIVEN_UP, queue.getBrokerName(), 0);
         long[] next = {0};
         Expect.eventually(() -> {
-            PullResult result = reader.pull(gone, "*", next[0], 32);
+            PullResult result;
+            try {
+                result = reader.pull(gone, "*", next[0], 32);
+            } catch (MQBrokerException missing) {
+                Expect.equal(TOPIC_NOT_EXIST, missing.getResponseCode(), "the code");
+                return false;  // RocketMQ makes it when it gives the first one up
+            }
             next[0] = result.getNextBeginOffset();
             return result.getPullStatus() == PullStatus.FOUND && result.getMsgFoundList().stream()
                 .anyMatch(message -> body.equals(new String(message.getBody())));
