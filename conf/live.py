@@ -35,6 +35,7 @@ _REGISTRY: Final = (
 )
 _TRANSACTIONS: Final = (
     *("transaction_timeout_ms", "transaction_check_interval_ms", "transaction_check_max"),
+    "transaction_op_msg_max_size",
 )
 
 LIVE: Final[dict[str, tuple[str, ...]]] = {
