@@ -57,6 +57,7 @@ FIGURES: Final = (
         "bytes/s",
         lambda run: run.sent_bytes / run.seconds if run.sent_bytes and run.seconds > 0 else None,
     ),
+    Figure("dispatch_rate", "dispatched", "msg/s", lambda run: _positive(run.dispatch_rate)),
     Figure("consume_rate", "consumed", "msg/s", lambda run: _positive(run.consume_rate)),
     *(_latency("publish", one) for one in ("50", "99", "99.9", "100")),
     *(_latency("durable", one) for one in ("50", "99")),

@@ -54,7 +54,8 @@ class Series(msgspec.Struct, frozen=True):
     Names: publish_rate, consume_rate (messages/s), publish_bytes (bytes/s), errors, backlog
     (messages), disk_written (bytes/s), page_cache (bytes). Latencies in us: publish_p50,
     publish_p99, publish_p999, publish_max, end_to_end_p50, end_to_end_p99. For each process:
-    cpu.NAME (parts of a core), memory.NAME (bytes of its own), files.NAME (open files).
+    cpu.NAME (parts of a core), memory.NAME (bytes of its own), files.NAME (open files). Of a server
+    that tells: not_flushed, not_dispatched (bytes of its log).
     """
 
     time: list[float]
@@ -101,6 +102,9 @@ class Run(msgspec.Struct, frozen=True):
     drift: dict[str, float] = {}
     #: Messages a second that were due (open loop); 0 is as fast as it goes.
     wanted_rate: float = 0.0
+    #: Messages of the measured part a second, until all that was sent was in its queues. 0 if the
+    #: server does not tell, or if consumers read meanwhile.
+    dispatch_rate: float = 0.0
 
 
 class Server(msgspec.Struct, frozen=True):

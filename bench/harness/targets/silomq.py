@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from .processes import ServerProcess
     from .target import Wanted
 
-_WORDS: Final = ("wrote", "flushed", "dispatched", "records")
+#: Read in this order: what follows is never ahead of what was read before.
+_WORDS: Final = ("flushed", "dispatched", "wrote")
 SEND_CALLS: Final = frozenset({"oneway", "send", "async", "batch"})
 
 
@@ -65,7 +66,7 @@ class RunningStore:
     @property
     def facts(self) -> Facts:
         said, durability = acknowledged(self._wanted)
-        calls = frozenset({"poll", "iterate", "listen", "pop", "arrow"})
+        calls = frozenset({"poll", "iterate", "listen", "pop", "arrow", "arrow-views"})
         return Facts("SiloMQ", __version__, said, durability, SEND_CALLS, calls)
 
     @property

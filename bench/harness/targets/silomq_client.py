@@ -6,12 +6,13 @@ import contextlib
 import threading
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from .... import __version__
 from ....client.admin.admin import Admin
 from ....client.errors import SendTimeout, StoreClosed
 from ....client.groups.group_consumer import GroupConsumer
+from ....client.producing._message import Message
 from ....client.producing.producer import Producer
 from ..load.columns import Columns
 from ..load.protocol import STAMP
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 _TIMEOUT_S = 30.0
 _JOIN_S = 20.0
+_MOST_VIEWED = 64 << 20
 
 
 class SiloSender:
@@ -78,7 +80,10 @@ class SiloSender:
                 self._watch(future.result(0), due, size)
 
     def batch(self, topic: str, bodies: list[bytes], tag: str, key: str) -> None:
-        result = self._producer.send_batch(topic, bodies)
+        members: list[bytes] | list[Message] = bodies
+        if tag or key:
+            members = [Message(body, tags=tag or None, keys=key or None) for body in bodies]
+        result = self._producer.send_batch(topic, members)
         if self._admin is not None:
             for body in bodies:
                 self._watch(result, int.from_bytes(body[:STAMP], "big"), len(body))
@@ -118,6 +123,10 @@ class SiloReader:
             mode=mode,
             auto_ack=self._automatic,
         )
+        #: A batch of views has as many as are wanted, a batch of copies 4 MiB of them.
+        self._form: dict[str, Any] = {}
+        if order.call == "arrow-views":
+            self._form = {"body_views": True, "max_bytes": _MOST_VIEWED}
         self._had: list[MessageView] = []
         #: Messages that came while the group got its queues, which only a poll asks for.
         self._early: list[MessageView] = []
@@ -139,8 +148,10 @@ class SiloReader:
         if self._early:
             self._had, self._early = self._early, []
             return [message.body for message in self._had]
-        if self._order.call == "arrow":
-            batch = self._consumer.poll_arrow(self._order.most, timeout_s, columns=("body",))
+        if self._order.call in ("arrow", "arrow-views"):
+            batch = self._consumer.poll_arrow(
+                self._order.most, timeout_s, columns=("body",), **self._form
+            )
             return Columns(batch.column(0))
         if not self._automatic:
             for message in self._had:

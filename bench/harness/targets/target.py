@@ -71,8 +71,8 @@ class Running(Protocol):
         ...
 
     def positions(self) -> dict[str, int]:
-        """Counters that the server tells, as bytes or messages: at least nothing; e.g. wrote,
-        flushed, dispatched.
+        """What the server tells of its log, as addresses there: "wrote", and how far it is
+        "flushed" and "dispatched". Nothing if it tells none at no cost.
         """
         ...
 
