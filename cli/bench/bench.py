@@ -85,9 +85,7 @@ def run(
     Ctrl-C ends it; what was measured until then is written all the same.
     """
     check_libraries()
-    import msgspec
-
-    from ...bench.harness.results.file import write_whole
+    from ...bench.harness.results.file import readable, write_whole
     from ...bench.harness.run.crew import WorkerFailed
     from ...bench.harness.run.live import Live
     from ...bench.harness.run.session import NotMeasured, run_all
@@ -108,7 +106,7 @@ def run(
         raise click.UsageError(str(error)) from None
     except (WorkerFailed, ServerFailed, NotMeasured) as error:
         raise Failure(Exit.FAILED, str(error)) from None
-    write_whole(place, msgspec.json.format(msgspec.json.encode(result), indent=1) + b"\n")
+    write_whole(place, readable(result))
     _show(result)
     say(f"written to {place}")
     return Exit.INTERRUPTED if result.interrupted else Exit.OK
@@ -121,6 +119,8 @@ def _default_file(name: str) -> Path:
 
 def _show(result: Result) -> None:
     from rich.table import Table
+
+    from ...bench.harness.results.drift import trends
 
     title = f"{result.name}: {result.server.title} {result.server.version}"
     shown = Table(title=title + (" (ended before its time)" if result.interrupted else ""))
@@ -140,6 +140,8 @@ def _show(result: Result) -> None:
         )
     output().print(shown)
     for one in result.runs:
+        for trend in trends(one):
+            put_line(f"run {one.number}: {trend.title}: {', '.join(trend.said())}")
         if one.first_error:
             say(f"run {one.number}: the first of {one.errors} errors: {one.first_error}")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import contextlib
 import tempfile
 import time
 from dataclasses import dataclass
@@ -11,12 +11,15 @@ from typing import TYPE_CHECKING
 
 from ..load.account import SECOND
 from ..load.numbers import lost_and_doubled
+from ..results.drift import drift
 from ..results.model import Fault, Run, Series
+from ..targets.target import NotOffered
 from ..workload import draw
+from ..workload.load import BadWorkload
 from . import plan
 from .crew import Crew
-from .drift import drift
 from .faults import Faults
+from .page_cache import cached_share, evict
 from .sampler import Sampler, Samples
 from .tally import Tally
 
@@ -67,6 +70,7 @@ class Measurement:
         self._done_faults: list[Fault] = []
         self._server_cpu_s = 0.0
         self._began = 0
+        self._cached: float | None = None
         self._dispatch_rate = 0.0
         self._numbers: Path | None = None
         if self._workload.check:
@@ -89,7 +93,7 @@ class Measurement:
         drained_s = 0.0
         if workload.consumers.after and not self._is_interrupted:
             if workload.consumers.cold:
-                evict(self._folder)
+                self._make_cold()
             begin = len(self._tally.seconds)
             reading = plan.consumer_orders(workload, endpoint, self._tally.all_sent, self._numbers)
             drained_s = self._work(reading, begin)
@@ -142,6 +146,14 @@ class Measurement:
                 return
             time.sleep(_DISPATCH_EVERY_S)
 
+    def _make_cold(self) -> None:
+        """Takes the server's files out of the page cache. What a process has mapped stays in it, so
+        the server is started anew if it can be.
+        """
+        if not self._server.restart(lambda: evict(self._folder)):
+            evict(self._folder)
+        self._cached = cached_share(self._folder)
+
     def _check(self) -> None:
         """Before the start: nothing is measured yet."""
         self._live.check()
@@ -166,7 +178,10 @@ class Measurement:
                 missed = (now - start) // SECOND - seconds - 1
                 self._samples.rows += [{}] * missed + [row]
                 seconds += missed + 1
-                self._live.show(self._tally, self._samples, self._groups, self._warm_up)
+                self._live.show(
+                    self._tally, self._samples, self._groups,
+                    warm_up=self._warm_up, duration=self._duration,
+                )  # fmt: skip
             if self._live.is_interrupted() and not self._is_interrupted:
                 self._is_interrupted = True
                 crew.end()
@@ -223,6 +238,7 @@ class Measurement:
             drift=drift(columns, self._warm_up),
             wanted_rate=self._rate,
             dispatch_rate=self._dispatch_rate,
+            cached=self._cached,
         )  # fmt: skip
 
     def _count(self) -> tuple[int | None, int | None]:
@@ -245,23 +261,13 @@ def measure(
     """
     with tempfile.TemporaryDirectory(prefix="silomq-bench-", dir=parent) as inside:
         folder = Path(inside)
-        with target.start(folder, plan.wanted(step.workload)) as server:
+        with contextlib.ExitStack() as ends:
+            try:
+                server = ends.enter_context(target.start(folder, plan.wanted(step.workload)))
+            except NotOffered as error:
+                raise BadWorkload(f"target {target.name}: {error}") from None
             facts = server.facts
             plan.check_calls(step.workload, facts)
             measurement = Measurement(step, server, folder, rate, live=live, number=number)
             run = measurement.measure()
             return Found(run, facts, measurement.clients)
-
-
-def evict(folder: Path) -> None:
-    """Removes the files below a folder from the page cache, those that a process has mapped
-    excepted.
-    """
-    for path in folder.rglob("*"):
-        if path.is_file():
-            fd = os.open(path, os.O_RDONLY)
-            try:
-                os.fdatasync(fd)  # only clean pages can be removed
-                os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
-            finally:
-                os.close(fd)

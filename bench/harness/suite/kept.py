@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-import msgspec
-
-from ..results.file import load, write_whole
+from ..results.file import load, readable, write_whole
 from ..results.report import flat
 from ..workload.load import BadWorkload, plain
 
@@ -48,4 +46,4 @@ def _compared(workload: dict[str, Any]) -> set[tuple[str, str]]:
 
 def keep(path: Path, result: Result) -> None:
     """Writes a result as `silo bench run` does. Raises OSError."""
-    write_whole(path, msgspec.json.format(msgspec.json.encode(result), indent=1) + b"\n")
+    write_whole(path, readable(result))

@@ -48,10 +48,9 @@ class Part(_Table, frozen=True):
 
 
 class Bar(_Table, frozen=True):
-    """`[[bars]]`: a `figure` of a `target` in a `part` (at a `step` of its sweep) divided by the
-    same figure of other targets (`beside`), by that at another step (`beside_step`), or by a limit
-    of the machine (`beside_limit`); or the plain figure. It must be `at_least` or `at_most` so
-    much.
+    """`[[bars]]`: a `figure` of a `target` in a `part`, at a `step` of its sweep. It is divided by
+    the same figure of other targets (`beside`) or at another step (`beside_step`), or by a limit of
+    the machine (`beside_limit`). It must be `at_least` or `at_most` so much.
     """
 
     title: Annotated[str, Meta(min_length=1, max_length=200)]

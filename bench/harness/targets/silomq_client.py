@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 _TIMEOUT_S = 30.0
 _JOIN_S = 20.0
+#: The longest sleep between two looks at what is durable.
+_NOTICE_S = 0.05
 _MOST_VIEWED = 64 << 20
 
 
@@ -42,12 +44,16 @@ class SiloSender:
         self._producer = Producer(store, timeout=_TIMEOUT_S)
         self._acknowledged = acknowledged
         self._open: deque[tuple[SendFuture, int, int]] = deque()
+        #: Where each message that is not durable yet ends, and when it was due.
         self._not_durable: deque[tuple[int, int]] = deque()
+        self._tells = threading.Lock()
+        self._is_closed = False
         self._admin: Admin | None = None
         if order.endpoint["flush"] == "async" and order.call != "oneway":
             self._admin = Admin(store)
             self._flushed = self._admin.control.word("flushed")
-            self._seen = self._flushed.load()
+            self._noticing = threading.Thread(target=self._notice, daemon=True)
+            self._noticing.start()
         for topic in order.topics:
             self._producer.open_topic(topic)
 
@@ -91,11 +97,21 @@ class SiloSender:
     def _watch(self, result: SendResult, due: int, size: int) -> None:
         """Remembers a message that is not durable yet, and tells of those that are by now."""
         self._not_durable.append((result.physical_offset + size, due))
-        flushed = self._flushed.load()
-        if flushed != self._seen:
-            self._seen = flushed
-            while self._not_durable and self._not_durable[0][0] <= flushed:
-                self._acknowledged.durable(self._not_durable.popleft()[1])
+        if self._not_durable[0][0] <= self._flushed.load():
+            self._tell()
+
+    def _notice(self) -> None:
+        """A thread's work: tells what is durable as soon as it is, also while nothing is sent."""
+        while not self._is_closed:
+            flushed = self._flushed.load()
+            self._tell()
+            self._flushed.wait(flushed, _NOTICE_S)
+
+    def _tell(self) -> None:
+        with self._tells:
+            flushed, waiting = self._flushed.load(), self._not_durable
+            while waiting and waiting[0][0] <= flushed:
+                self._acknowledged.durable(waiting.popleft()[1])
 
     def finish(self, timeout_s: float) -> None:
         self._producer.flush(timeout_s)
@@ -105,6 +121,8 @@ class SiloSender:
     def close(self) -> None:
         self._producer.close()
         if self._admin is not None:
+            self._is_closed = True
+            self._noticing.join()
             self._admin.close()
 
 
