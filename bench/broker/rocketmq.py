@@ -8,6 +8,8 @@ import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from ..leash import leashed
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -20,6 +22,9 @@ class Jvm(NamedTuple):
 
     jars: str
     options: Sequence[str] = ()
+    #: Whether a server ends when the process that started it is killed. Not for servers that a
+    #: thread starts which ends before them.
+    is_leashed: bool = False
 
     def command(self, folder: Path, main: str, *words: str) -> list[str]:
         """The command of a program that writes its files and logs below `folder`."""
@@ -32,18 +37,21 @@ class JavaServer:
 
     def __init__(self, folder: Path, jvm: Jvm, main: str, settings: Mapping[str, str]) -> None:
         self.folder = folder
+        self._is_leashed = jvm.is_leashed
         self._name = main.rpartition(".")[2]
         file = folder / f"{self._name}.conf"
         file.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
         home = Jvm(jvm.jars, (*jvm.options, f"-Drocketmq.home.dir={folder}"))
-        self._command = home.command(folder, main, "-c", str(file))
+        command = home.command(folder, main, "-c", str(file))
+        self._command = leashed(command) if jvm.is_leashed else command
         self.process = self._start()
 
     def _start(self) -> subprocess.Popen[bytes]:
         with (self.folder / f"{self._name}.log").open("ab") as log:
             return subprocess.Popen(
-                self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.folder
-            )
+                self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.folder,
+                start_new_session=self._is_leashed,
+            )  # fmt: skip
 
     def kill(self) -> None:
         """Kills it. RocketMQ's servers take many seconds to end in order."""

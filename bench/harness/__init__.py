@@ -17,6 +17,8 @@
 | `workload` | the file of a workload, as typed and bounded values; the workloads that are shipped |
 | `load` | the workers: when a message is due, what it holds, how latencies are kept |
 | `targets` | the servers that can be measured, each with what its acknowledgement means |
+| `run` | one `silo bench run` |
+| `suite` | interleaved runs of several targets, and the bars that they must reach |
 
 A **worker** is a process that gets one `Order` on its standard input and writes one `Tick` a second
 to its standard output (`load/protocol.py`). Clients in Python share one worker program; a client in

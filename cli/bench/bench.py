@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import importlib.util
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +10,8 @@ import click
 
 from ..shared.common import json_option, output, put_json, put_line, say, set_option
 from ..shared.outcome import Exit, Failure
+from .needs import check_libraries, folder_option
+from .suite import suite
 
 if TYPE_CHECKING:
     from ...bench.harness.results.model import Result, Run
@@ -22,16 +23,10 @@ Examples:
   silo bench run latency-under-load --runs 3 --set producers.size=1024 --output result.json
   silo bench run max-throughput --target silomq-broker
   silo bench run my-workload.toml --target remoting --set address=127.0.0.1:9876
+  silo bench suite bars --results results --part one-producer-128
   silo bench report result.json
   silo bench compare before.json after.json
 """
-_FOLDER = click.option(
-    "--folder",
-    type=click.Path(path_type=Path, exists=True, file_okay=False, writable=True),
-    default=Path(),
-    metavar="DIR",
-    help="Where servers keep their files while they are measured.  [default: the current folder]",
-)
 
 
 class _Group(click.Group):
@@ -45,7 +40,7 @@ class _Group(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in self._OF_RESULTS:
             return super().get_command(ctx, cmd_name)
-        _check_libraries()
+        check_libraries()
         from ...bench.harness.results.commands import compare, report
 
         return report if cmd_name == "report" else compare
@@ -60,14 +55,7 @@ def bench() -> None:
     """
 
 
-def _check_libraries() -> None:
-    """Raises Failure without what only this command needs."""
-    missing = [one for one in ("hdrh", "numpy") if importlib.util.find_spec(one) is None]
-    if missing:
-        raise Failure(
-            Exit.FAILED,
-            "silo bench needs hdrhistogram and numpy: install them by pip install 'silomq[bench]'",
-        )
+bench.add_command(suite)
 
 
 @bench.command()
@@ -82,7 +70,7 @@ def _check_libraries() -> None:
     metavar="FILE",
     help="Where the result is written.  [default: bench-WORKLOAD-TIME.json]",
 )
-@_FOLDER
+@folder_option
 def run(
     workload: str,
     *,
@@ -96,10 +84,8 @@ def run(
 
     Ctrl-C ends it; what was measured until then is written all the same.
     """
-    _check_libraries()
-    import msgspec
-
-    from ...bench.harness.results.file import write_whole
+    check_libraries()
+    from ...bench.harness.results.file import readable, write_whole
     from ...bench.harness.run.crew import WorkerFailed
     from ...bench.harness.run.live import Live
     from ...bench.harness.run.session import NotMeasured, run_all
@@ -120,7 +106,7 @@ def run(
         raise click.UsageError(str(error)) from None
     except (WorkerFailed, ServerFailed, NotMeasured) as error:
         raise Failure(Exit.FAILED, str(error)) from None
-    write_whole(place, msgspec.json.format(msgspec.json.encode(result), indent=1) + b"\n")
+    write_whole(place, readable(result))
     _show(result)
     say(f"written to {place}")
     return Exit.INTERRUPTED if result.interrupted else Exit.OK
@@ -133,6 +119,8 @@ def _default_file(name: str) -> Path:
 
 def _show(result: Result) -> None:
     from rich.table import Table
+
+    from ...bench.harness.results.drift import trends
 
     title = f"{result.name}: {result.server.title} {result.server.version}"
     shown = Table(title=title + (" (ended before its time)" if result.interrupted else ""))
@@ -152,6 +140,8 @@ def _show(result: Result) -> None:
         )
     output().print(shown)
     for one in result.runs:
+        for trend in trends(one):
+            put_line(f"run {one.number}: {trend.title}: {', '.join(trend.said())}")
         if one.first_error:
             say(f"run {one.number}: the first of {one.errors} errors: {one.first_error}")
 
@@ -164,17 +154,22 @@ def _figures(run: Run, kind: str, *names: str) -> str:
 @bench.command("list")
 @json_option
 def list_all(*, as_json: bool) -> None:
-    """List the workloads that are shipped, and the targets."""
+    """List the workloads and suites that are shipped, and the targets."""
     from ...bench.harness.run.catalog import targets
+    from ...bench.harness.suite import suite as suites
     from ...bench.harness.workload.shipped import descriptions
 
     known = descriptions()
+    several = {name: suites.read(name).description for name in suites.names()}
     missing = {name: one.missing() for name, one in targets().items()}
     if as_json:
-        put_json({"workloads": known, "targets": missing}, indent=2)
+        put_json({"workloads": known, "suites": several, "targets": missing}, indent=2)
         return
     put_line("Workloads:")
     for name, text in known.items():
+        put_line(f"  {name:<27} {text}")
+    put_line("Suites:")
+    for name, text in several.items():
         put_line(f"  {name:<27} {text}")
     put_line("Targets:")
     for name, text in missing.items():
@@ -182,7 +177,7 @@ def list_all(*, as_json: bool) -> None:
 
 
 @bench.command()
-@_FOLDER
+@folder_option
 @json_option
 def limits(folder: Path, *, as_json: bool) -> None:
     """Measure what this machine can do: copying, syncing, waking, loopback, reading."""

@@ -35,7 +35,6 @@ READ_BY_OTHERS = {
 WHOLE = {
     "bench/harness/results/model.py: Run": "the file of results",
     "bench/harness/workload/openmessaging.py: _File": "the keys of OpenMessaging Benchmark's file",
-    "bench/harness/workload/workload.py: Workload": "the keys of a workload's file",
     "names/processor.py: _MasterOf": "the fields of an answer",
     **{
         f"shm/protocol/broker_status.py: {name}": "the document that `silo status` shows"

@@ -95,6 +95,7 @@ FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("harness/targets", "harness/workload"),
         ("harness/targets/peers",),
         ("harness/run",),
+        ("harness/suite",),
     ),
 }
 #: Modules that `import silomq` must not load: each import makes a user's process start later.

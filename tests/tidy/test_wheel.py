@@ -167,7 +167,7 @@ def _package_files() -> set[str]:
         for path in files()
         if (len(path.parts) == 1 and path.name in {"__init__.py", "py.typed"})
         or (str(path.parent) in {*PACKAGES, *ROOMS} and path.suffix in {".py", ".pyi"})
-        or (str(path.parent) == "bench/harness/workload" and path.suffix == ".toml")
+        or (path.parent.name in ("suite", "workload") and path.suffix == ".toml")
         or (path.parts[0] == "conf" and path.suffix in {".toml", ".service"})
     }
     return {"silomq/py.typed", "pyspark_silomq/__init__.py", *shipped, *compiled}

@@ -90,10 +90,10 @@ class Account:
         self._counted, self._errors = [0, 0], 0
         self._second += 1
 
-    def end(self) -> None:
+    def end(self, read_s: float = 0.0) -> None:
         """Writes the last second and the last line."""
         self._hand_over()
         self._end_second()
         messages, errors = self._all
         cpu = time.process_time() - self._cpu
-        self._recorder.say(Done(messages, errors, self._first_error, cpu))
+        self._recorder.say(Done(messages, errors, self._first_error, cpu, read_s))

@@ -33,8 +33,9 @@ class Consuming:
     ) -> None:
         self._order, self._reader, self._numbers, self._account = order, reader, numbers, account
         work_s = order.warm_up_s + order.duration_s + _PATIENCE_S
-        self._end = start + int(work_s * SECOND)
+        self._start, self._end = start, start + int(work_s * SECOND)
         self._read = 0
+        self._last = start
 
     def run(self) -> None:
         """Reads until it is ended."""
@@ -61,16 +62,28 @@ class Consuming:
             if isinstance(found, Columns):
                 self._take_columns(found, now)
                 continue
-            size = 0
-            for body in found:
-                append(now - int.from_bytes(body[:STAMP], "big"))
-                size += len(body)
+            if not found:
+                continue
+            self._last = now
+            size = sum(map(len, found))
+            if not self._order.is_backlog:
+                for body in found:
+                    append(now - int.from_bytes(body[:STAMP], "big"))
             account.messages += len(found)
             account.bytes += size
             self._note(found)
 
+    @property
+    def read_s(self) -> float:
+        """From the start until the last message was read, s."""
+        return (self._last - self._start) / SECOND
+
     def _take_columns(self, found: Columns, now: int) -> None:
-        self._account.end_to_end.frombytes(found.since(now))
+        if not len(found):
+            return
+        self._last = now
+        if not self._order.is_backlog:
+            self._account.end_to_end.frombytes(found.since(now))
         self._account.messages += len(found)
         self._account.bytes += found.size
         if self._numbers is None:
@@ -91,9 +104,12 @@ class Consuming:
     def _listen(self) -> None:
         account, clock = self._account, time.monotonic_ns
         append = account.end_to_end.append
+        is_backlog = self._order.is_backlog
 
         def take(body: Bytes) -> None:
-            append(clock() - int.from_bytes(body[:STAMP], "big"))
+            self._last = now = clock()
+            if not is_backlog:
+                append(now - int.from_bytes(body[:STAMP], "big"))
             account.messages += 1
             account.bytes += len(body)
             self._note((body,))

@@ -25,8 +25,9 @@ Role = Literal["produce", "consume"]
 #: How a producer sends. `async` keeps `window` messages under way; `batch` sends `batch` messages
 #: with one call.
 SendCall = Literal["oneway", "send", "async", "batch"]
-#: How a consumer reads. Not every target has every way.
-ReadCall = Literal["poll", "iterate", "listen", "pop", "arrow"]
+#: How a consumer reads. Not every target has every way. `arrow-views` are batches of Arrow whose
+#: bodies are not copied.
+ReadCall = Literal["poll", "iterate", "listen", "pop", "arrow", "arrow-views"]
 
 
 class Sizes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -80,6 +81,8 @@ class Order(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     #: Reads until this many messages were read by the group's workers, then ends; 0: until the end
     #: of the duration.
     drain: int = 0
+    #: Whether messages wait for this worker (a backlog): how old they are is no latency then.
+    is_backlog: bool = False
 
 
 class Ready(msgspec.Struct, frozen=True, tag="ready"):
@@ -117,6 +120,8 @@ class Done(msgspec.Struct, frozen=True, tag="done"):
     first_error: str = ""
     #: CPU time of the worker in seconds, from the start to its end.
     cpu_s: float = 0.0
+    #: From the start until the last message was read, s; 0 if the worker does not tell.
+    read_s: float = 0.0
 
 
 Said = Ready | Tick | Done

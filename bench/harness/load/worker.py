@@ -66,10 +66,11 @@ def _consume(order: Order, recorder: Recorder, open_reader: OpenReader) -> None:
     with contextlib.closing(reader):
         start, ends = _await_start(recorder, versions)
         account = Account(recorder, start, ends, lambda _: 0)
-        Consuming(order, reader, numbers, account, start).run()
+        work = Consuming(order, reader, numbers, account, start)
+        work.run()
         if numbers is not None:
             numbers.write()
-        account.end()
+        account.end(work.read_s)
 
 
 def _await_start(recorder: Recorder, versions: dict[str, str]) -> tuple[int, threading.Event]:

@@ -28,6 +28,7 @@ PLOTS: Final = "benchmarks"
 #: The columns of a table.
 _COLUMNS: Final = {
     "publish_rate": "published",
+    "dispatch_rate": "dispatched",
     "consume_rate": "consumed",
     "publish_p50": "publish p50",
     "publish_p99": "p99",
@@ -55,7 +56,8 @@ those, not this page.
   runs are those of all their messages added up; the tables have medians of the runs' own
   percentiles.
 - Tables show the median of the runs, and in brackets the least and the greatest. Results of peers
-  come from interleaved runs with the same messages on the same disk.
+  come from interleaved runs with the same messages on the same disk (`silo bench suite`).
+- The dispatch rate counts the messages of the measured part until the last one was in its queue.
 - The limits of the machine (copying, `fdatasync`, a futex, loopback, reading) are measured in the
   same session. `silo bench report` shows figures as ratios to them.
 

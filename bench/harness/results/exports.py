@@ -24,13 +24,16 @@ _LATENCIES: Final = (
     ("endToEndLatency", "end_to_end", 1e3),
 )
 #: The columns of the series that have a percentile by second.
-_BY_SECOND: Final = {"50pct": "p50", "99pct": "p99", "999pct": "p999", "Max": "max"}
+_BY_SECOND: Final = {
+    "50pct": "p50", "75pct": "p75", "95pct": "p95", "99pct": "p99", "999pct": "p999",
+    "9999pct": "p9999", "Max": "max",
+}  # fmt: skip
 _QUANTILES: Final = (50.0, 75.0, 90.0, 95.0, 99.0, 99.5, 99.9, 99.95, 99.99, 100.0)
 
 
 def openmessaging(result: Result, run: Run) -> dict[str, Any]:
     """A run with the keys of OpenMessaging Benchmark's TestResult, for scripts that draw charts of
-    them. A percentile that is not recorded by second is null in each second.
+    them. A second in which nothing was measured has null.
     """
     work = result.workload
     topics, producers, consumers = (work.get(name, {}) for name in
@@ -51,9 +54,8 @@ def openmessaging(result: Result, run: Run) -> dict[str, Any]:
         "backlog": columns.get("backlog", unknown),
     }
     for key, kind, divisor in _LATENCIES:
-        found[f"{key}Avg"] = unknown
-        for name, _ in _PERCENTILES:
-            column = columns.get(f"{kind}_{_BY_SECOND.get(name)}", unknown)
+        for name, by_second in (("Avg", "mean"), *_BY_SECOND.items()):
+            column = columns.get(f"{kind}_{by_second}", unknown)
             found[key + name] = [None if one is None else one / divisor for one in column]
         found |= _aggregated(f"aggregated{key[0].upper()}{key[1:]}", run.latency.get(kind), divisor)
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from .amounts import digits
@@ -57,6 +58,7 @@ FIGURES: Final = (
         "bytes/s",
         lambda run: run.sent_bytes / run.seconds if run.sent_bytes and run.seconds > 0 else None,
     ),
+    Figure("dispatch_rate", "dispatched", "msg/s", lambda run: _positive(run.dispatch_rate)),
     Figure("consume_rate", "consumed", "msg/s", lambda run: _positive(run.consume_rate)),
     *(_latency("publish", one) for one in ("50", "99", "99.9", "100")),
     *(_latency("durable", one) for one in ("50", "99")),
@@ -65,6 +67,12 @@ FIGURES: Final = (
     Figure("server_cpu", "CPU of the server a message", "us", lambda r: _positive(r.server_cpu_us)),
     Figure(
         "client_cpu", "CPU of the clients a message", "us", lambda r: _positive(r.client_cpu_us)
+    ),
+    Figure(
+        "cached",
+        "in the page cache before a cold read",
+        "%",
+        lambda run: None if run.cached is None else run.cached * 100,
     ),
     Figure("errors", "errors", "", lambda run: float(run.errors)),
     Figure("lost", "lost", "", lambda run: None if run.lost is None else float(run.lost)),
@@ -91,4 +99,6 @@ def step_name(step: Step) -> str:
 
 def values(figure: Figure, runs: list[Run]) -> list[float]:
     """The figure of each run in which it was measured."""
-    return [value for run in runs if (value := figure.of(run)) is not None]
+    found = [figure.of(run) for run in runs]
+    # A rate over next to no time may be endless.
+    return [value for value in found if value is not None and math.isfinite(value)]

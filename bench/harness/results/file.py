@@ -113,6 +113,25 @@ def _check_run(run: Run, place: str) -> None:
             raise _invalid(why, f"{where}.count")
 
 
+def readable(result: Result) -> bytes:
+    """A result as JSON for people too: a key a line, and all of a column or of samples in one."""
+    return _indented(msgspec.to_builtins(result), "\n").encode() + b"\n"
+
+
+def _indented(value: Any, line: str) -> str:
+    inner = line + " "
+    if isinstance(value, dict) and value:
+        pairs = (f"{_plain(key)}: {_indented(one, inner)}" for key, one in value.items())
+        return "{" + inner + f",{inner}".join(pairs) + line + "}"
+    if isinstance(value, list) and any(isinstance(one, dict | list) for one in value):
+        return "[" + inner + f",{inner}".join(_indented(one, inner) for one in value) + line + "]"
+    return _plain(value)
+
+
+def _plain(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
+
+
 def write_whole(path: Path, data: bytes) -> None:
     """Writes a file so that a reader finds all of it or what was there before. Raises OSError."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")

@@ -52,9 +52,10 @@ class Series(msgspec.Struct, frozen=True):
     """Columns of equal length, one row a second: `time` first. None is "not measured then".
 
     Names: publish_rate, consume_rate (messages/s), publish_bytes (bytes/s), errors, backlog
-    (messages), disk_written (bytes/s), page_cache (bytes). Latencies in us: publish_p50,
-    publish_p99, publish_p999, publish_max, end_to_end_p50, end_to_end_p99. For each process:
-    cpu.NAME (parts of a core), memory.NAME (bytes of its own), files.NAME (open files).
+    (messages), disk_written (bytes/s), page_cache (bytes). Latencies in us, of the kinds
+    publish, end_to_end and delay: KIND_p50, p75, p95, p99, p999, p9999, max, mean. For each
+    process: cpu.NAME (parts of a core), memory.NAME (bytes of its own), files.NAME (open files). Of
+    a server that tells: not_flushed, not_dispatched (bytes of its log).
     """
 
     time: list[float]
@@ -101,6 +102,11 @@ class Run(msgspec.Struct, frozen=True):
     drift: dict[str, float] = {}
     #: Messages a second that were due (open loop); 0 is as fast as it goes.
     wanted_rate: float = 0.0
+    #: Messages of the measured part a second, until all that was sent was in its queues. 0 if the
+    #: server does not tell, or if consumers read meanwhile.
+    dispatch_rate: float = 0.0
+    #: Cold reads: the share of the server's files that was in the page cache all the same.
+    cached: float | None = None
 
 
 class Server(msgspec.Struct, frozen=True):

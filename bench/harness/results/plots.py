@@ -35,6 +35,12 @@ _OVER_TIME: Final[tuple[tuple[str, str, bool, tuple[tuple[str, str], ...]], ...]
     ("CPU (1 is one core)", "", False, (("cpu.", ""),)),
     ("Memory of each process", "B", False, (("memory.", ""),)),
     ("Backlog", "msg", False, (("backlog", "not yet consumed"),)),
+    (
+        "Taken by the server, not finished",
+        "B",
+        False,
+        (("not_flushed", "not on the disk"), ("not_dispatched", "not in the queues")),
+    ),
     ("Written to the disk", "bytes/s", False, (("disk_written", "written"),)),
     ("Page cache", "B", False, (("page_cache", "page cache"),)),
     ("Open files", "", False, (("files.", ""),)),

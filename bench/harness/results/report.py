@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import page
 from .amounts import amount, digits
+from .drift import trends
 from .figures import BY_KEY, DURABILITY, FIGURES, step_name, steps, values
 from .plot import escape
 from .plots import over_sweep, over_time, percentiles, percentiles_of_kinds, rates
@@ -163,11 +164,20 @@ def _happened(runs: list[Run]) -> Iterator[str]:
         table = page.table(("run", "at", "until", "what was done"), rows)
         yield page.heading("Faults")
         yield page.folded(f"{len(rows)} faults", [table], is_open=len(rows) <= 20)
-    drift = [(run, name, value) for run in runs for name, value in run.drift.items()]
-    if drift:
-        yield page.heading("Drift: slopes per hour")
-        slopes = [(f"run {run.number}", name, digits(value)) for run, name, value in drift]
-        yield page.table(("run", "what", "slope per hour"), slopes)
+    slopes = [
+        (f"{step_name((run.label, run.value))} run {run.number}".strip(), one.title, *one.said())
+        for run in runs
+        for one in trends(run)
+    ]
+    if slopes:
+        yield page.heading("Drift")
+        yield page.paragraph(
+            "Slopes of the measured part, by least squares. A drift changes the mean by more than "
+            "noise does, and by more than some percent, from the begin of the run to its end.",
+            "dim",
+        )
+        columns = ("run", "what", "mean", "slope", "from begin to end", "meaning")
+        yield page.table(columns, slopes)
 
 
 def _limits(result: Result) -> Iterator[str]:

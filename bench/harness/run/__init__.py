@@ -8,6 +8,7 @@
 | `tally.py` | adds up what they say: by second, and over the measured part |
 | `sampler.py` | CPU, memory, open files, page cache, disk writes, once a second |
 | `faults.py` | kills, stops, a full disk, paused consumers |
+| `page_cache.py` | a cold page cache, and how cold it is |
 | `measure.py` | one run of one step, from the start of the server to its end |
 | `session.py` | all runs of a workload, the limits, the result |
 | `live.py` | what is shown meanwhile |

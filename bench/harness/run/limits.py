@@ -15,44 +15,45 @@ from ..results.model import Limit
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_SAMPLES = 5
+SAMPLES = 5
 _BODY = 1024
 _COPIED = 128 << 20
-_SYNCS = 200
+_SYNCS = 40
 _ROUNDS = 5000
 _READ = 256 << 20
 _PIECE = 1 << 20
 
 
-def measure(parent: Path) -> list[Limit]:
+def measure(parent: Path, samples: int = SAMPLES) -> list[Limit]:
     """All five, in a folder below `parent` that is removed. Takes some seconds. Raises OSError."""
+    turns = range(samples)
     with tempfile.TemporaryDirectory(prefix="silomq-limits-", dir=parent) as inside:
         folder = Path(inside)
         return [
-            Limit("memcpy into a warm mapping, 1 KiB", "bytes/s", list(_copies(folder))),
-            Limit("write and fdatasync, 1 KiB", "us", list(_syncs(folder))),
-            Limit("futex there and back", "us", [futex_hand_over_us() for _ in range(_SAMPLES)]),
-            Limit("loopback there and back", "us", [_loopback_us() for _ in range(_SAMPLES)]),
-            Limit("sequential read", "bytes/s", list(_reads(folder))),
+            Limit("memcpy into a warm mapping, 1 KiB", "bytes/s", list(_copies(folder, turns))),
+            Limit("write and fdatasync, 1 KiB", "us", list(_syncs(folder, turns))),
+            Limit("futex there and back", "us", [futex_hand_over_us() for _ in turns]),
+            Limit("loopback there and back", "us", [_loopback_us() for _ in turns]),
+            Limit("sequential read", "bytes/s", list(_reads(folder, turns))),
         ]
 
 
-def _copies(folder: Path) -> Iterator[float]:
+def _copies(folder: Path, turns: range) -> Iterator[float]:
     limit = CopyLimit(folder, _COPIED)
     try:
-        for _ in range(_SAMPLES):
+        for _ in turns:
             yield limit.measure(_BODY) * len(sample_record(_BODY))
     finally:
         limit.close()
 
 
-def _syncs(folder: Path) -> Iterator[float]:
-    """The median of some writes, as often as there are samples."""
+def _syncs(folder: Path, turns: range) -> Iterator[float]:
+    """Each sample is the median of some writes."""
     limit = SyncLimit(folder)
     record = sample_record(_BODY)
     try:
-        for _ in range(_SAMPLES):
-            taken = sorted(limit.measure(record, _SYNCS // _SAMPLES))
+        for _ in turns:
+            taken = sorted(limit.measure(record, _SYNCS))
             yield taken[len(taken) // 2] * 1e6
     finally:
         limit.close()
@@ -81,7 +82,7 @@ def _loopback_us() -> float:
     return took / _ROUNDS * 1e6
 
 
-def _reads(folder: Path) -> Iterator[float]:
+def _reads(folder: Path, turns: range) -> Iterator[float]:
     """A file that is not in the page cache, read from its beginning to its end."""
     path = folder / "read-limit"
     data = os.urandom(_PIECE)
@@ -91,7 +92,7 @@ def _reads(folder: Path) -> Iterator[float]:
             os.pwrite(fd, data, at)
         os.fdatasync(fd)
         room = bytearray(_PIECE)
-        for _ in range(_SAMPLES):
+        for _ in turns:
             os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
             os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_SEQUENTIAL)
             start = time.perf_counter()

@@ -18,6 +18,16 @@ _LINE_EVERY_S = 10
 _END = (signal.SIGINT, signal.SIGTERM)
 
 
+def _place(number: int, warm_up: int, duration: int) -> str:
+    """Where second `number` since the start lies. Behind the end comes what is overdue."""
+    if number < warm_up:
+        return f"{number + 1} of {warm_up} (warm-up)"
+    measured = number + 1 - warm_up
+    if measured <= duration:
+        return f"{measured} of {duration}"
+    return f"{measured - duration} behind the end"
+
+
 class Interrupted(Exception):
     """The user wants the end."""
 
@@ -51,7 +61,9 @@ class Live:
     def _say(self, text: str) -> None:
         print(text, file=sys.stderr, flush=True)
 
-    def show(self, tally: Tally, samples: Samples, groups: int, warm_up: int) -> None:
+    def show(
+        self, tally: Tally, samples: Samples, groups: int, *, warm_up: int, duration: int
+    ) -> None:
         """Shows the last second of which all is known."""
         if len(tally.seconds) < 2:
             return
@@ -61,7 +73,7 @@ class Live:
         self._shown = number
         second = tally.seconds[number]
         row: dict[str, str] = {
-            "second": f"{number} (warm-up)" if number < warm_up else f"{number - warm_up}",
+            "second": _place(number, warm_up, duration),
             "sent/s": f"{second.sent:,}",
         }
         if groups:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import contextlib
 import tempfile
 import time
 from dataclasses import dataclass
@@ -11,12 +11,15 @@ from typing import TYPE_CHECKING
 
 from ..load.account import SECOND
 from ..load.numbers import lost_and_doubled
+from ..results.drift import drift
 from ..results.model import Fault, Run, Series
+from ..targets.target import NotOffered
 from ..workload import draw
+from ..workload.load import BadWorkload
 from . import plan
 from .crew import Crew
-from .drift import drift
 from .faults import Faults
+from .page_cache import cached_share, evict
 from .sampler import Sampler, Samples
 from .tally import Tally
 
@@ -33,6 +36,9 @@ _HEAR_S = 0.05
 _REST_S = 15.0
 #: How long producers may need for what is overdue.
 _OVERDUE_S = 120.0
+#: How long the server may need to dispatch what was sent.
+_DISPATCH_S = 120.0
+_DISPATCH_EVERY_S = 0.001
 
 
 @dataclass(frozen=True)
@@ -63,6 +69,9 @@ class Measurement:
         self._is_interrupted = False
         self._done_faults: list[Fault] = []
         self._server_cpu_s = 0.0
+        self._began = 0
+        self._cached: float | None = None
+        self._dispatch_rate = 0.0
         self._numbers: Path | None = None
         if self._workload.check:
             self._numbers = folder / "numbers"
@@ -79,10 +88,12 @@ class Measurement:
             reading = plan.consumer_orders(workload, endpoint, 0, self._numbers)
         # Consumers first: a group that is there before its topics have messages misses none.
         self._work([*reading, *sending], 0)
+        if not reading:
+            self._await_dispatch()
         drained_s = 0.0
         if workload.consumers.after and not self._is_interrupted:
             if workload.consumers.cold:
-                evict(self._folder)
+                self._make_cold()
             begin = len(self._tally.seconds)
             reading = plan.consumer_orders(workload, endpoint, self._tally.all_sent, self._numbers)
             drained_s = self._work(reading, begin)
@@ -90,12 +101,13 @@ class Measurement:
 
     def _work(self, orders: list[Order], shift: int) -> float:
         """Has workers do their orders. Their second 0 is second `shift` of the run. Returns how
-        long it took, s.
+        long it took until the last message was read, s; until all ended if no worker tells.
         """
         with Crew(self._server.worker(), orders, self._folder) as crew:
             crew.wait_ready(self._check)
             start = time.monotonic_ns() + _BEFORE_START_NS
             crew.go(start)
+            self._began = self._began or start
             consumers = [w.process.pid for w in crew.workers if w.order.role == "consume"]
             faults = Faults(
                 self._workload.faults,
@@ -110,13 +122,37 @@ class Measurement:
             finally:
                 faults.close()
                 self._done_faults += faults.done
+            read_s = 0.0
             for worker in crew.workers:
                 if worker.ready is not None:
                     self.clients.update(worker.ready.versions)
                 if worker.done is not None:
                     self._client_cpu_s += worker.done.cpu_s
+                    read_s = max(read_s, worker.done.read_s)
                     self._first_error = self._first_error or worker.done.first_error
-        return took
+        return read_s or took
+
+    def _await_dispatch(self) -> None:
+        """Waits until all messages that were sent are in their queues, if the server tells."""
+        deadline = time.monotonic() + _DISPATCH_S
+        measured_from = self._began + self._warm_up * SECOND
+        while (now := self._server.positions()) and not self._live.is_interrupted():
+            if now["dispatched"] >= now["wrote"]:
+                took_s = (time.monotonic_ns() - measured_from) / SECOND
+                self._dispatch_rate = self._tally.sent / took_s if took_s > 0 else 0.0
+                return
+            self._server.pids()
+            if time.monotonic() > deadline:
+                return
+            time.sleep(_DISPATCH_EVERY_S)
+
+    def _make_cold(self) -> None:
+        """Takes the server's files out of the page cache. What a process has mapped stays in it, so
+        the server is started anew if it can be.
+        """
+        if not self._server.restart(lambda: evict(self._folder)):
+            evict(self._folder)
+        self._cached = cached_share(self._folder)
 
     def _check(self) -> None:
         """Before the start: nothing is measured yet."""
@@ -138,10 +174,14 @@ class Measurement:
                 row, sampled_at = sampler.sample((now - sampled_at) / 1e9), now
                 if seconds < self._warm_up:
                     cpu_before = sampler.cpu_s
+                row |= self._behind()
                 missed = (now - start) // SECOND - seconds - 1
                 self._samples.rows += [{}] * missed + [row]
                 seconds += missed + 1
-                self._live.show(self._tally, self._samples, self._groups, self._warm_up)
+                self._live.show(
+                    self._tally, self._samples, self._groups,
+                    warm_up=self._warm_up, duration=self._duration,
+                )  # fmt: skip
             if self._live.is_interrupted() and not self._is_interrupted:
                 self._is_interrupted = True
                 crew.end()
@@ -152,6 +192,16 @@ class Measurement:
         sampler.sample((time.monotonic_ns() - sampled_at) / 1e9)
         self._server_cpu_s += sampler.cpu_s - cpu_before
         return (time.monotonic_ns() - start) / 1e9
+
+    def _behind(self) -> dict[str, float | None]:
+        """Columns of a second: bytes that the server has taken and not finished with."""
+        now = self._server.positions()
+        names = {"not_flushed": "flushed", "not_dispatched": "dispatched"}
+        return {
+            column: float(max(0, now["wrote"] - now[name]))
+            for column, name in names.items()
+            if name in now
+        }
 
     def _is_over(self, crew: Crew, since_s: float, progressed_at: float) -> bool:
         """Whether the workers that are left may end: producers too late, consumers with all."""
@@ -187,6 +237,8 @@ class Measurement:
             lost=lost, doubled=doubled,
             drift=drift(columns, self._warm_up),
             wanted_rate=self._rate,
+            dispatch_rate=self._dispatch_rate,
+            cached=self._cached,
         )  # fmt: skip
 
     def _count(self) -> tuple[int | None, int | None]:
@@ -209,23 +261,13 @@ def measure(
     """
     with tempfile.TemporaryDirectory(prefix="silomq-bench-", dir=parent) as inside:
         folder = Path(inside)
-        with target.start(folder, plan.wanted(step.workload)) as server:
+        with contextlib.ExitStack() as ends:
+            try:
+                server = ends.enter_context(target.start(folder, plan.wanted(step.workload)))
+            except NotOffered as error:
+                raise BadWorkload(f"target {target.name}: {error}") from None
             facts = server.facts
             plan.check_calls(step.workload, facts)
             measurement = Measurement(step, server, folder, rate, live=live, number=number)
             run = measurement.measure()
             return Found(run, facts, measurement.clients)
-
-
-def evict(folder: Path) -> None:
-    """Removes the files below a folder from the page cache, those that a process has mapped
-    excepted.
-    """
-    for path in folder.rglob("*"):
-        if path.is_file():
-            fd = os.open(path, os.O_RDONLY)
-            try:
-                os.fdatasync(fd)  # only clean pages can be removed
-                os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
-            finally:
-                os.close(fd)

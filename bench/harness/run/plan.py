@@ -97,7 +97,7 @@ def consumer_orders(
             workload.topics.queues, workload.seed, whole(workload.warm_up),
             whole(workload.duration), call=asked.call, group=group, most=asked.most,
             acknowledge=asked.acknowledge, check=str(numbers or ""),
-            drain=drain if asked.processes == 1 else 0,
+            drain=drain if asked.processes == 1 else 0, is_backlog=asked.after,
         )
         for group in group_names(workload)
         for n in range(asked.processes)

@@ -41,7 +41,7 @@ class Sampler:
         disks = psutil.disk_io_counters()
         written = None if disks is None else int(disks.write_bytes)
         if written is not None and self._written is not None and elapsed_s:
-            row["disk_written"] = (written - self._written) / elapsed_s
+            row["disk_written"] = round((written - self._written) / elapsed_s, 1)
         self._written = written
         return row
 
@@ -56,7 +56,7 @@ class Sampler:
         self._used[name] = used
         self.cpu_s += spent
         if elapsed_s:
-            row[f"cpu.{name}"] = spent / elapsed_s
+            row[f"cpu.{name}"] = round(spent / elapsed_s, 4)
         row[f"memory.{name}"] = own_bytes(pid)
         row[f"files.{name}"] = float(known.num_fds())
 

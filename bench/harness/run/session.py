@@ -1,4 +1,4 @@
-"""All runs of a workload, and their result."""
+"""All runs of a workload with one target, and their result."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from .... import __version__
-from ..results.model import FORMAT, Result, Run, Server
+from ..results.model import FORMAT, Limit, Result, Run, Server
 from ..workload.load import BadWorkload, Step, plain
 from ..workload.values import Seconds
 from . import limits
@@ -22,6 +22,8 @@ from .machine import machine
 from .measure import measure
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from ..targets.target import Facts, Target
     from ..workload.load import Plan
     from .live import Live
@@ -42,71 +44,78 @@ def run_all(plan: Plan, parent: Path, live: Live) -> Result:
 
     Raises BadWorkload, NotMeasured, WorkerFailed, ServerFailed, OSError.
     """
-    workload = plan.workload
-    target = _target(plan)
-    check_disk(workload.faults, parent)
-    where, started = machine(parent), dt.datetime.now(dt.UTC)
+    runs = Runs(plan, parent, live)
     live.begin("the limits of this machine")
-    measured = limits.measure(parent)
-    runs = _Runs(plan, target, parent, live)
+    runs.note_limits(limits.measure(parent))
     with contextlib.suppress(Interrupted):
-        runs.do_all()
-    last = runs.last
-    if last is None:
+        for number in range(1, plan.workload.runs + 1):
+            for at in range(len(plan.steps)):
+                runs.do(number, at)
+                live.check()
+    if not runs.done:
         raise NotMeasured("ended before anything was measured")
-    return Result(
-        FORMAT, plan.name, started.isoformat(timespec="seconds"), __version__, commit(),
-        plain(workload), _server(target, last.facts, plan, last.clients), where, measured,
-        runs.done,
-        interrupted=live.is_interrupted(),
-    )  # fmt: skip
+    return runs.result()
 
 
-def _target(plan: Plan) -> Target:
-    known = targets(plan.workload.address)
-    target = known.get(plan.workload.target)
-    if target is None:
-        raise BadWorkload(f"target: {plan.workload.target} is none of {', '.join(known)}")
-    if missing := target.missing():
-        raise NotMeasured(f"target {target.name}: {missing}")
-    return target
+class Runs:
+    """The runs of a plan: those that are kept from before, and those that are done here."""
 
-
-class _Runs:
-    """The runs of a plan. `last` is the last of `done`."""
-
-    def __init__(self, plan: Plan, target: Target, parent: Path, live: Live) -> None:
-        self._plan, self._target, self._parent, self._live = plan, target, parent, live
+    def __init__(self, plan: Plan, parent: Path, live: Live, kept: Result | None = None) -> None:
+        """Raises BadWorkload, NotMeasured."""
+        self._plan, self._parent, self._live = plan, parent, live
+        self._target = _target(plan)
+        check_disk(plan.workload.faults, parent)
+        self._machine, self._started = machine(parent), dt.datetime.now(dt.UTC)
+        self._kept = kept
         self._rates: dict[int, float] = {}
+        self._limits: dict[str, Limit] = {}
+        self._last: Found | None = None
         self.done: list[Run] = []
-        self.last: Found | None = None
+        if kept is not None:
+            self.done += kept.runs
+            self.note_limits(kept.limits)
 
-    def do_all(self) -> None:
-        """Each step once, then each once more. Raises Interrupted."""
+    def note_limits(self, found: Iterable[Limit]) -> None:
+        """Adds samples of the machine's limits."""
+        for one in found:
+            before = self._limits.get(one.name)
+            samples = [*before.samples, *one.samples] if before else one.samples
+            self._limits[one.name] = Limit(one.name, one.unit, samples)
+
+    def left(self, number: int) -> list[int]:
+        """The steps that have no run of this number."""
+        have = {(run.label, run.value) for run in self.done if run.number == number}
+        return [
+            at for at, step in enumerate(self._plan.steps) if (step.label, step.value) not in have
+        ]
+
+    def do(self, number: int, at: int) -> None:
+        """Runs a step. Raises Interrupted, NotMeasured, WorkerFailed, ServerFailed, OSError."""
+        step = self._plan.steps[at]
+        if at not in self._rates:
+            self._rates[at] = self._rate(step)
+        shown = f" {step.label}={step.value:g}" if step.label else ""
         count = self._plan.workload.runs
-        for number in range(1, count + 1):
-            for at, step in enumerate(self._plan.steps):
-                if at not in self._rates:
-                    self._rates[at] = self._rate(step)
-                shown = f" {step.label}={step.value:g}" if step.label else ""
-                self._live.begin(f"{self._plan.name}{shown}: run {number} of {count}")
-                self.last = self._measure(step, self._rates[at], number)
-                self.done.append(self.last.run)
-                self._live.check()
+        self._live.begin(f"{self._plan.name}{shown}, {self._target.name}: run {number} of {count}")
+        self._last = self._measure(step, self._rates[at], number)
+        self.done.append(self._last.run)
 
     def _measure(self, step: Step, rate: float, number: int) -> Found:
         return measure(step, self._target, self._parent, rate, live=self._live, number=number)
 
     def _rate(self, step: Step) -> float:
-        """The rate of all producers, 0 for the maximum. Measures the maximum if a share is
-        wanted.
+        """The rate of all producers, 0 for the maximum. Measures the maximum if a share is wanted
+        and no run of this step is kept.
         """
         wanted = step.workload.producers.rate
         if wanted.fixed is not None:
             return wanted.fixed
         if wanted.share is None:
             return 0.0
-        self._live.begin(f"the maximum, of which {wanted} are wanted")
+        for run in self.done:
+            if (run.label, run.value) == (step.label, step.value):
+                return run.wanted_rate
+        self._live.begin(f"the maximum of {self._target.name}, of which {wanted} are wanted")
         workload = msgspec.structs.replace(
             step.workload,
             duration=Seconds(min(_MAXIMUM_S, step.workload.duration)),
@@ -119,6 +128,33 @@ class _Runs:
         if not run.publish_rate:
             raise NotMeasured(f"the maximum cannot be measured: {run.first_error}")
         return run.publish_rate * wanted.share
+
+    def result(self) -> Result:
+        """Of all runs, which must be one at least."""
+        kept, here = self._kept, commit()
+        if self._last is not None:
+            server = _server(self._target, self._last.facts, self._plan, self._last.clients)
+        else:
+            assert kept is not None
+            server = kept.server
+        commits = dict.fromkeys([*kept.commit.split(", "), here] if kept else [here])
+        return Result(
+            FORMAT, self._plan.name,
+            kept.started if kept else self._started.isoformat(timespec="seconds"), __version__,
+            ", ".join(commits), plain(self._plan.workload), server,
+            kept.machine if kept else self._machine, [*self._limits.values()], self.done,
+            interrupted=self._live.is_interrupted(),
+        )  # fmt: skip
+
+
+def _target(plan: Plan) -> Target:
+    known = targets(plan.workload.address)
+    target = known.get(plan.workload.target)
+    if target is None:
+        raise BadWorkload(f"target: {plan.workload.target} is none of {', '.join(known)}")
+    if missing := target.missing():
+        raise NotMeasured(f"target {target.name}: {missing}")
+    return target
 
 
 def _server(target: Target, facts: Facts, plan: Plan, clients: dict[str, str]) -> Server:

@@ -12,6 +12,12 @@ if TYPE_CHECKING:
     from ..load.protocol import Tick
     from ..results.model import Latency
 
+#: Percentiles of each second, and the kinds of latency that have them.
+_SHARES = (
+    ("p50", 50), ("p75", 75), ("p95", 95), ("p99", 99), ("p999", 99.9), ("p9999", 99.99),
+    ("max", 100),
+)  # fmt: skip
+_BY_SECOND = ("publish", "end_to_end", "delay")
 KINDS = ("publish", "durable", "delay", "end_to_end")
 
 
@@ -101,14 +107,12 @@ class Tally:
                 "errors": second.errors,
                 "backlog": max(0, backlog) if groups else None,
             }
-            for kind, shares in (
-                ("publish", (("p50", 50), ("p99", 99), ("p999", 99.9), ("max", 100))),
-                ("end_to_end", (("p50", 50), ("p99", 99))),
-            ):
+            for kind in _BY_SECOND:
                 one = second.latencies.get(kind)
-                for name, share in shares:
+                for name, share in _SHARES:
                     value = float(one.get_value_at_percentile(share)) if one else None
                     row[f"{kind}_{name}"] = value
+                row[f"{kind}_mean"] = float(one.get_mean_value()) if one else None
             for name, value in row.items():
                 found.setdefault(name, [None] * number).append(value)
         return found

@@ -7,6 +7,8 @@ import subprocess
 import time
 from typing import TYPE_CHECKING
 
+from ...leash import leashed
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
 _START_S = 60.0
 _END_S = 60.0
 _EVERY_S = 0.01
+_PRECISE_NS = 1000
 #: Characters of a server's log that an error shows.
 _SHOWN = 2000
 
@@ -55,7 +58,7 @@ def precise(command: Sequence[str]) -> list[str]:
     """The command, with threads that the kernel wakes within about 1 us of their time and not
     within 50 us.
     """
-    return ["sh", "-c", 'echo 1000 >/proc/$$/timerslack_ns; exec "$@"', "sh", *command]
+    return leashed([*command], slack_ns=_PRECISE_NS)
 
 
 @contextlib.contextmanager
@@ -68,13 +71,14 @@ def running(
     pipes: bool = False,
 ) -> Iterator[ServerProcess]:
     """A process of the server, in a session of its own: Ctrl-C at a terminal is for the harness.
+    It ends when the harness is killed.
 
     It writes to the log. With `pipes` its standard input and output are pipes instead, and it is
     asked to end by the closing of its input too.
     """
     with log.open("ab") as out, contextlib.ExitStack() as ends:
         process = subprocess.Popen(
-            command,
+            leashed([*command]),
             stdin=subprocess.PIPE if pipes else subprocess.DEVNULL,
             stdout=subprocess.PIPE if pipes else out,
             stderr=out,

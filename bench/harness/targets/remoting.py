@@ -17,7 +17,7 @@ from .silomq import SEND_CALLS, RunningStore, acknowledged, store
 from .target import Durability, Facts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from .processes import ServerProcess
@@ -59,6 +59,10 @@ class RunningSiloBroker:
 
     def positions(self) -> dict[str, int]:
         return self._stored.positions()
+
+    def restart(self, between: Callable[[], None]) -> bool:
+        """The broker before the store would lose its sessions."""
+        return False
 
 
 class SiloBroker:
@@ -108,6 +112,10 @@ class RunningElsewhere:
 
     def positions(self) -> dict[str, int]:
         return {}
+
+    def restart(self, between: Callable[[], None]) -> bool:
+        """It is somebody else's."""
+        return False
 
 
 class Remoting:

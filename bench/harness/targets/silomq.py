@@ -15,13 +15,13 @@ from .processes import running
 from .target import Durability, Facts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from .processes import ServerProcess
     from .target import Wanted
 
-_WORDS: Final = ("wrote", "flushed", "dispatched", "records")
+#: Read in this order: what follows is never ahead of what was read before.
+_WORDS: Final = ("flushed", "dispatched", "wrote")
 SEND_CALLS: Final = frozenset({"oneway", "send", "async", "batch"})
 
 
@@ -54,18 +54,45 @@ def actors(admin: Admin) -> dict[str, int]:
 
 
 class RunningStore:
-    """A store, and a session with it."""
+    """A store, and a session with it. `command` starts it in `folder`."""
 
-    def __init__(self, folder: Path, wanted: Wanted, process: ServerProcess, admin: Admin) -> None:
-        self._folder = folder
-        self._wanted = wanted
-        self.process = process
-        self._admin = admin
+    def __init__(self, folder: Path, wanted: Wanted, command: list[str]) -> None:
+        self._folder, self._wanted, self._command = folder, wanted, command
+        self._ends = contextlib.ExitStack()
+
+    def start(self) -> None:
+        """Starts it, and connects. Raises ServerFailed."""
+        log = self._folder.with_name("store.log")
+        found: list[Admin] = []
+
+        def connects() -> bool:
+            with contextlib.suppress(StoreError):
+                found.append(Admin(self._folder))
+            return bool(found)
+
+        self.process = self._ends.enter_context(running("the store", self._command, log))
+        self.process.wait_for(connects)
+        self._admin = self._ends.enter_context(contextlib.closing(found[0]))
+
+    def stop(self) -> None:
+        """Ends it in order."""
+        self._ends.close()
+
+    def restart(self, between: Callable[[], None]) -> bool:
+        self.stop()
+        between()
+        self.start()
+        return True
+
+    def create_topics(self) -> None:
+        """Makes the workload's topics."""
+        for topic in self._wanted.topics:
+            self._admin.create_topic(topic, self._wanted.queues)
 
     @property
     def facts(self) -> Facts:
         said, durability = acknowledged(self._wanted)
-        calls = frozenset({"poll", "iterate", "listen", "pop", "arrow"})
+        calls = frozenset({"poll", "iterate", "listen", "pop", "arrow", "arrow-views"})
         return Facts("SiloMQ", __version__, said, durability, SEND_CALLS, calls)
 
     @property
@@ -99,19 +126,12 @@ def store(folder: Path, wanted: Wanted, extra: dict[str, str]) -> Iterator[Runni
     chosen = {"log_level": "error", **settings(wanted), **extra, "store_path": str(place)}
     command = [sys.executable, "-P", "-m", "silomq.supervisor"]
     command += [f"{name}={value}" for name, value in chosen.items()]
-    found: list[Admin] = []
-
-    def connects() -> bool:
-        with contextlib.suppress(StoreError):
-            found.append(Admin(place))
-        return bool(found)
-
-    with _removed(place), running("the store", command, folder / "store.log") as process:
-        process.wait_for(connects)
-        with contextlib.closing(found[0]) as admin:
-            for topic in wanted.topics:
-                admin.create_topic(topic, wanted.queues)
-            yield RunningStore(place, wanted, process, admin)
+    found = RunningStore(place, wanted, command)
+    with _removed(place), contextlib.ExitStack() as ends:
+        ends.callback(found.stop)
+        found.start()
+        found.create_topics()
+        yield found
 
 
 class SiloMQ:

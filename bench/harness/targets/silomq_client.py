@@ -6,12 +6,13 @@ import contextlib
 import threading
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from .... import __version__
 from ....client.admin.admin import Admin
 from ....client.errors import SendTimeout, StoreClosed
 from ....client.groups.group_consumer import GroupConsumer
+from ....client.producing._message import Message
 from ....client.producing.producer import Producer
 from ..load.columns import Columns
 from ..load.protocol import STAMP
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 
 _TIMEOUT_S = 30.0
 _JOIN_S = 20.0
+#: The longest sleep between two looks at what is durable.
+_NOTICE_S = 0.05
+_MOST_VIEWED = 64 << 20
 
 
 class SiloSender:
@@ -40,12 +44,16 @@ class SiloSender:
         self._producer = Producer(store, timeout=_TIMEOUT_S)
         self._acknowledged = acknowledged
         self._open: deque[tuple[SendFuture, int, int]] = deque()
+        #: Where each message that is not durable yet ends, and when it was due.
         self._not_durable: deque[tuple[int, int]] = deque()
+        self._tells = threading.Lock()
+        self._is_closed = False
         self._admin: Admin | None = None
         if order.endpoint["flush"] == "async" and order.call != "oneway":
             self._admin = Admin(store)
             self._flushed = self._admin.control.word("flushed")
-            self._seen = self._flushed.load()
+            self._noticing = threading.Thread(target=self._notice, daemon=True)
+            self._noticing.start()
         for topic in order.topics:
             self._producer.open_topic(topic)
 
@@ -78,7 +86,10 @@ class SiloSender:
                 self._watch(future.result(0), due, size)
 
     def batch(self, topic: str, bodies: list[bytes], tag: str, key: str) -> None:
-        result = self._producer.send_batch(topic, bodies)
+        members: list[bytes] | list[Message] = bodies
+        if tag or key:
+            members = [Message(body, tags=tag or None, keys=key or None) for body in bodies]
+        result = self._producer.send_batch(topic, members)
         if self._admin is not None:
             for body in bodies:
                 self._watch(result, int.from_bytes(body[:STAMP], "big"), len(body))
@@ -86,11 +97,21 @@ class SiloSender:
     def _watch(self, result: SendResult, due: int, size: int) -> None:
         """Remembers a message that is not durable yet, and tells of those that are by now."""
         self._not_durable.append((result.physical_offset + size, due))
-        flushed = self._flushed.load()
-        if flushed != self._seen:
-            self._seen = flushed
-            while self._not_durable and self._not_durable[0][0] <= flushed:
-                self._acknowledged.durable(self._not_durable.popleft()[1])
+        if self._not_durable[0][0] <= self._flushed.load():
+            self._tell()
+
+    def _notice(self) -> None:
+        """A thread's work: tells what is durable as soon as it is, also while nothing is sent."""
+        while not self._is_closed:
+            flushed = self._flushed.load()
+            self._tell()
+            self._flushed.wait(flushed, _NOTICE_S)
+
+    def _tell(self) -> None:
+        with self._tells:
+            flushed, waiting = self._flushed.load(), self._not_durable
+            while waiting and waiting[0][0] <= flushed:
+                self._acknowledged.durable(waiting.popleft()[1])
 
     def finish(self, timeout_s: float) -> None:
         self._producer.flush(timeout_s)
@@ -100,6 +121,8 @@ class SiloSender:
     def close(self) -> None:
         self._producer.close()
         if self._admin is not None:
+            self._is_closed = True
+            self._noticing.join()
             self._admin.close()
 
 
@@ -118,6 +141,10 @@ class SiloReader:
             mode=mode,
             auto_ack=self._automatic,
         )
+        #: A batch of views has as many as are wanted, a batch of copies 4 MiB of them.
+        self._form: dict[str, Any] = {}
+        if order.call == "arrow-views":
+            self._form = {"body_views": True, "max_bytes": _MOST_VIEWED}
         self._had: list[MessageView] = []
         #: Messages that came while the group got its queues, which only a poll asks for.
         self._early: list[MessageView] = []
@@ -139,8 +166,10 @@ class SiloReader:
         if self._early:
             self._had, self._early = self._early, []
             return [message.body for message in self._had]
-        if self._order.call == "arrow":
-            batch = self._consumer.poll_arrow(self._order.most, timeout_s, columns=("body",))
+        if self._order.call in ("arrow", "arrow-views"):
+            batch = self._consumer.poll_arrow(
+                self._order.most, timeout_s, columns=("body",), **self._form
+            )
             return Columns(batch.column(0))
         if not self._automatic:
             for message in self._had:

@@ -7,6 +7,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from contextlib import AbstractContextManager
     from pathlib import Path
 
@@ -18,6 +19,10 @@ class Durability(IntEnum):
     PROCESS_MEMORY = 1  # the server has it: lost if the server's process is killed
     SYSTEM_MEMORY = 2  # survives a kill of the server, lost in a power cut
     DISK = 3  # survives a power cut
+
+
+class NotOffered(ValueError):
+    """A workload asks for what this target does not have: the setting, and what is possible."""
 
 
 @dataclass(frozen=True)
@@ -71,8 +76,14 @@ class Running(Protocol):
         ...
 
     def positions(self) -> dict[str, int]:
-        """Counters that the server tells, as bytes or messages: at least nothing; e.g. wrote,
-        flushed, dispatched.
+        """What the server tells of its log, as addresses there: "wrote", and how far it is
+        "flushed" and "dispatched". Nothing if it tells none at no cost.
+        """
+        ...
+
+    def restart(self, between: Callable[[], None]) -> bool:
+        """Stops the server, calls `between`, and starts it with the same files. Returns False, and
+        does nothing, if it cannot. Raises ServerFailed.
         """
         ...
 
@@ -88,4 +99,6 @@ class Target(Protocol):
         """
         ...
 
-    def start(self, folder: Path, wanted: Wanted) -> AbstractContextManager[Running]: ...
+    def start(self, folder: Path, wanted: Wanted) -> AbstractContextManager[Running]:
+        """Starts it. Raises NotOffered, ServerFailed."""
+        ...

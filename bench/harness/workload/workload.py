@@ -120,7 +120,7 @@ class Consumers(_Table, frozen=True):
     def __post_init__(self) -> None:
         if self.cold and not self.after:
             raise ValueError("cold: only with after = true")
-        if self.acknowledge == "each" and self.call in ("arrow", "listen"):
+        if self.acknowledge == "each" and self.call in ("arrow", "arrow-views", "listen"):
             raise ValueError(f'acknowledge: "each" is not for call = "{self.call}"')
 
 

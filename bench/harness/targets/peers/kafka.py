@@ -84,9 +84,13 @@ class Kafka:
         file.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
         java = ["java", *HEAP, *options(folder), "-cp", class_path(peers("kafka", "lib"))]
         tool = ["kafka.tools.StorageTool", "format", "-t", _CLUSTER, "-c", str(file)]
-        done = subprocess.run(
-            [*java, *tool], check=False, timeout=_FORMAT_S, capture_output=True, text=True
-        )
+        try:
+            done = subprocess.run(
+                [*java, *tool], check=False, timeout=_FORMAT_S, capture_output=True, text=True
+            )
+        except subprocess.TimeoutExpired:
+            why = f"Kafka's StorageTool has not made its folder within {_FORMAT_S} s: try again"
+            raise ServerFailed(f"{why} on a machine that does nothing else") from None
         if done.returncode:
             said = (done.stdout + done.stderr)[-_SHOWN:].strip()
             raise ServerFailed(f"Kafka refuses its settings; its last words: {said}")

@@ -10,7 +10,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from ..processes import precise, running
-from ..target import Durability, Facts
+from ..target import Durability, Facts, NotOffered
 from .installed import missing, peers
 from .loopback import free_port, listens
 from .server import Server
@@ -54,7 +54,7 @@ _POLICIES = {
 def _policy(wanted: Wanted) -> str:
     policy = wanted.settings.get("appendfsync", "always" if wanted.flush == "sync" else "everysec")
     if policy not in _POLICIES:
-        raise ValueError(f"Redis's appendfsync is one of {', '.join(_POLICIES)}, not {policy!r}")
+        raise NotOffered(f"Redis's appendfsync is one of {', '.join(_POLICIES)}, not {policy!r}")
     return policy
 
 

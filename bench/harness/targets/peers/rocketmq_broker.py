@@ -12,6 +12,7 @@ from ..processes import precise
 from ..target import Durability, Facts
 from .installed import class_path, missing, peers, rocketmq
 from .java_host import HEAP, options
+from .rocketmq import durability, store_settings
 from .server import Server
 
 if TYPE_CHECKING:
@@ -28,23 +29,21 @@ _PATIENT = {
     "osPageCacheBusyTimeOutMills": "10000",
 }
 
+_SAID = {
+    Durability.PROCESS_MEMORY: "The broker has it in its direct memory (transientStorePool).",
+    Durability.DISK: "The broker has flushed the commit log's file to the disk (SYNC_FLUSH).",
+    Durability.SYSTEM_MEMORY: "The broker has it in its mapped log, not flushed (ASYNC_FLUSH).",
+}
+
 
 def facts(wanted: Wanted) -> Facts:
     """What the status SEND_OK means, by the broker's flush mode."""
-    if wanted.pool:
-        said = "The broker has the bytes in direct memory of its process (transientStorePool)."
-        durability = Durability.PROCESS_MEMORY
-    elif wanted.flush == "sync":
-        said = "The broker has flushed the commit log's file to the disk (SYNC_FLUSH)."
-        durability = Durability.DISK
-    else:
-        said = "The broker has the record in its mapped commit log, not flushed (ASYNC_FLUSH)."
-        durability = Durability.SYSTEM_MEMORY
+    said = _SAID[durability(wanted)]
     return Facts(
         title="RocketMQ's broker, by its Java client",
         version=RELEASE,
         acknowledged=said,
-        durability=durability,
+        durability=durability(wanted),
         send_calls=frozenset({"oneway", "send", "async", "batch"}),
         read_calls=frozenset({"poll", "listen"}),
     )
@@ -63,19 +62,16 @@ class Broker:
 
     @contextlib.contextmanager
     def start(self, folder: Path, wanted: Wanted) -> Iterator[Server]:
-        if wanted.pool and wanted.flush == "sync":
-            raise ValueError("RocketMQ uses its pool only with flush = async: choose one of them")
         folder = folder.absolute()  # the servers run there
         settings = {
-            "flushDiskType": "SYNC_FLUSH" if wanted.flush == "sync" else "ASYNC_FLUSH",
-            "mappedFileSizeCommitLog": str(wanted.file_size),
-            "transientStorePoolEnable": str(wanted.pool).lower(),
+            **store_settings(wanted),
             **_PATIENT,
             **wanted.settings,
         }
         jars = class_path(rocketmq(RELEASE))
         pool = 6 * wanted.file_size if wanted.pool else 1 << 30
-        jvm = Jvm(jars, (*HEAP, f"-XX:MaxDirectMemorySize={pool}", "-XX:-UsePerfData"))
+        java = (*HEAP, f"-XX:MaxDirectMemorySize={pool}", "-XX:-UsePerfData")
+        jvm = Jvm(jars, java, is_leashed=True)
         with contextlib.ExitStack() as ends:
             names = RocketMQNameServer(folder, jvm)
             ends.callback(names.kill)

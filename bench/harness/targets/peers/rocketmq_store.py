@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from ..target import Durability, Facts
 from .installed import class_path, missing, peers, rocketmq
 from .java_host import hosting
+from .rocketmq import durability, store_settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,23 +23,21 @@ _POOL_FILES = 5
 _DIRECT = 256 << 20
 _PACKAGES = ("java.base/java.nio", "java.base/sun.nio.ch", "java.base/jdk.internal.ref")
 
+_SAID = {
+    Durability.PROCESS_MEMORY: "The bytes are in the store's direct memory (transientStorePool).",
+    Durability.DISK: "GroupCommitService has flushed the log's file to the disk (SYNC_FLUSH).",
+    Durability.SYSTEM_MEMORY: "The record is in the mapped log, not flushed yet (ASYNC_FLUSH).",
+}
+
 
 def facts(release: str, wanted: Wanted) -> Facts:
     """What an acknowledgement means: RocketMQ's `CommitLog` and its flush services."""
-    if wanted.pool:
-        said = "The bytes are in direct memory of the store's process (transientStorePool)."
-        durability = Durability.PROCESS_MEMORY
-    elif wanted.flush == "sync":
-        said = "GroupCommitService has flushed the commit log's file to the disk (SYNC_FLUSH)."
-        durability = Durability.DISK
-    else:
-        said = "The record is in the mapped commit log, not flushed yet (ASYNC_FLUSH)."
-        durability = Durability.SYSTEM_MEMORY
+    said = _SAID[durability(wanted)]
     return Facts(
         title="RocketMQ's store, in process",
         version=release,
         acknowledged=said,
-        durability=durability,
+        durability=durability(wanted),
         send_calls=frozenset({"send", "async", "batch"}),
         read_calls=frozenset({"poll"}),
     )
@@ -62,14 +61,10 @@ class RocketMQStore:
 
     @contextlib.contextmanager
     def start(self, folder: Path, wanted: Wanted) -> Iterator[Server]:
-        if wanted.pool and wanted.flush == "sync":
-            raise ValueError("RocketMQ uses its pool only with flush = async: choose one of them")
         settings = {
             "storePathRootDir": str(folder / "store"),
             "storePathCommitLog": str(folder / "store" / "commitlog"),
-            "flushDiskType": "SYNC_FLUSH" if wanted.flush == "sync" else "ASYNC_FLUSH",
-            "mappedFileSizeCommitLog": str(wanted.file_size),
-            "transientStorePoolEnable": str(wanted.pool).lower(),
+            **store_settings(wanted),
             "transientStorePoolSize": str(_POOL_FILES),
             # Two stores of one machine must not wait for the same port.
             "haListenPort": "0",

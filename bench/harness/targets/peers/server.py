@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ..target import Facts
 
 
@@ -29,3 +31,7 @@ class Server:
     def positions(self) -> dict[str, int]:
         """The peers tell none in a way that costs them nothing."""
         return {}
+
+    def restart(self, between: Callable[[], None]) -> bool:
+        """The harness does not know how each peer is stopped without a loss."""
+        return False

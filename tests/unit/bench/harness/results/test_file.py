@@ -9,7 +9,7 @@ import pytest
 from support.bench_results import result, rich_result, run, write
 
 from silomq.bench.harness.results import file
-from silomq.bench.harness.results.file import BadResult, check, load, write_whole
+from silomq.bench.harness.results.file import BadResult, check, load, readable, write_whole
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -96,3 +96,16 @@ def test_a_write_that_fails_leaves_the_file(
         write_whole(path, b"new")
     assert [one.name for one in tmp_path.iterdir()] == ["a"]
     assert path.read_bytes() == b"old"
+
+
+def test_a_file_of_results_can_be_read_by_people(tmp_path: Path) -> None:
+    made = rich_result()
+    path = tmp_path / "result.json"
+    path.write_bytes(readable(made))
+    assert load(path) == made
+    lines = path.read_text().splitlines()
+    times = [line.strip() for line in lines if '"time"' in line]
+    assert times[0].startswith('"time": [0.0,1.0,2.0,')
+    # A column is a line: not a line for each second of each column.
+    assert len(lines) < 100 * len(made.runs) + 100
+    assert lines[1] == f' "format": {made.format},'

@@ -26,6 +26,8 @@ SHIPPED = (
     "max-throughput",
     "mixed-with-cleaning",
     "producers-sweep",
+    "read-views",
+    "send-to-listen",
     "size-sweep",
     "smoke",
     "soak",

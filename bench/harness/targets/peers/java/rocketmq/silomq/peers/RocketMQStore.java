@@ -9,8 +9,10 @@ import java.util.List;
 import java.util.Properties;
 import org.apache.rocketmq.common.MixAll;
 import org.apache.rocketmq.common.message.Message;
+import org.apache.rocketmq.common.message.MessageAccessor;
 import org.apache.rocketmq.common.message.MessageClientIDSetter;
 import org.apache.rocketmq.common.message.MessageDecoder;
+import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.common.message.MessageExtBatch;
 import org.apache.rocketmq.store.DefaultMessageStore;
 import org.apache.rocketmq.store.GetMessageResult;
@@ -132,6 +134,27 @@ public final class RocketMQStore implements Client {
             return message;
         }
 
+        private static String properties(final Message message) {
+            return MessageDecoder.messageProperties2String(message.getProperties());
+        }
+
+        private static long tagsCode(final Message message) {
+            final String tags = message.getTags();
+            return tags == null ? 0 : tags.hashCode();
+        }
+
+        /** What both releases give a message; the class of it lies in another package in each. */
+        private <T extends MessageExt> T filled(final T inner, final Message message) {
+            inner.setTopic(message.getTopic());
+            inner.setQueueId(nextQueue());
+            inner.setBody(message.getBody());
+            MessageAccessor.setProperties(inner, message.getProperties());
+            inner.setBornTimestamp(System.currentTimeMillis());
+            inner.setBornHost(HOST);
+            inner.setStoreHost(HOST);
+            return inner;
+        }
+
         private static String wrong(final PutMessageResult result) {
             final PutMessageStatus status = result.getPutMessageStatus();
             return status == PutMessageStatus.PUT_OK ? "" : "the store answers " + status;
@@ -154,14 +177,17 @@ public final class RocketMQStore implements Client {
         public void send(
                 final String topic, final byte[] body, final String tag, final String key) {
             final Message message = message(topic, body, tag, key);
-            check(store.putMessage(Release.inner(message, nextQueue(), HOST)));
+            final String properties = properties(message);
+            check(store.putMessage(
+                    filled(Release.inner(properties, tagsCode(message)), message)));
         }
 
         @Override
         public void begin(final String topic, final byte[] body, final String tag,
                 final String key, final Acknowledged acknowledged) {
             final Message message = message(topic, body, tag, key);
-            store.asyncPutMessage(Release.inner(message, nextQueue(), HOST))
+            final String properties = properties(message);
+            store.asyncPutMessage(filled(Release.inner(properties, tagsCode(message)), message))
                     .whenComplete((result, error) -> acknowledged.done(
                             error != null ? error.toString() : wrong(result)));
         }

@@ -1,12 +1,8 @@
 package silomq.peers;
 
 import java.io.IOException;
-import java.net.SocketAddress;
 import java.util.List;
 import org.apache.rocketmq.common.BrokerConfig;
-import org.apache.rocketmq.common.message.Message;
-import org.apache.rocketmq.common.message.MessageAccessor;
-import org.apache.rocketmq.common.message.MessageDecoder;
 import org.apache.rocketmq.store.DefaultMessageStore;
 import org.apache.rocketmq.store.MessageExtBrokerInner;
 import org.apache.rocketmq.store.config.MessageStoreConfig;
@@ -25,19 +21,11 @@ final class Release {
                 new BrokerConfig());
     }
 
-    static MessageExtBrokerInner inner(
-            final Message message, final int queue, final SocketAddress host) {
+    /** A message for the store, without what both releases give it. */
+    static MessageExtBrokerInner inner(final String properties, final long tagsCode) {
         final MessageExtBrokerInner inner = new MessageExtBrokerInner();
-        inner.setTopic(message.getTopic());
-        inner.setQueueId(queue);
-        inner.setBody(message.getBody());
-        MessageAccessor.setProperties(inner, message.getProperties());
-        inner.setPropertiesString(MessageDecoder.messageProperties2String(inner.getProperties()));
-        inner.setBornTimestamp(System.currentTimeMillis());
-        inner.setBornHost(host);
-        inner.setStoreHost(host);
-        final String tags = message.getTags();
-        inner.setTagsCode(tags == null ? 0 : tags.hashCode());
+        inner.setPropertiesString(properties);
+        inner.setTagsCode(tagsCode);
         return inner;
     }
 }
