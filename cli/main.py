@@ -11,6 +11,7 @@ import click
 from .. import __version__
 from ..conf.standard_streams import open_missing
 from .bench.bench import bench
+from .offline.backup import backup, backups, restore
 from .offline.dump import dump
 from .offline.repair import repair
 from .offline.verify import verify
@@ -62,7 +63,8 @@ def silo(context: click.Context) -> None:
 for _command in (
     *(serve, dev, send, tail, query, status, topics, delete_topic),
     *(groups, reset_offset, delete_group, transactions),
-    *(clean, config, dump, verify, repair, spark, names, broker, acl, bench),
+    *(clean, config, dump, verify, repair, backup, backups, restore),
+    *(spark, names, broker, acl, bench),
 ):
     silo.add_command(_command)
 

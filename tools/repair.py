@@ -33,7 +33,7 @@ from ..store.disk.paths import (
     StoreFolders,
     file_name,
 )
-from ..store.disk.replacing import copy_file
+from ..store.disk.replacing import copy_file, own_file
 from ..store.errors import Corrupt
 from ..store.recovery.apply import apply as apply_recovery
 from ..store.recovery.checkpoint import CHECKPOINT
@@ -282,16 +282,19 @@ def _new_name(folder: Folder, name: str) -> str:
 
 def _zero(root: Folder, step: Step) -> None:
     """Overwrites a file with zeros from the step's position on, durably."""
-    with root.parent(step.name) as (folder, name), folder.file(name, write=True) as fd:
-        size = disk.size_of(fd)
-        for at in range(step.position, size, _BLOCK):
-            disk.write_at(fd, bytes(min(_BLOCK, size - at)), at)
-        disk.sync_data(fd)
+    with root.parent(step.name) as (folder, name):
+        own_file(folder, name)
+        with folder.file(name, write=True) as fd:
+            size = disk.size_of(fd)
+            for at in range(step.position, size, _BLOCK):
+                disk.write_at(fd, bytes(min(_BLOCK, size - at)), at)
+            disk.sync_data(fd)
 
 
 def _size(root: Folder, step: Step) -> None:
     """Gives a file of the log its size, and takes its space, durably. Makes a missing file."""
     with root.parent(step.name) as (folder, name):
+        own_file(folder, name)
         with folder.file(name, write=True, create=True) as fd:
             disk.set_size(fd, step.size)
             disk.allocate(fd, 0, step.size)
@@ -303,15 +306,17 @@ def _fill(root: Folder, step: Step) -> None:
     """Writes the filling of a gap over it, durably."""
     assert isinstance(step.data, Filling)
     gap = step.data.gap
-    with root.parent(step.name) as (folder, name), folder.file(name, write=True) as fd:
-        at = step.position
-        for piece in step.data.pieces():
-            disk.write_at(fd, piece, at)
-            at += len(piece)
-        end = gap.end - gap.base
-        for zero in range(at, end, _BLOCK):
-            disk.write_at(fd, bytes(min(_BLOCK, end - zero)), zero)
-        disk.sync_data(fd)
+    with root.parent(step.name) as (folder, name):
+        own_file(folder, name)
+        with folder.file(name, write=True) as fd:
+            at = step.position
+            for piece in step.data.pieces():
+                disk.write_at(fd, piece, at)
+                at += len(piece)
+            end = gap.end - gap.base
+            for zero in range(at, end, _BLOCK):
+                disk.write_at(fd, bytes(min(_BLOCK, end - zero)), zero)
+            disk.sync_data(fd)
 
 
 _WRITES: Final = {"zero": _zero, "size": _size, "fill": _fill}

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from ..disk import files as disk
 from ..disk.files import Folder
 from ..disk.paths import RECOVERY, file_name
+from ..disk.replacing import own_file
 from ..errors import Corrupt
 from ..pulse import Pulse, unheard
 from . import _scan as kernel
@@ -165,6 +166,7 @@ def cut(log: CommitLog, torn: Iterable[TornBytes]) -> list[str]:
     for part in torn:
         base = log.base_of(part.offset)
         start, stop = part.offset - base, part.offset - base + part.size
+        own_file(log.folders.commit_log, file_name(base))
         mapping = log.open(base, writable=True).mapping
         view = memoryview(mapping)
         into = into or new_folder(log.folders.root)

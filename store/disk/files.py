@@ -188,11 +188,12 @@ class Folder:
                     inner.unlink(each)
         self.remove_folder(name)
 
-    def link(self, name: str, to_name: str) -> None:
-        """Gives a file a second name in the folder. Raises FileExistsError if the name is taken."""
-        os.link(name, to_name, src_dir_fd=self.fd, dst_dir_fd=self.fd, follow_symlinks=False)
+    def link(self, name: str, to_name: str, to: Folder | None = None) -> None:
+        """Gives a file a second name, here or in `to`. Raises FileExistsError, OSError (EXDEV)."""
+        into = to or self
+        os.link(name, to_name, src_dir_fd=self.fd, dst_dir_fd=into.fd, follow_symlinks=False)
         if _recorder:
-            _recorder.linked(self.fd, name, to_name)
+            _recorder.linked(self.fd, name, into.fd, to_name)
 
     def rename(self, name: str, to: Folder, to_name: str) -> None:
         """Renames a file or folder, also into another folder, and replaces a file there."""

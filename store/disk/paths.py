@@ -22,6 +22,8 @@ LOCK = "lock"
 ABORT = "abort"
 #: Beside the mapped files, so that everybody who may read these can read it.
 HOLES = "holes.json"
+#: In a backup until it is whole (`tools/backup`).
+CUT_OFF = "unfinished-backup"
 LAYOUT_VERSION = 2
 LAYOUT_FILE = "layout"
 _FILE_NAME = re.compile("[0-9]{20}")

@@ -81,8 +81,8 @@ class Recorder:
     def renamed(self, folder: int, name: str, to: int, to_name: str) -> None:
         self.note(Event("rename", f"{_path(folder)}/{name}", to=f"{_path(to)}/{to_name}"))
 
-    def linked(self, folder: int, name: str, to_name: str) -> None:
-        self.note(Event("link", f"{_path(folder)}/{name}", to=f"{_path(folder)}/{to_name}"))
+    def linked(self, folder: int, name: str, to: int, to_name: str) -> None:
+        self.note(Event("link", f"{_path(folder)}/{name}", to=f"{_path(to)}/{to_name}"))
 
     def created(self, folder: int, name: str, fd: int) -> None:
         """Records that a file is there, which was opened and made if it was missing. It is not new

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 
 from . import files as disk
 from .files import Folder
@@ -43,6 +44,27 @@ def _keep_backup(folder: Folder, name: str) -> None:
     # earlier run made the backup and was killed before it replaced the main file.
     with contextlib.suppress(FileNotFoundError):
         folder.unlink(link)
+
+
+def own_file(folder: Folder, name: str) -> None:
+    """Ends that a file of the log is shared with a backup, before its bytes are changed: it becomes
+    a copy, durably, if it has further names (hard links). Raises OSError; then nothing has changed.
+    """
+    if not folder.has(name) or _links(folder, name) < 2:
+        return
+    own = f"{name}.own"
+    try:
+        copy_file(folder, name, folder, own)
+    except OSError:
+        with contextlib.suppress(FileNotFoundError):
+            folder.unlink(own)
+        raise
+    folder.rename(own, folder, name)
+    folder.sync()
+
+
+def _links(folder: Folder, name: str) -> int:
+    return os.stat(name, dir_fd=folder.fd, follow_symlinks=False).st_nlink
 
 
 def copy_file(folder: Folder, name: str, to: Folder, to_name: str) -> None:

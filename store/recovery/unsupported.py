@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from ..config import topics as topics_json
 from ..disk.files import Folder
-from ..disk.paths import COMMIT_LOG, CONFIG, CONSUME_QUEUE, OURS, TOPICS, file_bases
+from ..disk.paths import COMMIT_LOG, CONFIG, CONSUME_QUEUE, CUT_OFF, OURS, TOPICS, file_bases
 from ..errors import Corrupt, UnsupportedFeature
 
 _BATCH: Final = (
@@ -82,13 +82,19 @@ class Trace(NamedTuple):
 
 def refuse_unsupported(path: str | os.PathLike[str]) -> None:
     """Raises UnsupportedFeature if the folder holds a store with features that this one does not
-    have. Changes nothing. Raises OSError.
+    have, and Corrupt if it is a backup that was cut off. Changes nothing. Raises OSError.
     """
     try:
         root = Folder.open(path)
     except (FileNotFoundError, NotADirectoryError):
         return  # no store yet, or no folder: the caller says so
     with root:
+        if root.has(CUT_OFF):
+            why = (
+                "a backup or its restore was cut off here, and anything may be missing: take a "
+                "whole backup (silo backups lists them), or restore once more"
+            )
+            raise Corrupt(f"{os.fspath(path)}/{CUT_OFF}", 0, why)
         traces = list(find_traces(root))
     if traces:
         raise UnsupportedFeature(

@@ -84,7 +84,7 @@ FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("",),
     ),
     "actors": (("",), ("registry", "schedule", "transactions")),
-    "tools": (("holes", "raw"), ("rocketmq",), ("", "verify")),
+    "tools": (("holes", "raw"), ("backup", "rocketmq"), ("", "verify")),
     "pipeline": (("",), ("sink",), ("source",), ("spark",), ("jobs",)),
     "cli": (("shared",), ("bench", "offline", "running"), ("demo", "spark"), ("",)),
     "bench": (
