@@ -14,6 +14,9 @@ wait has a bound:
 - Append spins 200 us before it sleeps, and yields its core from 20 us on. Waking a producer takes
   less than 200 us. With a shorter spin, producer and append would both fall asleep and wake each
   other for each message, which then takes 60 us instead of 3.
+- While append and the producers that send are more than the cores, append and producers yield their
+  core in each turn of a spin (`shm/spin.h`). A producer that kept it would keep it for a time slice
+  of some milliseconds, and the kernel would take it away in the middle of a wait.
 - Flush never spins.
 - Neither append nor reput spins when the last three pauses were longer than the spin: then only
   the core would be kept busy. One short pause has it spin again (`spinning.py`).

@@ -8,6 +8,7 @@ sessions are served, and when puts are refused.
 
 from __future__ import annotations
 
+import os
 import select
 import time
 
@@ -52,6 +53,7 @@ class Append(Actor):
             append_crc=settings.enabled_append_prop_crc,
             light=settings.sends_to_light_queues,
             sleeper=self._sleeper(),
+            cores=len(os.sched_getaffinity(0)),
         )
         self.kernel.announce_awake()
         self.poll = select.epoll()

@@ -34,6 +34,7 @@ offset  size   type  field                meaning
 280     8      u64   rejected             append: frames answered with an error status; S
 288     8      u64   file_wanted          append: offset of the file it waited for last
 384     8      u64   append_asleep        append: 1 while it sleeps in epoll. readers: producers
+392     8      u64   crowded              append: 1 while producers and append spin on too few cores
 512     8      u64   committed            commit: all below is written to files; S
 640     8      u64   commit_asleep        commit: 1 while it sleeps
 768     8      u64   flushed              flush: all below is durable; S
@@ -113,6 +114,7 @@ CONTROL: dict[str, tuple[int, int]] = {
     "rejected": (280, 8),
     "file_wanted": (288, 8),
     "append_asleep": (384, 8),
+    "crowded": (392, 8),
     "committed": (512, 8),
     "commit_asleep": (640, 8),
     "flushed": (768, 8),
@@ -155,7 +157,9 @@ _WRITTEN_BY = {
         "state", "generation", "started_ms", "append_mail", "sessions", "logging", "failed",
         "bell_mail", "process",
     ),
-    "append": ("wrote", "store_time_ms", "records", "rejected", "file_wanted", "append_asleep"),
+    "append": (
+        "wrote", "store_time_ms", "records", "rejected", "file_wanted", "append_asleep", "crowded",
+    ),
     "commit": ("committed", "commit_asleep"),
     "flush": ("flushed", "flushes", "flush_error", "flush_asleep"),
     "reput": (

@@ -50,14 +50,6 @@ static inline void silo_pause(void) {
 #endif
 }
 
-/* One turn of a spin: a pause in the first 20 us, then a yield of the core to other processes. */
-static inline void silo_relax(int64_t waited_ns) {
-    if (waited_ns > 20000)
-        sched_yield();
-    else
-        silo_pause();
-}
-
 static inline int64_t silo_monotonic_ns(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);

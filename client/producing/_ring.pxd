@@ -10,12 +10,16 @@ cdef extern from "shm/words.h" nogil:
     uint64_t silo_load(const void *p)
     void silo_store(void *p, uint64_t v)
     void silo_fence()
-    void silo_relax(int64_t waited_ns)
     int64_t silo_monotonic_ns()
     int silo_futex_wait(const void *p, uint64_t seen, int64_t timeout_ns)
 
+cdef extern from "shm/spin.h" nogil:
+    ctypedef struct silo_spin:
+        pass
+    int64_t silo_spin_turn(silo_spin *spin, bint crowded, int64_t began, int64_t now)
+
 cdef extern from "shm/layout.h" nogil:
-    int CONTROL_APPEND_ASLEEP, CONTROL_FLUSHED
+    int CONTROL_APPEND_ASLEEP, CONTROL_CROWDED, CONTROL_FLUSHED
     int BELL_ANSWERS, BELL_FLUSHED
     int RING_HEAD, RING_PRODUCER_ASLEEP, RING_TAIL, RING_CLOSED, RING_REJECTED, RING_DATA
     int FRAME_HEADER, FRAME_RESULT, KIND_RECORDS, KIND_PAD
@@ -89,6 +93,7 @@ cdef class Ring:
     cdef list told
     cdef Pending first, last, first_unsynced, last_unsynced
     cdef int64_t spin_ns, sync_timeout_ns
+    cdef silo_spin spin
     cdef readonly Bell own_bell     # None until it is asked for
     cdef int armed                  # the reasons for which it was armed since it was drained
 

@@ -314,23 +314,25 @@ cdef class Ring:
         """Spins, then sleeps, until `word` is no longer `seen`. Returns whether it changed. Other
         threads may run meanwhile.
         """
-        cdef int64_t start, waited = 0
+        cdef int64_t start, now
         cdef uint64_t *asleep = <uint64_t *>(self.ring + RING_PRODUCER_ASLEEP)
         # Another thread may bind the ring again: these references keep the memory mapped.
         cdef object ring = self.ring_view, control = self.control_view
-        cdef bint changed = False
+        cdef bint changed = silo_load(word) != seen
+        cdef const uint8_t *crowded = self.control + CONTROL_CROWDED
+        cdef silo_spin spin = self.spin  # a copy: other threads may wait at the same time
         with nogil:
-            start = silo_monotonic_ns()
-            while not changed and waited < spin_ns:
+            start = now = silo_monotonic_ns()
+            while not changed and now - start < spin_ns:
+                now = silo_spin_turn(&spin, silo_load(crowded) != 0, start, now)
                 changed = silo_load(word) != seen
-                silo_relax(waited)
-                waited = silo_monotonic_ns() - start
             if not changed:
                 __atomic_fetch_add(asleep, 1, __ATOMIC_SEQ_CST)
                 if silo_load(word) == seen:
                     silo_futex_wait(word, seen, timeout_ns)
                 changed = silo_load(word) != seen
                 __atomic_fetch_add(asleep, <uint64_t>-1, __ATOMIC_SEQ_CST)
+        self.spin = spin
         return changed
 
     # -- sleeping on the session's own bell

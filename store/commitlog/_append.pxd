@@ -23,7 +23,6 @@ cdef extern from "shm/words.h" nogil:
     void silo_store(void *p, uint64_t v)
     void silo_fence()
     void silo_order()
-    void silo_relax(int64_t waited_ns)
     int64_t silo_monotonic_ns()
     int64_t silo_realtime_ms()
     int silo_futex_wake(const void *p, int count)
@@ -31,6 +30,11 @@ cdef extern from "shm/words.h" nogil:
     void silo_put32(uint8_t *p, uint32_t v)
     void silo_put64(uint8_t *p, uint64_t v)
     void SILO_FAULT(const char *name)
+
+cdef extern from "shm/spin.h" nogil:
+    ctypedef struct silo_spin:
+        pass
+    int64_t silo_spin_turn(silo_spin *spin, bint crowded, int64_t began, int64_t now)
 
 cdef extern from "store/record/record.h" nogil:
     ctypedef struct silo_record:
@@ -56,7 +60,7 @@ cdef extern from "store/record/properties.h" nogil:
 
 cdef extern from "shm/layout.h" nogil:
     int CONTROL_APPEND_MAIL, CONTROL_WROTE, CONTROL_STORE_TIME_MS, CONTROL_RECORDS, CONTROL_REJECTED
-    int CONTROL_APPEND_ASLEEP, CONTROL_FLUSH_ASLEEP
+    int CONTROL_APPEND_ASLEEP, CONTROL_CROWDED, CONTROL_FLUSH_ASLEEP
     int RING_HEAD, RING_PRODUCER_ASLEEP, RING_TAIL, RING_CLOSED, RING_REJECTED, RING_DATA
     int FRAME_HEADER, FRAME_RESULT, FRAME_CHECKED, KIND_RECORDS, KIND_PAD
     ctypedef struct silo_frame:
@@ -98,6 +102,11 @@ cdef extern from "store/commitlog/turns.h" nogil:
         int attached
         silo_flow flow
         silo_bell bell
+    ctypedef struct silo_census:
+        int64_t end
+        int cores, crowded
+    void silo_count_ring(silo_census *census, silo_ring *ring)
+    bint silo_end_census(silo_census *census, int64_t now)
     bint silo_any_work(const silo_ring *rings, int highest)
     int silo_find_turns(silo_ring *rings, int highest, int first, uint64_t clock, uint64_t share,
                         silo_turn *turns)
@@ -146,6 +155,8 @@ cdef class Appender:
     cdef bint append_crc, light
     cdef bint names_light           # whether a record of this frame may name a light queue
     cdef size_t sleeper
+    cdef silo_spin spin             # while no ring has work
+    cdef silo_census census         # of the rings that have work
     cdef uint64_t seen_mail
     cdef readonly int bad_ring      # set when `run` returns BAD_RING
     cdef public int refuse_status   # unless PUT_OK, the answer to every frame

@@ -24,11 +24,12 @@ cdef class Appender:
     `batch_bytes` of frames. Bodies have at most `max_body` bytes. With `append_crc` records must
     end in `__CRC32#`, and append writes its digits. With `light` they may name light queues.
     `sleeper` is the position of the control word of another process that sleeps on `wrote`, or 0.
+    Append and producers run on `cores` cores.
     """
 
     def __cinit__(self, unsigned char[::1] control, unsigned char[::1] table, int max_sessions, *,
                   bytes store_host, uint64_t batch_bytes, uint32_t max_body, bint append_crc,
-                  bint light, size_t sleeper):
+                  bint light, size_t sleeper, int cores):
         self.control_view = control
         self.table_view = table
         self.control = &control[0]
@@ -41,7 +42,8 @@ cdef class Appender:
         self.store_host_length = len(store_host)
         memcpy(self.store_host, <const char *>store_host, self.store_host_length)
         self.batch_bytes, self.share = batch_bytes, 1 + batch_bytes / TURNS
-        self.max_body, self.sleeper = max_body, sleeper
+        self.max_body, self.sleeper, self.census.cores = max_body, sleeper, cores
+        silo_store(self.control + CONTROL_CROWDED, 0)
         self.append_crc, self.light = append_crc, light
         self.wrote = self.cursor = silo_load(self.control + CONTROL_WROTE)
         self.records = silo_load(self.control + CONTROL_RECORDS)
@@ -169,12 +171,14 @@ cdef class Appender:
             if silo_load(self.control + CONTROL_APPEND_MAIL) != self.seen_mail:
                 return R_MAIL
             now = silo_monotonic_ns()
+            if now >= self.census.end and silo_end_census(&self.census, now):
+                silo_store(self.control + CONTROL_CROWDED, self.census.crowded)
             if reason == R_SLICE:
                 last_work = now
             elif now - last_work >= spin_ns:
                 return R_IDLE
             else:
-                silo_relax(now - last_work)
+                now = silo_spin_turn(&self.spin, self.census.crowded, last_work, now)
             if now - start >= slice_ns:
                 return R_SLICE
 
@@ -192,6 +196,7 @@ cdef class Appender:
         most = self.share if count > 1 else left
         while k < count and left and not (k and all_taken and self.turns[k].backlog):
             self.bad_ring = self.turns[k].ring
+            silo_count_ring(&self.census, &self.rings[self.bad_ring])
             trouble = self.drain(&self.rings[self.bad_ring], most, &taken)
             more = taken >= most and trouble == R_IDLE
             all_taken = all_taken and not more

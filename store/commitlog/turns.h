@@ -37,6 +37,7 @@ typedef struct {
     uint64_t at;        /* tail modulo capacity */
     uint64_t published; /* the tail that its producer can see */
     uint64_t rejected;
+    uint64_t counted; /* 1 + number of the census that counted it last */
     uint32_t session;
     int attached;
     silo_flow flow;
@@ -80,6 +81,29 @@ static inline void silo_order_turns(uint64_t clock, uint64_t share, silo_turn *t
     }
     if (count > 1)
         qsort(turns, (size_t)count, sizeof *turns, silo_compare_turns);
+}
+
+/* Counts the rings that have work within a millisecond. It is crowded while their producers and
+ * append are more than the `cores` on which they run. */
+typedef struct {
+    uint64_t number;
+    int64_t end;
+    int cores, busy, crowded;
+} silo_census;
+
+static inline void silo_count_ring(silo_census *census, silo_ring *ring) {
+    census->busy += ring->counted != census->number + 1;
+    ring->counted = census->number + 1;
+}
+
+/* Begins the next census at `now`. Returns whether `crowded` has changed. */
+static inline int silo_end_census(silo_census *census, int64_t now) {
+    int crowded = census->busy >= census->cores, changed = crowded != census->crowded;
+    census->crowded = crowded;
+    census->busy = 0;
+    census->number++;
+    census->end = now + 1000000;
+    return changed;
 }
 
 static inline int silo_has_work(const silo_ring *ring) {

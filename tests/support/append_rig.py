@@ -138,6 +138,7 @@ class Rig:
     light: bool = False
     max_body: int = 4 << 20
     max_sessions: int = 4
+    cores: int = 2
     store_host: Host = STORE_HOST
     rings: list[RingProducer] = field(default_factory=list)
     files: dict[int, memoryview] = field(default_factory=dict)
@@ -177,6 +178,7 @@ class Rig:
             append_crc=self.append_crc,
             light=self.light,
             sleeper=CONTROL["reput_asleep"][0],
+            cores=self.cores,
         )
         self.open_file()
 

@@ -147,6 +147,26 @@ def test_every_ring_gets_its_turn() -> None:
         assert {mine[turn] // (3 * size) for mine in offsets} == {turn}
 
 
+def test_it_is_crowded_while_append_and_the_rings_with_work_are_more_than_the_cores() -> None:
+    rig = Rig(cores=3)
+    rings = [rig.new_ring() for _ in range(3)]
+    for busy, crowded in ((3, 1), (2, 0), (3, 1), (0, 0)):
+        for ring in rings[:busy]:
+            ring.place(rig.frame(one()))
+        time.sleep(0.002)  # a census takes 1 ms, and ends when append looks next
+        rig.run()
+        assert rig.control.load("crowded") == crowded, f"{busy} of 3 rings had work"
+
+
+def test_a_successor_begins_uncrowded() -> None:
+    rig = Rig(cores=1)
+    rig.new_ring().place(rig.frame(one()))
+    rig.run()
+    assert rig.control.load("crowded") == 1
+    rig.take_over()
+    assert rig.control.load("crowded") == 0
+
+
 def test_a_record_may_end_8_bytes_before_the_end_of_a_file() -> None:
     size = len(one().records())
     for spare, fits in ((8, True), (7, False)):
