@@ -22,6 +22,7 @@ from ..conf.logging import configure, get_logger
 from ..conf.settings import Settings
 from ..shm import mail, segments
 from ..shm.control import ACTORS, ActorState, StoreState
+from ..shm.history import HistoryWriter
 from ..store.disk.paths import ABORT, SOCKET
 from .bad_files import BadFiles
 from .broker import RINGERS, Broker
@@ -70,6 +71,8 @@ class Supervisor:
             signal.signal(signal.SIGHUP, self.logging.ask)
         self.state = self.world.control.own("state")
         self.beat_word = self.world.control.own_beat()
+        world = self.world
+        self.history = HistoryWriter(world.metrics_memory, world.control, world.metrics)
         self.children: dict[str, Child] = {}
         self.due: dict[str, float] = {}  # actor -> when to start it again
         self.turned = self.excused = time.monotonic()  # the last turn; the last time it was late
@@ -211,6 +214,7 @@ class Supervisor:
             else:
                 self.broker.read(key.fileobj)  # type: ignore[arg-type] # the two mail sockets
         self.broker.send_waiting()
+        self.history.tick()
         self._replace_frozen()
         self.bad_files.forget(self.children.values())
         for name in [n for n, when in self.due.items() if when <= time.monotonic()]:

@@ -21,6 +21,7 @@ class Appender:
         append_crc: bool,
         light: bool,
         sleeper: int,
+        metrics: Buffer | None = None,
     ) -> None: ...
     @property
     def position(self) -> int: ...
