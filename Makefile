@@ -16,7 +16,7 @@ PIP := $(VENV)/bin/python -m pip --quiet --disable-pip-version-check
 INSTALL := flock $(STAMPS) $(PIP) install
 # Folders are prerequisites too, because a deleted file changes its folder's time. The slash tells the folder `bench/`
 # from the task `bench`.
-PACKAGES := actors bench broker cli client conf names pipeline pyspark_silomq shm store supervisor testing tools
+PACKAGES := actors bench broker cli client conf monitor names pipeline pyspark_silomq shm store supervisor testing tools
 SOURCES := pyproject.toml MANIFEST.in $(wildcard __init__.py py.typed) \
 	$(shell find $(addsuffix /,$(PACKAGES) setup) -name __pycache__ -prune -o \
 		\( -type d -o -name '*.py' -o -name '*.py[ix]' -o -name '*.pxd' -o -name '*.h' -o -name '*.toml' -o -name '*.service' \) -print)

@@ -26,6 +26,7 @@ from ..conf.settings import FlushDiskType, Settings
 from ..shm._memory import Mapping
 from ..shm.bell import BellEnds
 from ..shm.control import ActorState, Control, StoreState, failed_actors, process_number
+from ..shm.metrics import Metrics
 from ..shm.ownership import STARTUP
 from ..shm.pool import Pool
 from ..store.commitlog.log import CommitLog, disk_full
@@ -90,6 +91,7 @@ class World:
     store_id: int
     control_memory: Mapping
     table_memory: Mapping
+    metrics_memory: Mapping
     folders: StoreFolders
     allocate_semaphore: posix_ipc.Semaphore
     gates: dict[str, posix_ipc.Semaphore]
@@ -127,11 +129,12 @@ class World:
 
     def take_role(self, role: str) -> None:
         """Sets the role of this process: the name of an actor, or "supervisor". From now on
-        `control` and `table` give out the words of this role for writing, and raise NotTheWriter
-        for words of other roles.
+        `control`, `table` and `metrics` give out the words of this role for writing, and raise
+        NotTheWriter for words of other roles.
         """
         self.control = Control(self.control_memory, role)
         self.table = TopicTable(self.table_memory, role)
+        self.metrics = Metrics(self.metrics_memory, role)
 
 
 class Actor:
@@ -144,6 +147,7 @@ class Actor:
         world.take_role(self.name)
         self.settings = world.settings
         self.control = world.control
+        self.metrics = world.metrics
         self.stopping = False
         self._told = 0.0  # when a SIGTERM came that the supervisor had not announced, monotonic s
         self._state = self.control.word("state")

@@ -43,6 +43,9 @@ class Allocate(Actor):
         self.locked = self.control.own("locked_bytes")
         self.warmed = self.control.own("warmed")
         self.wrote = self.control.word("wrote")
+        self.made = self.metrics.own("files_made")
+        self.failures = self.metrics.own("make_failures")
+        self.makings = self.metrics.own_histogram("make_time")
         own_pages = self.world.pool is None  # otherwise append writes to the pool
         self.window = WarmWindow(
             self.log,
@@ -86,6 +89,7 @@ class Allocate(Actor):
         try:
             self._make(base)
         except OSError as error:
+            self.failures.add(1)
             if self.error.load() != error.errno:
                 self.logger.error(
                     "cannot make a commit-log file; trying again every second",
@@ -105,7 +109,10 @@ class Allocate(Actor):
         """Makes one file and publishes it in `ready`. Raises OSError."""
         began = time.monotonic()
         self.log.create(base)
-        self.ahead.made(time.monotonic() - began)
+        took = time.monotonic() - began
+        self.ahead.made(took)
+        self.made.add(1)
+        self.makings.add(took)
         self.error.store(0)
         self.ready.store(base + self.size)
         self.ready.wake()

@@ -54,6 +54,7 @@ class Append(Actor):
             light=settings.sends_to_light_queues,
             sleeper=self._sleeper(),
             cores=len(os.sched_getaffinity(0)),
+            metrics=self.metrics.memory,
         )
         self.kernel.announce_awake()
         self.poll = select.epoll()
@@ -69,6 +70,8 @@ class Append(Actor):
         self.failed = self.control.word("failed")
         self.allocate_error = self.control.word("allocate_error")
         self.disk_flags = self.control.word("disk_flags")
+        self.file_rolls = self.metrics.own("file_rolls")
+        self.file_waits = self.metrics.own_histogram("file_wait_time")
         self.file: LogFile | None = None
         self.warmed = self.control.word("warmed")
         self.prefaulted = 0
@@ -225,8 +228,16 @@ class Append(Actor):
         )
 
     def _next_file(self) -> None:
-        """Goes on in the next file when one is full. Waits 5 s for allocate, and longer for commit,
-        unless that lacks a file. If there is still none, puts get CREATE_MAPPED_FILE_FAILED.
+        """Goes on in the next file when one is full, and times the wait for it."""
+        began = time.monotonic()
+        self._await_file()
+        if self.file is not None:
+            self.file_rolls.add(1)
+            self.file_waits.add(time.monotonic() - began)
+
+    def _await_file(self) -> None:
+        """Waits for the next file: 5 s for allocate, and longer for commit, unless that lacks a
+        file. If there is still none, puts get CREATE_MAPPED_FILE_FAILED.
         """
         self.kernel.no_file()
         self.file = None

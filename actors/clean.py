@@ -54,6 +54,9 @@ class Clean(Actor):
         self.files_removed = own("files_removed")
         self.manual_seen = own("manual_seen")
         self.manual_runs = own("manual_runs")
+        self.queue_removed = self.metrics.own("queue_removed")
+        self.index_removed = self.metrics.own("index_removed")
+        self.removals = self.metrics.own_histogram("clean_time")
         self.asked = self.control.word("manual_asked")
         self.state = self.control.word("state")
         self.folders = self.world.folders
@@ -191,6 +194,7 @@ class Clean(Actor):
         """Removes the log's first files, and the queue entries and index files that point only
         into them. Queue files are removed later (`pending`).
         """
+        began = time.monotonic()
         if bases:
             begin = max(self.min_offset.load(), bases[-1] + self.log.file_size)
             # Otherwise the next start would miss the files that this process has removed.
@@ -210,11 +214,13 @@ class Clean(Actor):
         # whose queue entries are lost.
         self.folders.commit_log.sync()
         if bases:
+            self.removals.add(time.monotonic() - began)
             self.cleaned_ms.store(int(time.time() * 1000))
             self.logger.info(
                 "commit-log files removed", files=len(bases), min_offset=self.min_offset.load()
             )
         index = removal.clean_index(self.index, self.min_offset.load(), self._durable().index.name)
+        self.index_removed.add(len(index))
         if index:
             self.logger.info("index files removed", files=len(index))
 
@@ -252,6 +258,7 @@ class Clean(Actor):
         try:
             for base in bases:
                 removal.remove(folder, base)
+                self.queue_removed.add(1)
                 fault("clean:queue")
         finally:
             folder.close()

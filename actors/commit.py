@@ -31,6 +31,7 @@ class Commit(Actor):
         self.committed = self.control.own("committed")
         self.asleep = self.control.own("commit_asleep")
         self.asleep.store(0)
+        self.commits = self.metrics.own_histogram("commit_time")
         self.pool = self.world.pool
         self.log = self.world.log
         self.last = time.monotonic()
@@ -93,9 +94,11 @@ class Commit(Actor):
             while position < end:
                 base = self.log.base_of(position)
                 stop = min(end, base + self.log.file_size, position + _STEP)
+                began = time.monotonic()
                 view = memoryview(self.pool.buffer(base))[position - base : stop - base]
                 with self.log.folders.commit_log.file(file_name(base), write=True) as fd:
                     disk.write_at(fd, view, position - base)
+                self.commits.add(time.monotonic() - began)
                 position = stop
                 self.beat()
                 self.committed.store(position)  # SYNC: committed publish

@@ -63,6 +63,8 @@ class Flush(Actor):
         self.error = self.control.own("flush_error")
         self.asleep = self.control.own("flush_asleep")
         self.asleep.store(0)
+        self.syncs = self.metrics.own_histogram("sync_time")
+        self.rounds = self.metrics.own_histogram("queue_sync_time")  # of the second thread
         self.log = self.world.log
         self.file: LogFile | None = None
         self.queues = QueueFiles(
@@ -155,6 +157,7 @@ class Flush(Actor):
         start = self.flushed.load()
         if self.error.load():
             return
+        began = time.monotonic()
         try:
             while start < end:
                 stop = min(end, self.log.base_of(start) + self.log.file_size)
@@ -163,6 +166,7 @@ class Flush(Actor):
         except (OSError, StoreError) as error:
             self._fail(error, "commit log", start)
             return
+        self.syncs.add(time.monotonic() - began)
         self.flushes.add(1)
         if end == self.looked[0]:
             self.times.append(self.looked)
@@ -224,12 +228,12 @@ class Flush(Actor):
             published = self.control.progress()
             self._log_up_to(published.dispatched)
             if not self.error.load():
-                self.queue_job = self.beside.submit(self.flush_queues, published)
+                self.queue_job = self.beside.submit(self.rounds.timed, self.flush_queues, published)
         else:
             least = settings.flush_consume_queue_least_pages * PAGE
             dirty = self._dirty_queues()
             large = {s: r for s, r in dirty.items() if (r[1] - r[0]) * ENTRY_SIZE >= least}
-            self.queue_job = self.beside.submit(self._sync_some, large)
+            self.queue_job = self.beside.submit(self.rounds.timed, self._sync_some, large)
 
     def _far_behind(self) -> bool:
         """Whether a start after a power cut would have to dispatch FAR_ENTRIES entries or FAR_BYTES

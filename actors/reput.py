@@ -40,6 +40,8 @@ class Reput(Actor):
         self.limit = self.control.word(self.world.dispatch_limit)
         self.asleep = self.control.own("reput_asleep")
         self.asleep.store(0)
+        self.steps = self.metrics.own_histogram("dispatch_time")
+        self.failures = self.metrics.own("dispatch_failures")
         self.count = self.control.word("dispatch_count")
         folders = self.world.folders
         index = IndexFiles(folders.index, settings.max_hash_slot_num, settings.max_index_num)
@@ -111,13 +113,17 @@ class Reput(Actor):
         """
         if self.dispatching.position >= self.limit.load():
             return True
+        began = time.monotonic()
         try:
             self.without_space = False
-            return self.dispatching.step(_SLICE_NS)
+            caught_up = self.dispatching.step(_SLICE_NS)
         except OSError as error:
             if not disk_full(error):
                 raise
             self.without_space = True
+            self.failures.add(1)
             self.logger.error("no disk space for queues or index; trying again", error=str(error))
             time.sleep(TICK_S)
             return self.stopping
+        self.steps.add(time.monotonic() - began)
+        return caught_up

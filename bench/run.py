@@ -19,6 +19,7 @@ from rich.table import Table
 
 from . import rows as bench
 from .consume import consuming
+from .counting import counting
 from .delayed import delayed
 from .limits import futex_hand_over_us
 from .pops import popping
@@ -36,6 +37,7 @@ PARTS = (
     "consume",
     "pops",
     "delayed",
+    "counting",
     "idle",
 )
 
@@ -54,6 +56,7 @@ def collect(plan: Plan, parts: tuple[str, ...], console: Console) -> list[Row]:
         "consume": lambda: consuming(plan, hand_over),
         "pops": lambda: popping(plan, hand_over),
         "delayed": lambda: delayed(plan),
+        "counting": lambda: counting(plan),
         "idle": lambda: bench.idle(plan),
     }
     found = []

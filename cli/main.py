@@ -20,12 +20,14 @@ from .running.broker import broker
 from .running.clean import clean
 from .running.dev import dev
 from .running.groups import delete_group, groups, reset_offset
+from .running.metrics import metrics
 from .running.names import names
 from .running.query import query
 from .running.send import send
 from .running.serve import config, serve
 from .running.status import status
 from .running.tail import tail
+from .running.top import top
 from .running.topics import delete_topic, topics
 from .running.transactions import transactions
 from .shared.outcome import Exit, tell
@@ -63,7 +65,7 @@ def silo(context: click.Context) -> None:
 for _command in (
     *(serve, dev, send, tail, query, status, topics, delete_topic),
     *(groups, reset_offset, delete_group, transactions),
-    *(clean, config, dump, verify, repair, backup, backups, restore),
+    *(top, metrics, clean, config, dump, verify, repair, backup, backups, restore),
     *(spark, names, broker, acl, bench),
 ):
     silo.add_command(_command)

@@ -49,6 +49,7 @@ from . import arguments
 from ._bell import Bell
 from .errors import StoreClosed, not_closed
 from .forks import abandon_in_child, forked_child
+from .reads import ReadCounts
 from .store_config import StoreConfig
 
 _REQUEST_S = 10.0
@@ -110,6 +111,8 @@ class Connection:
         self.drop(fds[:2])
         self._others, self._in_use = self._in_use, []
         self.session = welcome.session
+        #: What this session reads, counted for the store's figures.
+        self.reads = ReadCounts(self)
         self.notice = self.table.notice(welcome.index)
         with NO_FORK:  # to know its own address it opens a socket for a moment
             self.config = StoreConfig.of(welcome)

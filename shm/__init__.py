@@ -33,7 +33,7 @@ would cost one. A consumer asks the registry to watch its queues before it looks
 words. Reput changes every arrival word and wakes only the watched ones.
 
 **What a client may write.** The only memory that a client can write is its ring (`ring.py`), its
-bell page (`bell.py`), its board (`board.py`), and the ack file of a group's member
+bell page (`bell.py`), its board (`board.py`), its page of reads (`reads.py`), and an ack file
 (`store/groups/ack_file.py`). No process of the store reads a board. Append
 trusts nothing in a ring. It takes the capacity from the registry, reads each frame's header once,
 and checks positions before it uses them. It checks each record in its own copy. An invalid record

@@ -47,7 +47,7 @@ enum {
 };
 
 typedef struct {
-    uint32_t length, kind, crc, record_bytes, count, queue_slot, flags, reserved;
+    uint32_t length, kind, crc, record_bytes, count, queue_slot, flags, sent_us;
 } silo_frame;
 
 typedef struct {

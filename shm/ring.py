@@ -40,7 +40,7 @@ offset  size  type  field            meaning
 16      4     u32   count            producer: records in the frame, all for one queue
 20      4     u32   queue_slot       producer: of the topic table
 24      4     u32   flags            producer: 1 = wait for the sync under SYNC_FLUSH
-28      4     u32   reserved         producer: 0
+28      4     u32   sent_us          producer: epoch us of its records, low half; 0 = not known
 32      8     i64   status           append: a PutMessageStatus
 40      8     i64   physical_offset  append: of the first record; -1 = no result yet
 48      8     i64   queue_offset     append: of the first record
@@ -84,7 +84,7 @@ FRAME: dict[str, tuple[int, int]] = {
     "count": (16, 4),
     "queue_slot": (20, 4),
     "flags": (24, 4),
-    "reserved": (28, 4),
+    "sent_us": (28, 4),
     "status": (32, 8),
     "physical_offset": (40, 8),
     "queue_offset": (48, 8),

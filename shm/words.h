@@ -62,6 +62,12 @@ static inline int64_t silo_realtime_ms(void) {
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
+static inline int64_t silo_realtime_us(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
+}
+
 /* Sleeps until woken, if the low half of *p is `seen`. Returns 0 when woken, else -errno (EAGAIN:
  * the word has changed already; ETIMEDOUT; EINTR). The page may be mapped read-only. */
 static inline int silo_futex_wait(const void *p, uint64_t seen, int64_t timeout_ns) {

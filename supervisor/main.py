@@ -20,6 +20,7 @@ from ..conf.logging import configure, get_logger
 from ..conf.settings import Settings
 from ..shm import segments
 from ..shm.control import ACTORS, ActorState, StoreState
+from ..shm.history import HistoryWriter
 from ..store.disk.paths import ABORT, SOCKET
 from .broker import Broker
 from .child import Child
@@ -60,6 +61,8 @@ class Supervisor:
             signal.signal(signal.SIGHUP, self._on_hang_up)
         self.state = self.world.control.own("state")
         self.beat_word = self.world.control.own_beat()
+        world = self.world
+        self.history = HistoryWriter(world.metrics_memory, world.control, world.metrics)
         self.soundness = Soundness(
             self.world, self.notifier.watchdog_s or 0.0, self.children.policies
         )
@@ -126,6 +129,7 @@ class Supervisor:
             patience_s = min(patience_s, self.notifier.watchdog_s / 2)
         self._handle_events(patience_s)
         self.broker.send_waiting()
+        self.history.tick()
         self.children.turn()
         if self.state.load() == StoreState.RUNNING:
             self._prove_progress()

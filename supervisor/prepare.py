@@ -22,6 +22,8 @@ from ..conf.settings import Settings
 from ..shm import mail, pool, ring, segments
 from ..shm._memory import Mapping
 from ..shm.control import ACTORS, SIZE, Control
+from ..shm.history import METRICS_SEGMENT, SEGMENT_SIZE
+from ..shm.metrics import Metrics
 from ..shm.ownership import STARTUP
 from ..store.disk import files as disk
 from ..store.disk.paths import ABORT, SOCKET, StoreFolders
@@ -72,6 +74,7 @@ def prepare(settings: Settings, pulse: Pulse = unheard) -> tuple[World, int]:
             store_id=store_id,
             control_memory=control,
             table_memory=table,
+            metrics_memory=make_metrics(store_id),
             folders=folders,
             allocate_semaphore=segments.create_semaphore(store_id, "allocate"),
             gates={name: segments.create_semaphore(store_id, f"gate-{name}") for name in ACTORS},
@@ -185,6 +188,13 @@ def make_memory(settings: Settings, store_id: int) -> tuple[Mapping, Mapping]:
     Control(control, STARTUP).create(store_id)
     TopicTable.create(table, plan)
     return control, table
+
+
+def make_metrics(store_id: int) -> Mapping:
+    """Makes the metrics page and the history, and returns their mapping."""
+    memory = segments.create_segment(store_id, METRICS_SEGMENT, SEGMENT_SIZE)
+    Metrics(memory, STARTUP).create()
+    return memory
 
 
 def make_pool(settings: Settings, store_id: int) -> None:

@@ -25,7 +25,10 @@ from ...shm.protocol.answers import (
     BellMade,
     BoardFound,
     Done,
+    Error,
     KeptFile,
+    MetricsFound,
+    ReadsMade,
     Report,
     SessionOpen,
     SettingsFound,
@@ -70,6 +73,8 @@ from .turns import Turns
 
 #: A union of types would be made anew at each look.
 _POPPING = (Pop, Settle, Look)
+#: Answers whose descriptors were opened for them.
+_OPENED = (Assigned, KeptFile, BoardFound, MetricsFound, ReadsMade)
 
 
 class Registry(Actor):
@@ -84,6 +89,10 @@ class Registry(Actor):
         if filed:
             self.logger.warning("filed queues that a killed registry had not", queues=filed)
         self.topics = SystemTopics(self.world, self.logger, self.beat)
+        self.requests = self.metrics.own("requests")
+        self.requests_refused = self.metrics.own("requests_refused")
+        self.leases = self.metrics.own("leases")
+        self.members = self.metrics.own("members")
         self.control_fd = open_segment(self.world.store_id, "control")
         self.table_fd = open_segment(self.world.store_id, "table")
         self.selector = selectors.DefaultSelector()
@@ -129,6 +138,8 @@ class Registry(Actor):
                 self.beat()  # one turn may answer many requests
                 self._serve(connection)
             self.sessions.tick()
+            self.sessions.boards.reads.tick()
+            self.members.store(len(self.groups.members))
             if self.topics.file.unsaved_since and self.topics.file.due_in() <= 0.0:
                 self.topics.file.save()
             self.groups.tick()
@@ -195,9 +206,11 @@ class Registry(Actor):
             self.sessions.hang_up(connection)
             return
         answer, out = self._do_or_refuse(connection, request)
+        self.requests.add(1)
+        self.requests_refused.add(int(isinstance(answer, Error)))
         self._answer(connection, request.id, answer, out)
-        if isinstance(answer, Assigned | KeptFile | BoardFound):
-            mail.close_all(list(out))  # opened for this answer; others stay open
+        if isinstance(answer, _OPENED):
+            mail.close_all(list(out))
 
     def _refuse_packet(self, connection: socket.socket, why: str) -> None:
         """Hangs up on a client whose packet makes no sense, and says why."""
@@ -264,6 +277,7 @@ class Registry(Actor):
                 return BellMade(), self.sessions.bells.ask(self.sessions.of(connection))
             case Lease():
                 self.table.lease(self.sessions.of(connection).index, request.offset)
+                self.leases.add(int(request.offset is not None))
                 return Done(), ()
             case Clean():
                 self.manual_asked.add(1)

@@ -85,7 +85,7 @@ class Sessions:
         self.inbox = world.registry_mail[1]
         self._sessions = dict(world.sessions)
         self.bells = SessionBells(world, self._quotas, self._sessions)
-        self.boards = Boards(self._quotas, self._sessions)
+        self.boards = Boards(world, self._quotas, self._sessions)
         self._by_connection: dict[int, int] = {}
         self._connections: dict[int, socket.socket] = {}
         self._peers: dict[int, Peer] = {}

@@ -88,6 +88,9 @@ class Schedule(Actor):
         self.log = LogReader(world.folders.commit_log, settings.mapped_file_size_commit_log)
         self.timers = Timers(world.folders.ours, self.beat)
         self.topics = self.control.word("topics")
+        self.waiting = self.metrics.own("delayed_waiting")
+        self.delivered = self.metrics.own("delayed_delivered")
+        self.counts_at = 0.0  # when to count what waits, monotonic s
         self.levels: list[DelayedQueue] = []
         self.timer_queue: DelayedQueue | None = None
         self.in_flight: deque[Item] = deque()
@@ -186,6 +189,9 @@ class Schedule(Actor):
         self._reap()
         self.state.publish(in_flight=bool(self.in_flight), failed=bool(self.failed))
         self.state.tick(self.levels, self.timer_queue, now, self._due_left)
+        if time.monotonic() >= self.counts_at:
+            self.counts_at = time.monotonic() + TICK_S
+            self.waiting.store(self.state.waiting(self.levels, self.timer_queue))
         return min(wake) + _BATCH_MS
 
     def _deliver_level(self, level: int, now: int) -> float:
@@ -352,6 +358,8 @@ class Schedule(Actor):
                     self.failed.append(item)
                     self.resend_at = int(time.time() * 1000) + _RESEND_MS
                     continue
+                else:
+                    self.delivered.add(1)
             if item.waiting is not None:
                 marks.append((item.waiting, max(0, item.offset)))
             else:

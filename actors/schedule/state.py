@@ -177,6 +177,14 @@ class State:
         self.progress.next[level] = max(self.progress.next[level], queue_offset + 1)
         self.changed = True
 
+    def waiting(self, levels: list[DelayedQueue], timer_queue: DelayedQueue | None) -> int:
+        """How many delayed messages wait, of all levels and timers."""
+        done = zip(levels, self.progress.next, strict=False)
+        count = sum(max(0, queue.end.load() - following) for queue, following in done)
+        if timer_queue is not None:
+            count += max(0, timer_queue.end.load() - self.progress.timer_next)
+        return count + sum(bucket.waiting for bucket in self.timers.buckets.values())
+
     def scanned(self, end: int) -> None:
         """Notes that a delivery ends at log offset `end`. The next one lies behind it."""
         self.deliveries += 1

@@ -66,6 +66,10 @@ class Transactions(Actor):
         #: What was in the log when this process began must be in the queues before it acts.
         self.begin = self.control.load("wrote")
         self.topics = self.control.word("topics")
+        self.open = self.metrics.own("trans_open")
+        self.committed = self.metrics.own("trans_committed")
+        self.rolled_back = self.metrics.own("trans_rolled_back")
+        self.checks = self.metrics.own("trans_checks")
         self.state = State(world, self.control, self.logger)
         self.queues = Queues(world, self.logger, self.ring.largest_record)
         self.refused = Refused(self.logger)
@@ -131,6 +135,7 @@ class Transactions(Actor):
         due = self.book.due(now, _BATCH)
         self._work(decided, due, now)
         self._note()
+        self.open.store(len(self.book))
         self.state.tick(self.book, now)
         self.refused.say()
         more = more_halves or more_decisions or len(due) == _BATCH
@@ -177,6 +182,7 @@ class Transactions(Actor):
         self._put(batch, now)
         rolled_back = (one.identity for one in decided if not one.commit)
         self.settling.ended.update(dict.fromkeys(rolled_back))
+        self.rolled_back.add(sum(not one.commit for one in decided))
         self.retry_at = max(self.retry_at, self.settling.settle(self.state, now))
 
     def _jobs(self, decided: Sequence[Decided], due: Sequence[Half], now: int) -> Iterator[Job]:
@@ -258,7 +264,9 @@ class Transactions(Actor):
         half = job.half
         if not job.again:
             self.settling.ended[half.identity] = None
+            (self.rolled_back if job.decided is None else self.committed).add(1)
             return
+        self.checks.add(int(job.checks > half.checks))
         following = dataclasses.replace(
             half,
             queue_offset=placed.queue_offset,

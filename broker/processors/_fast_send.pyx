@@ -19,7 +19,9 @@ from silomq.broker.statistics._counters cimport Meter, coarse_ms
 from silomq.broker.wire._header cimport (
     SEND_BATCH_MESSAGE, SEND_MESSAGE, SEND_MESSAGE_V2, silo_field, silo_header, silo_is,
     silo_number, silo_number32, silo_unescape, silo_value)
-from silomq.client.producing._ring cimport FRAME_HEADER, Ring, frame_length
+from silomq.client.producing._ring cimport (
+    FRAME_HEADER, Ring, frame_length, silo_realtime_us,
+)
 from silomq.store.record._new_record cimport silo_begin_record, silo_new_record
 
 import array
@@ -242,6 +244,7 @@ cdef class FastSend(FastRequest):
             if count > 1 and reply is not None:
                 reply.lengths[i] = self.messages[i].total
             p = self.encode(p, connection, topic, fields, &self.messages[i])
+        self.ring.sent_us = <uint32_t>silo_realtime_us()
         self.ring.seal(frame, length, <uint32_t>total, count, topic.slots[fields.queue_id],
                        not whole.no_wait)
         self.ring.publish(frame, length)

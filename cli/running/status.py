@@ -116,7 +116,8 @@ def _parts(
     """What is shown, from top to bottom, with empty lines in between."""
     up_s = time.time() - found["started_ms"] / 1000
     yield f"{found['store']}: {found['state']}, {found['flush_disk_type']}, up {duration(up_s)}"
-    tables = (_positions(found), _counts(found), _disk(found), _processes(found))
+    positions, counts, disk = _positions(found), _counts(found), _disk(found)
+    tables = (positions, counts, _puts(found), _statistics(found), disk, _processes(found))
     brokers = broker_parts(found["brokers"])
     for table in (*([_speeds(rates)] if rates else ()), *tables, _start_up(found), *brokers):
         yield ""
@@ -170,6 +171,48 @@ def _counts(found: dict[str, Any]) -> Table:
         ("locked_bytes", "bytes locked in memory"),
     ):
         table.add_row(label, f"{found[name]:,}")
+    return table
+
+
+def _puts(found: dict[str, Any]) -> Table:
+    """RocketMQ's distribution of put times."""
+    table = plain_table("Put times since the start", "range", "puts", right=(1,))
+    for name, count in found["statistics"]["put_distribution"].items():
+        table.add_row(name, f"{count:,}")
+    return table
+
+
+def _statistics(found: dict[str, Any]) -> Table:
+    """The rest of RocketMQ's StoreStatsService."""
+    numbers = found["statistics"]
+    table = plain_table(
+        "Statistics", "what", "value", "10 s", "1 min", "10 min", right=(1, 2, 3, 4)
+    )
+    for name, label in (
+        ("put_messages", "messages put, a second"),
+        ("get_found", "reads that found messages, a second"),
+        ("get_missed", "reads that found none, a second"),
+        ("get_messages", "messages read locally, a second"),
+    ):
+        rates = numbers["put_rates" if name == "put_messages" else f"{name}_rates"]
+        table.add_row(label, f"{numbers[name]:,}", *(f"{rate:,.1f}" for rate in rates))
+    for name, label in (
+        ("put_average_bytes", "average record, bytes"),
+        ("put_ms_99", "99 of 100 puts took at most, ms"),
+        ("put_ms_999", "999 of 1,000 puts, ms"),
+        ("put_ms_longest", "longest put, ms"),
+        ("sync_ms_99", "99 of 100 syncs, ms"),
+        ("flush_behind_messages", "messages not flushed"),
+        ("flush_behind_seconds", "oldest message not flushed, s"),
+        ("dispatch_behind_messages", "messages not dispatched"),
+        ("dispatch_behind_seconds", "oldest message not dispatched, s"),
+        ("file_rolls", "log files entered"),
+        ("rings", "producers' rings"),
+        ("group_members", "members of groups"),
+        ("delayed_waiting", "delayed messages that wait"),
+        ("open_transactions", "open transactions"),
+    ):
+        table.add_row(label, f"{numbers[name]:,}", "", "", "")
     return table
 
 

@@ -15,6 +15,7 @@ from ...store.status import AckLevel
 from .. import arguments
 from ..session import Connection
 from .brokers import read_brokers
+from .figures import Figures, statistics
 from .group_admin import GroupAdmin
 
 # Words of the control block that `status` repeats (`shm/control.py` says what each one means).
@@ -92,6 +93,7 @@ class Admin(GroupAdmin):
 
     def __init__(self, store: str | os.PathLike[str]) -> None:
         self._link = Connection(store, client="Admin")
+        self._figures: Figures | None = None
 
     @property
     def control(self) -> Control:
@@ -99,6 +101,15 @@ class Admin(GroupAdmin):
         words (`shm/control.py` lists them) reads them here without a request.
         """
         return self._link.control
+
+    @property
+    def figures(self) -> Figures:
+        """What the store has counted (`shm/metrics.py`), and its last hour (`shm/history.py`), in
+        shared memory, read-only. Raises as all methods do.
+        """
+        if self._figures is None:
+            self._figures = Figures(self._link)
+        return self._figures
 
     def status(self) -> dict[str, Any]:
         """The state of the store, as a dictionary that can be written as JSON.
@@ -121,6 +132,11 @@ class Admin(GroupAdmin):
         - `processes`: for each actor `pid` (0 while it does not run), `starts` (how often),
           `started_ms`, `state`.
         - `start_up`: what the last start found and did, by name.
+        - `statistics`: RocketMQ's StoreStatsService. Puts since the start: their times until they
+          are appended (`put_ms_99` and so on, and `put_distribution` in RocketMQ's ranges). Reads
+          by local clients: `get_found`, `get_missed`, and `get_messages` that they read. Names
+          that end in `_rates` are growths a second in the last 10, 60 and 600 s. Lags of flush and
+          dispatch in bytes, messages and seconds.
         - `brokers`: what each broker of the store says of itself (docs/network.md): connections,
           requests, groups, name servers. Each has `session`, `uid`, and `problem`: "", or why there
           is nothing else. Texts in it come from the network as they are.
@@ -142,6 +158,7 @@ class Admin(GroupAdmin):
             },
             "flush_disk_type": "SYNC_FLUSH" if sync else "ASYNC_FLUSH",
             "processes": {name: _process(control, n) for n, name in enumerate(ACTORS)},
+            "statistics": statistics(self.figures),
             "start_up": self._link.request(AskReport()).report,
             "brokers": read_brokers(self._link),
         }

@@ -269,7 +269,7 @@ class Cursor:
                 self.next = least
             count = self.end.load() - self.next  # SYNC: queue-max observe
             if count <= 0:
-                return None
+                return self._view.link.reads.find(None)
             before = self.next
             try:
                 found = self._read_files(count, step)
@@ -280,7 +280,7 @@ class Cursor:
                     raise self._missing(error) from error
             else:
                 if found or self.next == before:
-                    return found
+                    return self._view.link.reads.find(found)
 
     def _read_files(
         self, count: int, step: Callable[[memoryview, int], tuple[_Found, int, int]]

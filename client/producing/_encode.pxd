@@ -6,7 +6,7 @@ from silomq.client.producing._message cimport Parts, Route, take
 from silomq.store.record._new_record cimport silo_begin_record, silo_new_record
 
 cdef extern from "shm/words.h" nogil:
-    int64_t silo_realtime_ms()
+    int64_t silo_realtime_us()
 
 cdef extern from "store/record/record.h" nogil:
     int RECORD_FIXED, FLAG_BORN_V6, FLAG_STORE_V6, CRC_PROPERTY_SIZE
@@ -34,7 +34,7 @@ cdef class Encoder:
     cdef int64_t now_ms
 
     cdef void fill_time(self) noexcept
-    cdef void refresh_time(self) noexcept
+    cdef uint32_t refresh_time(self) noexcept
     cdef void fill_key(self) noexcept
     cdef int measure(self, Route route, Parts *m) except -1
     cdef uint64_t measure_batch(self, Route route, list items, uint32_t *lengths,

@@ -79,9 +79,11 @@ cdef class Encoder:
             memcpy(self.key_text + PREFIX + 2 * i,
                    HEX_DIGITS + 2 * (self.key_time >> (24 - 8 * i) & 255), 2)
 
-    cdef void refresh_time(self) noexcept:
-        """Reads the clock, and updates `now_ms` and the time in unique keys; neither steps back."""
-        cdef int64_t now = silo_realtime_ms()
+    cdef uint32_t refresh_time(self) noexcept:
+        """Reads the clock, and updates `now_ms` and the time in unique keys; neither steps back.
+        Returns the low half of the clock's time, epoch us.
+        """
+        cdef int64_t now_us = silo_realtime_us(), now = now_us // 1000
         cdef uint32_t time
         if now > self.now_ms:
             self.now_ms = now
@@ -90,6 +92,7 @@ cdef class Encoder:
             self.key_time = time
             self.key_wrap = self.key_counter
             self.fill_time()
+        return <uint32_t>now_us
 
     cdef void fill_key(self) noexcept:
         """Makes the next unique key: prefix, time, counter. After 65,536 keys within one

@@ -4,13 +4,14 @@ from libc.stdint cimport INT64_MAX, int64_t, uint8_t, uint32_t, uint64_t
 
 cdef extern from "client/producing/seal.h" nogil:
     void silo_seal(uint8_t *frame, uint64_t length, uint32_t record_bytes, uint32_t count,
-                   uint32_t slot, bint wait)
+                   uint32_t slot, bint wait, uint32_t sent_us)
 
 cdef extern from "shm/words.h" nogil:
     uint64_t silo_load(const void *p)
     void silo_store(void *p, uint64_t v)
     void silo_fence()
     int64_t silo_monotonic_ns()
+    int64_t silo_realtime_us()
     int silo_futex_wait(const void *p, uint64_t seen, int64_t timeout_ns)
 
 cdef extern from "shm/spin.h" nogil:
@@ -24,7 +25,7 @@ cdef extern from "shm/layout.h" nogil:
     int RING_HEAD, RING_PRODUCER_ASLEEP, RING_TAIL, RING_CLOSED, RING_REJECTED, RING_DATA
     int FRAME_HEADER, FRAME_RESULT, KIND_RECORDS, KIND_PAD
     ctypedef struct silo_frame:
-        uint32_t length, kind, crc, record_bytes, count, queue_slot, flags, reserved
+        uint32_t length, kind, crc, record_bytes, count, queue_slot, flags, sent_us
     ctypedef struct silo_result:
         int64_t status, physical_offset, queue_offset, store_timestamp
 
@@ -94,6 +95,7 @@ cdef class Ring:
     cdef Pending first, last, first_unsynced, last_unsynced
     cdef int64_t spin_ns, sync_timeout_ns
     cdef silo_spin spin
+    cdef uint32_t sent_us           # of the next frame: the clock's epoch us, their low half
     cdef readonly Bell own_bell     # None until it is asked for
     cdef int armed                  # the reasons for which it was armed since it was drained
 

@@ -111,7 +111,7 @@ cdef class Ring:
     cdef void seal(self, uint8_t *frame, uint64_t length, uint32_t record_bytes, uint32_t count,
                    uint32_t slot, bint wait) noexcept:
         """Writes the header of a frame whose records are written."""
-        silo_seal(frame, length, record_bytes, count, slot, wait)
+        silo_seal(frame, length, record_bytes, count, slot, wait, self.sent_us)
 
     cdef void publish(self, uint8_t *frame, uint64_t length) noexcept:
         """Publishes the sealed frame to append, and rings the bell if append sleeps."""
@@ -143,6 +143,7 @@ cdef class Ring:
         memcpy(frame + FRAME_HEADER, <const char *>records, record_bytes)
         if pending is not None and pending.state < P_DONE:
             self.expect(pending, length, record_bytes)
+        self.sent_us = <uint32_t>silo_realtime_us()
         self.seal(frame, length, record_bytes, count, slot, wait)
         self.publish(frame, length)
         return True

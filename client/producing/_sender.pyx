@@ -179,7 +179,7 @@ cdef class Sender:
         if self.ring.generation != generation:
             return self.put(topic, body, tags, keys, properties, flag, queue, shard_key, born,
                             wait_store, want, timeout_s, pairs)
-        encoder.refresh_time()
+        self.ring.sent_us = encoder.refresh_time()
         if want:
             future = self.promise(route, queue_id, length, m.total, 1, wait_store)
         encoder.encode(frame + FRAME_HEADER, route, queue_id, &m)
@@ -237,7 +237,7 @@ cdef class Sender:
         frame = self.reserve(length, timeout_s)
         if self.ring.generation != generation:
             return self.put_batch(topic, items, queue, shard_key, want, timeout_s)
-        encoder.refresh_time()
+        self.ring.sent_us = encoder.refresh_time()
         if want:
             future = self.promise(route, queue_id, length, <uint32_t>total, count, True)
             future.lengths = lengths
@@ -393,6 +393,7 @@ def send_encoded(Sender sender not None, topic, uint32_t queue_id, bytes record,
         future.key_time = int(unique_key[20:28], 16)
         future.key_counter = future.key_wrap = (int(unique_key[28:], 16) - 1) & 0xFFFF
     memcpy(frame + FRAME_HEADER, <const char *>record, len(record))
+    sender.ring.sent_us = sender.encoder.refresh_time()
     sender.ring.seal(frame, length, <uint32_t>len(record), 1, route.slot_of[queue_id], wait_store)
     sender.ring.publish(frame, length)
     return future.wait(seconds)

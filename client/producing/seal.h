@@ -8,9 +8,11 @@
 #include "store/record/checksum.h"
 #include "store/record/record.h"
 
-/* The CRC-32C of a frame omits the bodies of its records, which have a CRC of their own. */
+/* `sent_us` is the low half of the time (epoch us) at which the records were made, for append's
+ * histogram of puts. The CRC-32C of a frame omits the bodies of its records, which have a CRC of
+ * their own. */
 static inline void silo_seal(uint8_t *frame, uint64_t length, uint32_t record_bytes,
-                             uint32_t count, uint32_t slot, int wait) {
+                             uint32_t count, uint32_t slot, int wait, uint32_t sent_us) {
     silo_frame *f = (silo_frame *)frame;
     const uint8_t *r = frame + FRAME_HEADER;
     uint32_t crc, body_end, i, left = record_bytes;
@@ -21,7 +23,7 @@ static inline void silo_seal(uint8_t *frame, uint64_t length, uint32_t record_by
     f->count = count;
     f->queue_slot = slot;
     f->flags = (uint32_t)wait;
-    f->reserved = 0;
+    f->sent_us = sent_us;
     crc = silo_crc32c(0, frame + FRAME_CHECKED, FRAME_RESULT - FRAME_CHECKED);
     for (i = 0; i < count; i++) {
         silo_parse_record(r, left, &m);

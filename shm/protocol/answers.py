@@ -45,6 +45,14 @@ class BoardFound(Answer, frozen=True, tag="board found"):
     uid: int
 
 
+class MetricsFound(Answer, frozen=True, tag="metrics found"):
+    """The metrics page and the history, whose read-only descriptor comes along."""
+
+
+class ReadsMade(Answer, frozen=True, tag="reads made"):
+    """The session's page of reads, whose descriptor comes along."""
+
+
 class TransferLimits(Struct, frozen=True):
     """The limits of one read, as `store/reading/get_message.py` takes them."""
 
@@ -327,6 +335,8 @@ AnyAnswer = (
     | BellMade
     | BoardMade
     | BoardFound
+    | MetricsFound
+    | ReadsMade
     | Welcome
     | Opened
     | OpenedDelayed

@@ -49,6 +49,8 @@ readers        the groups that have begun in a topic                 readers
 settings       the store's settings                                  settings
 board          the session's board, made at the first request        board made
 next board     the board of the next session that has one            board found
+metrics        the metrics page and the history                      metrics found
+reads          a page on which the session counts its reads          reads made
 =============  ====================================================  ==================
 
 Instead of these answers there may be an `error`. One message answers no request:
@@ -101,6 +103,7 @@ from .answers import (
     TopicsPage,
     Welcome,
 )
+from .figure_requests import AskMetrics, AskReads
 from .pops import PopRequest
 from .request import AnyNumber, Attributes, Index, Name, Number, Request
 
@@ -379,7 +382,7 @@ SettingsRequest = OpenGroup | SetGroup | Forbid | AskGroupConfigs
 ProgressRequest = Keep | Release | Remote | AskProgress | AskOffsets | AskReaders
 KeptRequest = SettingsRequest | ProgressRequest
 SessionRequest = Watch | AskBell | Lease | Clean | AskReport | AskSettings | IsOpen
-BoardRequest = AskBoard | FindBoard
+BoardRequest = AskBoard | FindBoard | AskMetrics | AskReads
 AnyRequest = (
     Hello | TopicRequest | GroupRequest | KeptRequest | PopRequest | SessionRequest | BoardRequest
 )

@@ -64,13 +64,20 @@ cdef extern from "shm/layout.h" nogil:
     int RING_HEAD, RING_PRODUCER_ASLEEP, RING_TAIL, RING_CLOSED, RING_REJECTED, RING_DATA
     int FRAME_HEADER, FRAME_RESULT, FRAME_CHECKED, KIND_RECORDS, KIND_PAD
     ctypedef struct silo_frame:
-        uint32_t length, kind, crc, record_bytes, count, queue_slot, flags, reserved
+        uint32_t length, kind, crc, record_bytes, count, queue_slot, flags, sent_us
     ctypedef struct silo_result:
         int64_t status, physical_offset, queue_offset, store_timestamp
     bint silo_read_frame(const uint8_t *ring, uint64_t capacity, uint64_t place, uint64_t left,
                          silo_frame *out)
 
     int BELL_ANSWERS
+
+cdef extern from "shm/metrics.h" nogil:
+    ctypedef struct silo_puts:
+        pass
+    void silo_note_put(silo_puts *puts, uint8_t *metrics, uint32_t sent_us, uint64_t bytes)
+    void silo_count_refused(uint8_t *metrics, int status)
+    void silo_count_puts(silo_puts *puts, uint8_t *metrics)
 
 cdef extern from "shm/bells.h" nogil:
     ctypedef struct silo_bell:
@@ -133,7 +140,7 @@ cdef enum:
     R_BAD_RING = 4
 
 cdef class Appender:
-    cdef object control_view, table_view, file_view
+    cdef object control_view, table_view, file_view, metrics_view
     cdef list ring_views, page_views
     cdef uint8_t *control
     cdef silo_table table
@@ -147,6 +154,8 @@ cdef class Appender:
     cdef uint64_t wrote             # published
     cdef uint64_t cursor            # end of the batch so far
     cdef uint64_t records
+    cdef uint8_t *metrics           # the metrics page (shm/metrics.py), or NULL
+    cdef silo_puts puts
     cdef int64_t now_ms
     cdef uint64_t batch_bytes, share    # share: the most of a ring in a turn, beside others
     cdef uint32_t max_body

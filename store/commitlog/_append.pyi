@@ -22,6 +22,7 @@ class Appender:
         light: bool,
         sleeper: int,
         cores: int,
+        metrics: Buffer | None = None,
     ) -> None: ...
     @property
     def position(self) -> int: ...

@@ -24,12 +24,12 @@ cdef class Appender:
     `batch_bytes` of frames. Bodies have at most `max_body` bytes. With `append_crc` records must
     end in `__CRC32#`, and append writes its digits. With `light` they may name light queues.
     `sleeper` is the position of the control word of another process that sleeps on `wrote`, or 0.
-    Append and producers run on `cores` cores.
+    Append and producers run on `cores` cores. With `metrics`, the metrics page, it counts there.
     """
 
     def __cinit__(self, unsigned char[::1] control, unsigned char[::1] table, int max_sessions, *,
                   bytes store_host, uint64_t batch_bytes, uint32_t max_body, bint append_crc,
-                  bint light, size_t sleeper, int cores):
+                  bint light, size_t sleeper, int cores, unsigned char[::1] metrics=None):
         self.control_view = control
         self.table_view = table
         self.control = &control[0]
@@ -50,6 +50,9 @@ cdef class Appender:
         self.now_ms = <int64_t>silo_load(self.control + CONTROL_STORE_TIME_MS)
         self.seen_mail = silo_load(self.control + CONTROL_APPEND_MAIL)
         self.refuse_status = PUT_OK
+        if metrics is not None:
+            self.metrics_view = metrics
+            self.metrics = &metrics[0]
 
     def __dealloc__(self):
         free(self.rings)
@@ -63,8 +66,7 @@ cdef class Appender:
         assert base <= self.wrote < base + memory.shape[0]
         self.file_view = memory
         self.file = &memory[0]
-        self.file_base = base
-        self.file_size = memory.shape[0]
+        self.file_base, self.file_size = base, memory.shape[0]
 
     def no_file(self):
         """Unsets the file: frames wait for the next one, or are refused with `refuse_status`."""
@@ -247,6 +249,7 @@ cdef class Appender:
         ring.rejected += 1
         silo_store(ring.base + RING_REJECTED, ring.rejected)
         silo_store(self.control + CONTROL_REJECTED, silo_load(self.control + CONTROL_REJECTED) + 1)
+        silo_count_refused(self.metrics, status)
 
     cdef int append_frame(self, silo_ring *ring, uint8_t *p, silo_frame *frame) noexcept nogil:
         """Appends one frame at the cursor. Returns a put status, or -1 if it needs a new file."""
@@ -344,6 +347,7 @@ cdef class Appender:
         silo_order()
         memcpy(p + FRAME_RESULT, &result, sizeof(silo_result))
         self.records += frame.count
+        silo_note_put(&self.puts, self.metrics, frame.sent_us, frame.record_bytes)
 
     cdef void stamp(self, uint8_t *r, const silo_record *m) noexcept nogil:
         """Writes store time and store host, then the record's checksum: all else is final now."""
@@ -382,6 +386,7 @@ cdef class Appender:
         if silo_load(self.control + CONTROL_FLUSH_ASLEEP) or (
                 self.sleeper and silo_load(self.control + self.sleeper)):
             silo_futex_wake(self.control + CONTROL_WROTE, INT_MAX)
+        silo_count_puts(&self.puts, self.metrics)
 
     cdef int end_file(self) noexcept nogil:
         """Fills the file with an end-of-file record and publishes its end."""

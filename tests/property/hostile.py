@@ -98,7 +98,7 @@ def flipped_and_sealed(rng: random.Random, rig: Rig, ring: RingProducer) -> None
 def lying_header(rng: random.Random, rig: Rig, ring: RingProducer) -> None:
     frame = valid(rng, rig)
     for _ in range(rng.choice((1, 1, 2))):
-        name = rng.choice(("length", "kind", "record_bytes", "count", "queue_slot", "reserved"))
+        name = rng.choice(("length", "kind", "record_bytes", "count", "queue_slot", "sent_us"))
         at = FRAME[name][0]
         right = int.from_bytes(frame[at : at + 4], "little")
         lie = rng.choice((*ODD, right - 1, right + 1, right - 64, right + 64, 2 * right))

@@ -24,6 +24,8 @@ from silomq.conf.settings import FlushDiskType
 from silomq.shm import mail, ring
 from silomq.shm._memory import Mapping
 from silomq.shm.control import ACTORS, CONTROL, SIZE, ActorState, Control
+from silomq.shm.metrics import SIZE as METRICS_SIZE
+from silomq.shm.metrics import Metrics
 from silomq.shm.ownership import STARTUP
 from silomq.store.commitlog import _append as kernel
 from silomq.store.commitlog.log import LogFile
@@ -126,6 +128,7 @@ class _World:
         """From now on `control` and `table` may write the words of `role`, as World's."""
         self.control = Control(self.log.control.memory, role)
         self.table = TopicTable(self.log.table.memory, role)
+        self.metrics = Metrics(self.log.metrics, role)
 
 
 @dataclass
@@ -147,6 +150,7 @@ class Rig:
         plan = Plan(max_topics=8, max_queues=16, max_sessions=self.max_sessions)
         self.control = Control(bytearray(SIZE), STARTUP)
         self.control.create(1)
+        self.metrics = bytearray(METRICS_SIZE)
         self.table = TopicTable.create(bytearray(plan.size), plan)
         for name, nums in self.topics.items():
             self.table.add_topic(name, write_nums=nums, read_nums=nums, perm=6)
@@ -179,6 +183,7 @@ class Rig:
             light=self.light,
             sleeper=CONTROL["reput_asleep"][0],
             cores=self.cores,
+            metrics=self.metrics,
         )
         self.open_file()
 

@@ -84,7 +84,7 @@ def make_frame(records: bytes, number: int, slot: int, **changes: int) -> bytear
         "count": number,
         "queue_slot": slot,
         "flags": 0,
-        "reserved": 0,
+        "sent_us": 0,
     } | changes
     frame = bytearray(max(length, 64))
     FRAME.pack_into(frame, 0, *fields.values())

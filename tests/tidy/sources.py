@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = (
-    "actors", "bench", "broker", "cli", "client", "conf", "names", "pipeline", "shm", "store",
-    "supervisor", "testing", "tools",
+    "actors", "bench", "broker", "cli", "client", "conf", "monitor", "names", "pipeline",
+    "shm", "store", "supervisor", "testing", "tools",
 )  # fmt: skip
 
 

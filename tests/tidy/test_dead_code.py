@@ -42,6 +42,7 @@ WHOLE = {
     },
     "broker/admin/groups.py: _Config": "passed on whole to the registry",
     "shm/protocol/requests.py: SetGroup": "goes into RocketMQ's subscriptionGroup.json",
+    "shm/history.py: Row": "the rows of the history, which the layout lists",
     "store/commitlog/seals.py: Seal": "a JSON file",
     "store/config/offsets.py: GroupConfig": "RocketMQ's subscriptionGroup.json",
     "store/recovery/plan.py: Report": "the report of a start",
@@ -61,6 +62,16 @@ EXCEPTIONS = {
     **dict.fromkeys(
         ("cli/bench/bench.py: _Group.get_command", "cli/bench/bench.py: _Group.list_commands"),
         "click calls the methods of a group",
+    ),
+    **dict.fromkeys(
+        (
+            "monitor/server.py: _Handler.server_version",
+            "monitor/server.py: _Handler.sys_version",
+            "monitor/server.py: _Loopback6Server.address_family",
+            "monitor/server.py: _LoopbackServer.allow_reuse_address",
+            "monitor/server.py: _Threads.daemon_threads",
+        ),
+        "the server of the standard library reads them",
     ),
     "conf/logging.py: _Lines.msg": "structlog calls a logger's methods by the level",
     "conf/logging.py: _Lines.debug": "structlog calls a logger's methods by the level",

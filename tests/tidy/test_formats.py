@@ -26,6 +26,8 @@ OWNERS: Final = {
     "names/registration.py": "compressed registrations of RocketMQ 4",
     "shm/board.py": "boards",
     "shm/control.py": "the control block",
+    "bench/counting.py": "frames of rings, once for each run",
+    "shm/history.py": "rows of the history",
     "shm/ringwriter.py": "frames of rings",
     "store/consumequeue/queue.py": "queue entries",
     "store/disk/slots.py": "the progress of deliveries and of transactions",

@@ -11,7 +11,7 @@ import pytest
 from tidy.layout_tables import tables
 from tidy.sources import ROOT, module_name, of_each, sources
 
-from silomq.shm import bell, control, ring
+from silomq.shm import bell, control, metrics, ring
 from silomq.shm.ownership import STARTUP
 from silomq.store.topics import table_layout
 
@@ -33,12 +33,16 @@ RUN_BY = {
     "store/topics/table_changes": "registry",
     "store/commitlog/_append": "append",
     "client/_bell": "client",
+    "client/reads": "client",
     "client/producing/_ring": "producer",
     "shm/ringwriter": "producer",
 }
 #: The modules that make handles that can store. Other modules get their handles from these.
 MAKERS = {
     "shm/control.py",
+    "shm/history.py",
+    "shm/metrics.py",
+    "shm/reads.py",
     "shm/ring.py",
     "store/topics/topic_table.py",
     "store/topics/session_words.py",
@@ -63,6 +67,9 @@ def test_the_shared_layouts() -> None:
         "shm/bell.py",
         "shm/board.py",
         "shm/control.py",
+        "shm/history.py",
+        "shm/metrics.py",
+        "shm/reads.py",
         "shm/ring.py",
         "store/groups/ack_file.py",
         "store/topics/table_layout.py",
@@ -94,11 +101,23 @@ def _taken(path: Path) -> Iterator[tuple[str, str]]:
         called = ast.unparse(node.func).rpartition(".")[2]
         if called == "own":
             field = _constant(node.args[0])
-            words = ring.WRITERS["ring"] if field in ring.RING else control.WRITERS["control"]
-            yield field, words.get(field, STARTUP)
+            yield field, _writer(field)
+        elif called == "own_histogram":
+            field = _constant(node.args[0])
+            yield field, metrics.WRITERS["metrics"][field]
         elif called == "own_queue_word":
             field = _constant(node.args[1])
             yield field, table_layout.WRITERS["queue"][field]
+
+
+def _writer(field: str) -> str:
+    for layout, writers in (
+        (ring.RING, ring.WRITERS["ring"]),
+        (metrics.METRICS, metrics.WRITERS["metrics"]),
+    ):
+        if field in layout:
+            return writers.get(field, STARTUP)
+    return control.WRITERS["control"].get(field, STARTUP)
 
 
 def _constant(node: ast.expr) -> str:

@@ -7,7 +7,7 @@ import re
 import pytest
 from tidy.sources import ROOT
 
-from silomq.shm import bell, control, progress, ring
+from silomq.shm import bell, control, metrics, progress, ring
 from silomq.store.consumequeue import queue
 from silomq.store.index import file
 from silomq.store.names import SCHEDULE_TOPIC, TIMER_TOPIC
@@ -97,6 +97,21 @@ def test_structs_of_layout_h() -> None:
     slot = control.CONTROL["progress_0"]
     assert max(at + size for at, size in progress.PROGRESS.values()) <= slot[1]
     assert set(progress.PROGRESS) < set(FIELDS)
+
+
+def test_metrics_h_is_the_metrics_page() -> None:
+    found = enums("shm/metrics.h")
+    assert found.pop("SILO_PUTS_MOST") > 0
+    assert found.pop("METRICS_STATUSES") == metrics.STATUSES > max(PutMessageStatus)
+    assert found.pop("HISTOGRAM_STEPS") == metrics.STEPS
+    for name, value in found.items():
+        prefix, _, field = name.partition("_")
+        layout = {"METRICS": metrics.METRICS, "HISTOGRAM": metrics.HISTOGRAM}[prefix]
+        assert value == layout[field.lower()][0], name
+    limits = re.search(r"SILO_LIMITS_US\[[^]]*\] = \{([^}]*)\}", text_of("shm/metrics.h"))
+    assert limits
+    numbers = [int(item) for item in limits[1].split(",") if item.strip()]
+    assert tuple(numbers) == metrics.LIMITS_US
 
 
 #: Names of store/topics/table.h that are spelled otherwise in the layouts.

@@ -11,6 +11,7 @@ from support.children import forked
 from silomq.actors.actor import SHORTAGE, Actor, World
 from silomq.conf.settings import Settings
 from silomq.shm.control import CONTROL, SIZE, WRITERS, Control
+from silomq.shm.history import SEGMENT_SIZE
 from silomq.shm.ownership import STARTUP, NotTheWriter
 from silomq.store.disk.paths import StoreFolders
 from silomq.store.topics.table_layout import Plan
@@ -37,6 +38,7 @@ def world(tmp_path: Path) -> Iterator[World]:
             store_id=1,
             control_memory=cast("Any", control),
             table_memory=cast("Any", table),
+            metrics_memory=cast("Any", bytearray(SEGMENT_SIZE)),
             folders=folders,
             allocate_semaphore=nothing,
             gates={},

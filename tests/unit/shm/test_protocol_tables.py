@@ -12,6 +12,7 @@ from silomq.shm.protocol import (
     admin_requests,
     answer,
     answers,
+    figure_requests,
     pop_answers,
     pops,
     request,
@@ -66,7 +67,8 @@ def test_the_table_of_requests_names_each_with_its_answers() -> None:
 
 
 def test_every_request_and_answer_can_be_received() -> None:
-    asked = [structs(module, request.Request) for module in (requests, pops, admin_requests)]
+    modules = (requests, pops, admin_requests, figure_requests)
+    asked = [structs(module, request.Request) for module in modules]
     assert set().union(*asked) == set(REQUESTS)
     given = structs(answers, answer.Answer) | structs(pop_answers, answer.Answer)
     assert given == set(ANSWERS)
@@ -149,6 +151,8 @@ def test_a_new_version_is_a_decision() -> None:
         "modes": "id",
         "board": "id",
         "next board": "after id",
+        "metrics": "id",
+        "reads": "id",
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -90,7 +91,9 @@ def test_one_message(
     key = f"{PREFIX}0ABC0000FFFF"
     assert frame.records == twin(topic, parts, key, store, wait=wait)
     if not store["append_crc"]:  # else the record's CRC is to come: the plain frame would not do
-        sealed = make_frame(frame.records, 1, 100 + queue, flags=int(wait))
+        sent_us = int.from_bytes(memory.memory.view[ring.DATA + 28 : ring.DATA + 32], "little")
+        assert (time.time_ns() // 1000 - sent_us) % 2**32 < 10_000_000
+        sealed = make_frame(frame.records, 1, 100 + queue, flags=int(wait), sent_us=sent_us)
         assert memory.memory.view[ring.DATA : ring.DATA + 64] == sealed[:64]
     session_of(sender).close()
 

@@ -161,6 +161,9 @@ def test_the_ring_is_the_plain_ring(steps: list[int]) -> None:
             fits = plain.room(len(frame))
             assert mine.put(record_of(length), 1, number, wait=True) == fits
             if fits:
+                stamp = ring.DATA + (mine.head - len(frame)) % CAPACITY + 28
+                sent_us = int.from_bytes(store.memory.view[stamp : stamp + 4], "little")
+                frame = make_frame(record_of(length), 1, number, flags=1, sent_us=sent_us)
                 open_frames.append((plain.place(frame), len(frame), ring.FRAME_HEADER + length))
             else:
                 pad_early(plain, len(frame))

@@ -1,0 +1,16 @@
+"""Requests about what the store counts. `requests.py` lists them all."""
+
+from __future__ import annotations
+
+from .answers import MetricsFound, ReadsMade
+from .request import Request
+
+
+class AskMetrics(Request[MetricsFound], frozen=True, tag="metrics"):
+    """Asks for the metrics page and the history."""
+
+
+class AskReads(Request[ReadsMade], frozen=True, tag="reads"):
+    """Asks for a page on which the session counts its reads. A second request gets a new page, and
+    the old one is looked at no more.
+    """
