@@ -74,8 +74,10 @@ def configuration() -> str:
         ),
         (
             "RocketMQ's names may be used in the file and with `--set`. A name that does not "
-            "exist, or a value that is not allowed, ends the command with exit status 3, and the message "
-            'names it. Sizes and times may be written as text: `"64KiB"`, `"500ms"`, `"3d"`. The column '
+            "exist, or a value that is not allowed, ends the command with exit "
+            "status 3, and the message "
+            'names it. Sizes and times may be written as text: `"64KiB"`, '
+            '`"500ms"`, `"3d"`. The column '
             "*read* says when a setting is read:"
         ),
         (

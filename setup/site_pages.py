@@ -23,7 +23,8 @@ API: Final = {
         "Consuming",
         (
             "A `Consumer` reads queues from an offset that it chooses. A `GroupConsumer` shares "
-            "the queues with the other members of its group, and the store keeps the group's progress."
+            "the queues with the other members of its group, and the store keeps "
+            "the group's progress."
         ),
         ("Consumer", "GroupConsumer", "Listener", "Sql", "MessageView", "ColumnName"),
     ),
