@@ -38,6 +38,8 @@ JAVA := tests/interop/java
 CLIENTS := go node python
 PROXY := tests/interop/proxy
 EXAMPLES := examples/go examples/java
+# What the pages of `make docs` run in a browser.
+SCRIPTS := mermaid@11.17.2 iframe-worker@1.0.4
 # Further arguments for pytest, or for the task: make test ARGS='tests/unit -k ring'
 ARGS ?=
 # pip makes no .pyc files here (see FASTER). Python makes a module's .pyc file at its first import, which this variable
@@ -48,7 +50,7 @@ JOBS ?= 4
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo serve test retest check lint fix bench bench-recovery bench-spark bench-broker bench-docs bench-peers torture mutants fault-build interop install wheel clean
+.PHONY: help demo serve test retest check lint fix bench bench-recovery bench-spark bench-broker bench-docs bench-peers docs torture mutants fault-build interop install wheel clean
 
 help:  ## list the tasks
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -59,7 +61,7 @@ demo: $(STAMPS)/demo $(STAMPS)/spark $(STAMPS)/silomq  ## a tour on real data: s
 serve: $(STAMPS)/silomq  ## run a store in ./store until Ctrl-C
 	$(VENV)/bin/silo serve --store ./store
 
-test: lint fault-build interop $(STAMPS)/demo $(STAMPS)/bench $(STAMPS)/classes $(STAMPS)/browser  ## everything CI runs: checks and all tests but the long ones
+test: lint fault-build interop $(STAMPS)/demo $(STAMPS)/bench $(STAMPS)/classes $(STAMPS)/browser $(STAMPS)/docs $(STAMPS)/scripts  ## everything CI runs: checks and all tests but the long ones
 	SILOMQ_FAULT_BUILD='$(CURDIR)/$(FAULTS)' $(RUN) -m pytest -n $(JOBS) --dist loadscope --no-loadscope-reorder $(ARGS)
 
 # Alone: a machine that others use too can starve a test beside three others. A test with a real cause fails here too.
@@ -75,6 +77,7 @@ fix: $(STAMPS)/dev $(STAMPS)/silomq  ## mend what a tool can mend
 	$(RUN) -m silomq.conf.annotate > build/silomq.toml && mv build/silomq.toml conf/silomq.toml
 	$(RUN) -m silomq.conf.annotate broker > build/silomq-broker.toml \
 		&& mv build/silomq-broker.toml conf/silomq-broker.toml
+	PYTHONPATH=setup $(RUN) setup/reference_pages.py > /dev/null
 	$(RUN) -m ruff check --fix --exit-zero .
 	$(RUN) -m ruff format .
 
@@ -93,6 +96,9 @@ bench-broker: $(INTEROP)/bench/.stamp $(STAMPS)/bench $(STAMPS)/silomq  ## measu
 
 bench-docs: $(STAMPS)/bench $(STAMPS)/silomq  ## make docs/benchmarks.md and its plots from bench/results
 	$(RUN) -m silomq.bench.harness.results.document bench/results docs
+
+docs: $(STAMPS)/docs $(STAMPS)/scripts $(STAMPS)/silomq  ## build the documentation as a site in build/site; broken links fail
+	NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build --strict --quiet
 
 # What cannot be had here is said, and the other peers are installed.
 bench-peers: $(STAMPS)/bench  ## install the other message stores that `silo bench` can measure
@@ -155,6 +161,17 @@ $(STAMPS)/browser: | $(STAMPS)/venv
 		|| echo "Chromium cannot be had: the tests that need it will be skipped" >&2
 	touch $@
 
+# Scripts of the documentation: one draws its diagrams, the other lets a page be searched that was opened from the disk.
+# Without them the site shows the text of diagrams, and has no search.
+$(STAMPS)/scripts: | $(STAMPS)/venv
+	rm -rf build/docs
+	mkdir -p build/docs
+	@{ cd build/docs && npm pack --silent $(SCRIPTS) > /dev/null \
+		&& tar -xzOf mermaid-*.tgz package/dist/mermaid.min.js > mermaid.min.js \
+		&& tar -xzOf iframe-worker-*.tgz package/shim/index.js > iframe-worker.js && rm *.tgz; } 2> /dev/null \
+		|| { rm -f build/docs/*; test -z "$$CI" && echo "npm cannot be had: no diagrams and no search in build/site" >&2; }
+	touch $@
+
 $(STAMPS)/venv:
 	@$(PYTHON) setup/check_machine.py
 	$(PYTHON) -m venv $(VENV)
@@ -165,8 +182,8 @@ $(STAMPS)/venv:
 FASTER := --no-compile --config-settings='--build-option=--compression=stored'
 
 # The base comes first: the package can be compiled while the others are installed.
-$(STAMPS)/demo $(STAMPS)/bench $(STAMPS)/bench-peers $(STAMPS)/spark $(STAMPS)/dev: | $(STAMPS)/base
-$(STAMPS)/base $(STAMPS)/demo $(STAMPS)/bench $(STAMPS)/bench-peers $(STAMPS)/spark $(STAMPS)/dev: pyproject.toml constraints.txt | $(STAMPS)/venv
+$(STAMPS)/demo $(STAMPS)/bench $(STAMPS)/bench-peers $(STAMPS)/spark $(STAMPS)/docs $(STAMPS)/dev: | $(STAMPS)/base
+$(STAMPS)/base $(STAMPS)/demo $(STAMPS)/bench $(STAMPS)/bench-peers $(STAMPS)/spark $(STAMPS)/docs $(STAMPS)/dev: pyproject.toml constraints.txt | $(STAMPS)/venv
 	$(RUN) -c "$$REQUIREMENTS" $(@F) > $(STAMPS)/$(@F).txt
 	$(INSTALL) $(FASTER) -c constraints.txt -r $(STAMPS)/$(@F).txt
 	touch $@
