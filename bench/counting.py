@@ -57,6 +57,7 @@ class _Append:
             append_crc=False,
             light=False,
             sleeper=0,
+            cores=2,
             metrics=bytearray(METRICS_SIZE) if counts else None,
         )
         self._kernel.set_file(self._log, 0)
