@@ -21,6 +21,7 @@ from .running.dev import dev
 from .running.groups import delete_group, groups, reset_offset
 from .running.names import names
 from .running.query import query
+from .running.request import request
 from .running.send import send
 from .running.serve import config, serve
 from .running.status import status
@@ -60,7 +61,7 @@ def silo(context: click.Context) -> None:
 
 
 for _command in (
-    *(serve, dev, send, tail, query, status, topics, delete_topic),
+    *(serve, dev, send, request, tail, query, status, topics, delete_topic),
     *(groups, reset_offset, delete_group, transactions),
     *(clean, config, dump, verify, repair, spark, names, broker, acl, bench),
 ):

@@ -19,7 +19,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ROOT = Path(__file__).resolve().parents[2]
-DOCUMENTS = ("README.md", "docs/consuming.md", "docs/transactions.md")
+DOCUMENTS = (
+    "README.md",
+    "docs/consuming.md",
+    "docs/request-reply.md",
+    "docs/transactions.md",
+)
 _FENCED = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 #: Sections whose blocks need more than a store: Spark (tests/spark runs such jobs), root.
 ELSEWHERE = ("On Spark", "As a systemd service")

@@ -71,7 +71,7 @@ FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("",),
         ("admin", "consuming", "producing"),
         ("groups", "lookup"),
-        ("transactions",),
+        ("requests", "transactions"),
     ),
     "broker": (
         ("statistics", "wire"),
