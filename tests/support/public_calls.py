@@ -69,7 +69,8 @@ def public_calls() -> Iterator[Call]:
         for method in dir(kind):
             owner = next(k for k in kind.__mro__ if method in vars(k))
             ours = owner.__module__.startswith("silomq")
-            ours &= owner is kind or owner.__name__ not in silomq.__all__  # else it is tried there
+            above = [k for k in kind.__mro__[1:] if k.__name__ in silomq.__all__]
+            ours &= not any(issubclass(k, owner) for k in above)  # else it is tried there
             if ours and not method.startswith("_") and callable(getattr(kind, method)):
                 yield Call(kind, method)
 
