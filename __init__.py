@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .client.errors import (
         ForkedChild,
         NotHandedOut,
+        RequestTimeout,
         SendTimeout,
         SessionLost,
         StoreClosed,
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from .client.producing._message import Message
     from .client.producing.producer import Producer
     from .client.producing.send_result import SendResult
+    from .client.requests.reply_future import ReplyFuture
+    from .client.requests.request_producer import RequestProducer
     from .client.transactions.checks import CheckedMessage
     from .client.transactions.transaction import Transaction
     from .client.transactions.transaction_producer import TransactionProducer
@@ -83,6 +86,9 @@ __all__ = [
     "Producer",
     "PutMessageStatus",
     "QueueProgress",
+    "ReplyFuture",
+    "RequestProducer",
+    "RequestTimeout",
     "SendFuture",
     "SendResult",
     "SendTimeout",
@@ -106,7 +112,9 @@ _PLACES = {
     ".client.producing._message": "Message",
     ".client.admin.admin": "Admin TopicInfo",
     ".client.consuming.consumer": "Consumer",
-    ".client.errors": ("ForkedChild NotHandedOut SendTimeout SessionLost StoreClosed TopicDeleted"),
+    ".client.errors": (
+        "ForkedChild NotHandedOut RequestTimeout SendTimeout SessionLost StoreClosed TopicDeleted"
+    ),
     ".client.groups.group_consumer": "GroupConsumer",
     ".client.admin.group_admin": "GroupInfo GroupState MemberInfo QueueProgress",
     ".client.groups.listener": "Listener",
@@ -116,6 +124,8 @@ _PLACES = {
     ".client.consuming.message_view": "MessageView",
     ".client.producing.send_result": "SendResult",
     ".client.groups.subscription": "Sql",
+    ".client.requests.reply_future": "ReplyFuture",
+    ".client.requests.request_producer": "RequestProducer",
     ".client.transactions.checks": "CheckedMessage",
     ".client.transactions.transaction": "Transaction",
     ".client.transactions.transaction_producer": "TransactionProducer",

@@ -23,6 +23,7 @@ from .running.groups import delete_group, groups, reset_offset
 from .running.metrics import metrics
 from .running.names import names
 from .running.query import query
+from .running.request import request
 from .running.send import send
 from .running.serve import config, serve
 from .running.status import status
@@ -63,7 +64,7 @@ def silo(context: click.Context) -> None:
 
 
 for _command in (
-    *(serve, dev, send, tail, query, status, topics, delete_topic),
+    *(serve, dev, send, request, tail, query, status, topics, delete_topic),
     *(groups, reset_offset, delete_group, transactions),
     *(top, metrics, clean, config, dump, verify, repair, backup, backups, restore),
     *(spark, names, broker, acl, bench),

@@ -9,6 +9,12 @@ class SendTimeout(StoreError, TimeoutError):
     """
 
 
+class RequestTimeout(StoreError, TimeoutError):
+    """No reply to a request within its time-out. The request may be stored, and may still be
+    consumed.
+    """
+
+
 class StoreClosed(StoreError, ConnectionError):
     """The store does not run, or stopped before it answered messages of this client. Whether those
     messages were stored is unknown.

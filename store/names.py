@@ -41,6 +41,8 @@ TRANS_TOPICS: Final = (
     TRANS_CHECK_MAX_TIME_TOPIC,
     TRANS_END_TOPIC,
 )
+#: The topic of replies that go to or come from a client of the store. It is ours, too.
+REPLIES_TOPIC: Final = "rmq_sys_silomq_replies"
 TRACE_TOPIC: Final = "RMQ_SYS_TRACE_TOPIC"
 SELF_TEST_TOPIC: Final = "SELF_TEST_TOPIC"
 BENCHMARK_TOPIC: Final = "BenchmarkTest"
@@ -48,6 +50,8 @@ OFFSET_MOVED_TOPIC: Final = "OFFSET_MOVED_EVENT"
 AUTO_CREATE_TOPIC: Final = "TBW102"
 #: Behind a cluster's name: the topic of replies to its producers (`MixAll.REPLY_TOPIC_POSTFIX`).
 REPLY_TOPIC_SUFFIX: Final = "_REPLY_TOPIC"
+#: RocketMQ's brokerClusterName.
+DEFAULT_CLUSTER: Final = "DefaultCluster"
 
 #: Topics that RocketMQ's broker creates and reserves (`TopicValidator.SYSTEM_TOPIC_SET`).
 SYSTEM_TOPICS: Final = frozenset(
@@ -65,7 +69,8 @@ SYSTEM_TOPICS: Final = frozenset(
 )
 #: System topics that a client must not send to (`TopicValidator.NOT_ALLOWED_SEND_TOPIC_SET`).
 UNSENDABLE_TOPICS: Final = SYSTEM_TOPICS - {TRACE_TOPIC, BENCHMARK_TOPIC, AUTO_CREATE_TOPIC} | {
-    TRANS_END_TOPIC
+    TRANS_END_TOPIC,
+    REPLIES_TOPIC,
 }
 
 _LEGAL = re.compile(r"[%|a-zA-Z0-9_-]*")

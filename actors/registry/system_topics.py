@@ -1,5 +1,5 @@
-"""The topics that the store makes for itself: for delayed messages, for transactions, and for a
-consumer group's retries and dead letters.
+"""The topics that the store makes for itself: for delayed messages, for transactions, for replies,
+and for a consumer group's retries and dead letters.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from ...shm.protocol.answer import Answer
 from ...shm.protocol.answers import (
     Opened,
     OpenedDelayed,
+    OpenedReplies,
     OpenedTransaction,
 )
 from ...shm.protocol.requests import (
@@ -21,12 +22,16 @@ from ...shm.protocol.requests import (
     Delete,
     Open,
     OpenDelayed,
+    OpenReplies,
     OpenRetry,
     OpenTransaction,
     TopicRequest,
 )
 from ...store.config.topics import TopicConfig
 from ...store.names import (
+    DEFAULT_CLUSTER,
+    REPLIES_TOPIC,
+    REPLY_TOPIC_SUFFIX,
     SCHEDULE_TOPIC,
     TIMER_TOPIC,
     TRANS_END_TOPIC,
@@ -37,9 +42,10 @@ from ...store.names import (
     validate_group,
     validate_topic,
 )
+from ...store.record.requests import REPLY_QUEUES
 from ...store.topics.topic_table import Topic
 from ..actor import World
-from .topics import Topics, changed
+from .topics import WRITE, Topics, changed
 
 #: The topics of transactions whose messages a process awaits.
 _AWAITED: Final = (TRANS_HALF_TOPIC, TRANS_END_TOPIC)
@@ -69,6 +75,8 @@ class SystemTopics(Topics):
                 return self.open_transaction(request, session)
             case OpenRetry():
                 return self.open_retry(request, session)
+            case OpenReplies():
+                return self.open_replies(session)
             case Create():
                 return self.create(request)
             case Alter():
@@ -131,6 +139,35 @@ class SystemTopics(Topics):
         validate_topic(name)
         self.open_system(name, 1)
         return self.open(Open(name, write=True), session)
+
+    def open_replies(self, session: int | None) -> OpenedReplies:
+        """Opens the topic of replies for writing. Requests must name a cluster: a replier of
+        RocketMQ's sends its reply to `<cluster>_REPLY_TOPIC`, which a broker makes in each store
+        that it serves. A store without such a topic gets that of RocketMQ's default cluster.
+        """
+        topic = self._replies()
+        if session is not None:
+            self.table.grant(session, topic.index)
+        names = [name for name in self.file.configs if name.endswith(REPLY_TOPIC_SUFFIX)]
+        found = [one for one in map(self.table.find, names) if one is not None]
+        open_ones = [one for one in found if one.perm & WRITE and one.write_queue_nums]
+        newest = max(open_ones, key=lambda one: one.index, default=None)
+        if newest is None:
+            newest = self.open_system(DEFAULT_CLUSTER + REPLY_TOPIC_SUFFIX, 1)
+        cluster = newest.name.removesuffix(REPLY_TOPIC_SUFFIX)
+        return OpenedReplies(slots=topic.slots[: topic.write_queue_nums], cluster=cluster)
+
+    def _replies(self) -> Topic:
+        """The topic of replies, with all its queues: whoever replies finds a requester's queue by
+        their number. A topic that was just made may come back from the log with fewer.
+        """
+        queues = min(REPLY_QUEUES, self.settings.max_queues)
+        topic = self.open_system(REPLIES_TOPIC, queues)
+        if topic.write_queue_nums < queues:
+            config = self.file.configs[REPLIES_TOPIC]
+            self._apply(topic, changed(config, queues, queues, None))
+            topic = self.open_system(REPLIES_TOPIC, queues)
+        return topic
 
     def open_system(self, name: str, queues: int) -> Topic:
         """The topic `name` of the store itself. Makes it with `queues` queues if it is missing."""

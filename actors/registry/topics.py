@@ -52,7 +52,8 @@ from .rounds import await_round
 from .topics_file import TopicsFile
 
 _PAGE_TOPICS = 1000
-_WRITE, _READ = 2, 4
+#: Bits of a topic's permission.
+WRITE, READ = 2, 4
 
 
 class Topics:
@@ -117,7 +118,7 @@ class Topics:
         topic = self.table.find(name)
         if topic is None:
             topic = self._make_for(request)
-        if not topic.perm & (_WRITE if write else _READ):
+        if not topic.perm & (WRITE if write else READ):
             why = f"topic {name} may not be {'written' if write else 'read'} (perm {topic.perm})"
             raise illegal(why)
         nums = topic.write_queue_nums if write else topic.read_queue_nums
@@ -187,7 +188,7 @@ class Topics:
         )
         self._check_queues(after.read_queue_nums)
         self._check_queues(after.write_queue_nums)
-        if after.perm not in (_WRITE, _READ, _WRITE | _READ):
+        if after.perm not in (WRITE, READ, WRITE | READ):
             raise illegal(f"perm {after.perm}: 2 (write), 4 (read) or 6 (both)")
         topic = self.table.find(name)
         if topic is None:

@@ -9,32 +9,28 @@ producer then is asked as soon as one connects.
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Iterator
 from typing import Any, Final
 
-from ...store.errors import Corrupt, IllegalMessage, StoreError
+from ...store.errors import IllegalMessage, StoreError
 from ...store.names import TRANS_HALF_TOPIC, TRANS_OP_HALF_TOPIC
 from ...store.record.copies import without
-from ...store.record.fields import head_of
-from ...store.record.format import MIN_RECORD_BYTES, Record, decode_record, encode_record
+from ...store.record.format import Record, encode_record
 from ...store.record.properties import CRC32
 from ...store.transactions.half import Half, NotAHalf, read_half
 from ...store.transactions.ops import read_op
 from ..link.reading import Reading
 from ..link.store import StoreLink
 from ..loop._loop import Loop
-from ..loop.tasks import Waiter, start
+from ..loop.tasks import start
 from ..wire.codes import RequestCode
 from ..wire.command import Command
 from .consumers import Producers
 from .holds import Holds
 from .relay import Relay
+from .stored_records import let_others_work, read_on
 
-#: One read has so many halves, and so many bytes. Other work goes on between two reads.
-_MOST: Final = 32
-_BYTES: Final = 1 << 20
 #: So many halves are looked through for a group whose first producer connects: the newest.
 _MOST_BACK: Final = 4096
 #: How often it looks whether it is still needed (s).
@@ -97,10 +93,10 @@ class TransactionChecks:
                     wake = time.monotonic() + _LOOK_S
                     await self._holds.wait(TRANS_HALF_TOPIC, 0, end, wake, None)
                     continue
-                records, place = self._read(TRANS_HALF_TOPIC, place)
+                records, place = read_on(self._reading, TRANS_HALF_TOPIC, place)
                 for half, record in _halves(records):
                     self._ask(half, record)
-                await self._others()
+                await let_others_work(self._loop)
         except (StoreError, OSError) as error:
             if self._link.is_up:
                 self._logger.warning("checks of transactions begin anew", error=str(error))
@@ -114,11 +110,11 @@ class TransactionChecks:
         place = max(least, control.load("trans_half_next"), end - _MOST_BACK)
         open_halves: dict[bytes, tuple[Half, Record]] = {}
         while place < end:
-            records, place = self._read(TRANS_HALF_TOPIC, place)
+            records, place = read_on(self._reading, TRANS_HALF_TOPIC, place)
             for half, record in _halves(records):
                 if half.group in groups:
                     open_halves[half.identity] = half, record
-            await self._others()
+            await let_others_work(self._loop)
         if not open_halves:
             return
         done = await self._done(control.load("trans_op_next"))
@@ -131,22 +127,11 @@ class TransactionChecks:
         least, end = self._reading.bounds(TRANS_OP_HALF_TOPIC, 0)
         place, found = max(least, begin, end - _MOST_BACK), set[int]()
         while place < end:
-            records, place = self._read(TRANS_OP_HALF_TOPIC, place)
-            for record in _records(records):
+            records, place = read_on(self._reading, TRANS_OP_HALF_TOPIC, place)
+            for record in records:
                 found.update(read_op(record))
-            await self._others()
+            await let_others_work(self._loop)
         return found
-
-    def _read(self, topic: str, place: int) -> tuple[bytes, int]:
-        """Records from a queue offset on, and the next one."""
-        read = self._reading.read(topic, 0, place, most=_MOST, max_bytes=_BYTES, chosen=None)
-        return read.records, max(read.next, place + 1)
-
-    async def _others(self) -> None:
-        """Lets the loop do other work."""
-        turn: Waiter[None] = Waiter()
-        self._loop.call_soon(lambda: turn.set(None))
-        await turn
 
     def _ask(self, half: Half, record: Record) -> None:
         """Asks one producer of the half's group, in turn, if one is connected that may send to its
@@ -179,21 +164,9 @@ class TransactionChecks:
         self._relay.tell(free[self._turn % len(free)], command)
 
 
-def _records(data: bytes) -> Iterator[Record]:
-    """Stored records that lie back to back. Those that cannot be read are left out."""
-    at = 0
-    while at < len(data):
-        size = head_of(data, at).total_size
-        if size < MIN_RECORD_BYTES:
-            return
-        with contextlib.suppress(Corrupt):
-            yield decode_record(data[at : at + size])
-        at += size
-
-
-def _halves(data: bytes) -> Iterator[tuple[Half, Record]]:
-    """The halves among stored records."""
-    for record in _records(data):
+def _halves(records: list[Record]) -> Iterator[tuple[Half, Record]]:
+    """The halves among records."""
+    for record in records:
         try:
             yield read_half(record), record
         except NotAHalf:

@@ -15,10 +15,12 @@ from ...shm.protocol.requests import (
     Open,
     OpenDelayed,
     OpenGroup,
+    OpenReplies,
     OpenRetry,
     OpenTransaction,
 )
 from ...store.names import (
+    REPLIES_TOPIC,
     TIMER_TOPIC,
     TRANS_END_TOPIC,
     TRANS_HALF_TOPIC,
@@ -73,6 +75,8 @@ class Topics:
         if isinstance(topic, Delayed) and topic.system in (TRANS_HALF_TOPIC, TRANS_END_TOPIC):
             opened = await self._link.ask(OpenTransaction(topic.topic))
             slots = opened.half if topic.system == TRANS_HALF_TOPIC else opened.decisions
+        elif isinstance(topic, Delayed) and topic.system == REPLIES_TOPIC:
+            slots = (await self._link.ask(OpenReplies())).slots
         elif isinstance(topic, Delayed):
             timer = topic.system == TIMER_TOPIC
             slots = (await self._link.ask(OpenDelayed(topic.topic, timer=timer))).delayed

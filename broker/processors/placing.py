@@ -14,7 +14,13 @@ from ...client.producing.message_properties import Delay, Delayed, plan_delay
 from ...conf.broker_settings import BrokerSettings
 from ...store.delay.cancelling import DELETE_KEY
 from ...store.errors import IllegalArgument, IllegalMessage, IllegalType
-from ...store.names import DLQ_PREFIX, RETRY_PREFIX, TRANS_HALF_TOPIC, allows_light_queues
+from ...store.names import (
+    DLQ_PREFIX,
+    REPLIES_TOPIC,
+    RETRY_PREFIX,
+    TRANS_HALF_TOPIC,
+    allows_light_queues,
+)
 from ...store.record.format import SYS_TRANSACTION, encode_record
 from ...store.record.ids import Host
 from ...store.record.properties import (
@@ -29,6 +35,7 @@ from ...store.record.properties import (
     encode_properties,
     parse_light_queues,
 )
+from ...store.record.requests import reply_queue
 from ...store.status import PutMessageStatus
 from ...store.transactions.half import (
     CHECK_TIMES,
@@ -149,6 +156,13 @@ class Placing:
         return Placed(
             TRANS_HALF_TOPIC, 0, slot, encode_properties(pairs), header.topic, header.queue_id
         )
+
+    async def place_reply(self, header: SendHeader, client_id: str) -> Placed:
+        """Where a reply to a client of the store is put. Raises IllegalMessage, StoreGone."""
+        slots = await self._topics.route(Delayed(REPLIES_TOPIC, ""))
+        queue_id = reply_queue(client_id, len(slots))
+        wanted = header.topic, header.queue_id
+        return Placed(REPLIES_TOPIC, queue_id, slots[queue_id], b"", *wanted)
 
     def _delay(self, topic: str, queue_id: int, properties: dict[str, str]) -> Delay | None:
         level = _number(properties.pop(DELAY, "0"), DELAY)

@@ -1,7 +1,9 @@
 """Replies to producers that have sent a request (RocketMQ's ReplyMessageProcessor).
 
 A producer's request is a message that names its sender's client id. Whoever consumes it sends its
-reply here, and the broker pushes the reply to that client.
+reply here, and the broker pushes the reply to that client. A reply to a client of the store goes
+into the store instead, where that client reads it. What such a client replies to one on the network
+comes from the store (`broker/groups/local_replies.py`).
 """
 
 from __future__ import annotations
@@ -19,6 +21,9 @@ from ...store.record.properties import (
     PROPERTY_SEPARATOR,
     decode_properties,
 )
+from ...store.record.requests import LOCAL, REPLY_TO_CLIENT
+from ...store.status import PutMessageStatus
+from ..groups.local_replies import LocalReplies
 from ..link.store import StoreGone
 from ..loop.tasks import Waiter, start
 from ..wire.codes import RequestCode, ResponseCode
@@ -34,10 +39,11 @@ if TYPE_CHECKING:
     from .parts import Parts
     from .send import SendProcessor
 
-REPLY_TO_CLIENT: Final = "REPLY_TO_CLIENT"
 _PUSH_TIME: Final = "PUSH_REPLY_TIME"
 #: RocketMQ's patience with a client to which a reply is pushed (s).
 _PUSH_S: Final = 10.0
+#: So often it looks for replies of the store's clients (s).
+_TICK_S: Final = 1.0
 #: So many bytes of replies wait for their clients' answers at a time.
 _MOST_PUSHED: Final = 32 << 20
 #: So many characters of a client id are told.
@@ -61,6 +67,17 @@ class ReplyProcessor:
         self._relay = relay
         self._send = send
         self._pushed = 0  # bytes of replies that wait for an answer
+        self._local = LocalReplies(
+            parts.loop,
+            parts.link,
+            reading=parts.reading,
+            holds=parts.holds,
+            producers=parts.producers,
+            relay=relay,
+            topic=reply_topic(parts.settings),
+            logger=parts.logger,
+        )
+        self._tick()
         parts.link.began.append(self._began)
         start(self._make_topic())
 
@@ -70,6 +87,10 @@ class ReplyProcessor:
             RequestCode.SEND_REPLY_MESSAGE: self.reply,
             RequestCode.SEND_REPLY_MESSAGE_V2: self.reply,
         }
+
+    def _tick(self) -> None:
+        self._local.tick()
+        self._parts.loop.call_later(_TICK_S, self._tick)
 
     def _began(self, _: Connection, __: OpenStore) -> None:
         start(self._make_topic())
@@ -99,11 +120,15 @@ class ReplyProcessor:
         except Refused as refused:
             refused.fields = dict(always)
             raise
+        properties = decode_properties(header.properties.encode(), "replace")
+        client_id = properties.get(REPLY_TO_CLIENT)
+        if client_id is not None and client_id.startswith(LOCAL):
+            return await self._put_for(call, header, client_id)
         if self._pushed + len(request.body) > _MOST_PUSHED:
             why = "too many replies wait for their clients' answers: try again"
             raise Refused(ResponseCode.SYSTEM_BUSY, why, dict(always))
         pushed: Waiter[str] = Waiter()
-        start(self._push(call, header, pushed))
+        start(self._push(call, header, client_id, pushed))
         # As in RocketMQ: a client of Java reads these, also when nothing is stored.
         answer = request.answer(
             fields={**always, "msgId": "0", "queueId": str(header.queue_id), "queueOffset": "0"}
@@ -121,10 +146,20 @@ class ReplyProcessor:
             answer.code, answer.remark = ResponseCode.SYSTEM_ERROR, why
         return answer
 
-    async def _push(self, call: Call, header: SendHeader, pushed: Waiter[str]) -> None:
+    async def _put_for(self, call: Call, header: SendHeader, client_id: str) -> Command:
+        """Answers as SEND_MESSAGE does: whether the client still waits is not known here."""
+        always = dict(self._send.always)
+        try:
+            return await self._send.store_reply(call, header, client_id)
+        except IllegalMessage as error:
+            if error.status == PutMessageStatus.MESSAGE_ILLEGAL:
+                self._parts.topics.forget()
+            raise Refused(code_of(error.status), error.why, always) from error
+
+    async def _push(
+        self, call: Call, header: SendHeader, client_id: str | None, pushed: Waiter[str]
+    ) -> None:
         """Tells why the client that has asked has no reply, in RocketMQ's words, or nothing."""
-        properties = decode_properties(header.properties.encode(), "replace")
-        client_id = properties.get(REPLY_TO_CLIENT)
         if client_id is None:
             pushed.set(f"reply message properties[{REPLY_TO_CLIENT}] is null")
             return

@@ -134,7 +134,6 @@ class SendProcessor:
         """Stores one message, whose topic was found, and answers where. Raises Refused,
         IllegalMessage, StoreGone.
         """
-        request, host = call.request, Host.unpack(call.connection.host)
         properties = decode_properties(header.properties.encode(), "replace")
         if is_half(header, properties):
             if self._settings.reject_transaction_message:
@@ -146,6 +145,18 @@ class SendProcessor:
             placed = await self._placing.place(header, properties)
         if placed.topic == header.topic and not header.topic.startswith((RETRY_PREFIX, DLQ_PREFIX)):
             await self._learn(header.topic)
+        return await self._store(call, header, placed, properties)
+
+    async def store_reply(self, call: Call, header: SendHeader, client_id: str) -> Command:
+        """Stores a reply to a client of the store, which reads it there. Otherwise as `store`."""
+        properties = decode_properties(header.properties.encode(), "replace")
+        placed = await self._placing.place_reply(header, client_id)
+        return await self._store(call, header, placed, properties)
+
+    async def _store(
+        self, call: Call, header: SendHeader, placed: Placed, properties: dict[str, str]
+    ) -> Command:
+        request, host = call.request, Host.unpack(call.connection.host)
         record = self._placing.encode(placed, header, request.body, properties, host)
         wait = properties.get(WAIT, "").lower() != "false"
         sent = await self._put(placed, record, 1, wait=wait)

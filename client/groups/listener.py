@@ -10,6 +10,7 @@ from typing import Protocol
 from ...store.errors import StoreError
 from .. import arguments
 from ..consuming.message_view import MessageView
+from ..errors import StoreClosed
 
 
 class Reader(Protocol):
@@ -43,8 +44,8 @@ class Listener:
         self._error: Exception | None = None
         self._stopping = self._closing = False
         self._log = logging.getLogger("silomq")
-        self._main: threading.Thread
-        self._workers: list[threading.Thread]
+        self._main = threading.Thread(target=self._run, name="silomq-listen", daemon=True)
+        self._workers: list[threading.Thread] = []
 
     @property
     def error(self) -> Exception | None:
@@ -95,9 +96,39 @@ class Listener:
         """Has all threads end."""
         raise NotImplementedError
 
+    def _run(self) -> None:
+        """What the main thread does: `_take_turns`, then what the end needs."""
+        raise NotImplementedError
+
+    def _turn(self) -> None:
+        """Reads once, and has the workers call back."""
+        raise NotImplementedError
+
+    def _work(self) -> None:
+        """What a worker does, until the listener ends."""
+        raise NotImplementedError
+
     __reduce_ex__ = arguments.no_copy
 
     # -- for the threads
+
+    def _start(self, workers: int) -> None:
+        """Starts the main thread, and so many workers."""
+        self._workers = [
+            threading.Thread(target=self._work, name=f"silomq-listen-{i}", daemon=True)
+            for i in range(workers)
+        ]
+        for thread in (self._main, *self._workers):
+            thread.start()
+
+    def _take_turns(self) -> None:
+        """Takes turns until the listener is to end, and notes the error that ends it earlier."""
+        try:
+            while not self._stopping:
+                self._turn()
+        except Exception as error:  # noqa: BLE001 - `wait` raises it, whatever it is
+            if not (self._stopping and isinstance(error, StoreClosed)):
+                self._fail(error)
 
     def _fail(self, error: Exception) -> None:
         """Notes what ends the listener. What is no fault of the store goes to the log as well."""

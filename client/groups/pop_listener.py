@@ -53,13 +53,7 @@ class PopListener(Listener):
         self._pending = self._pending_bytes = 0
         self._count = threading.Condition()
         self._tasks: queue.SimpleQueue[Popped | None] = queue.SimpleQueue()
-        self._workers = [
-            threading.Thread(target=self._work, name=f"silomq-listen-{i}", daemon=True)
-            for i in range(concurrency)
-        ]
-        self._main = threading.Thread(target=self._run, name="silomq-listen", daemon=True)
-        for thread in (self._main, *self._workers):
-            thread.start()
+        self._start(concurrency)
 
     def _end(self) -> None:
         with self._count:
@@ -70,11 +64,7 @@ class PopListener(Listener):
 
     def _run(self) -> None:
         try:
-            while not self._stopping:
-                self._turn()
-        except Exception as error:  # noqa: BLE001 - `wait` raises it, whatever it is
-            if not (self._stopping and isinstance(error, StoreClosed)):
-                self._fail(error)
+            self._take_turns()
         finally:
             self._stopping = True
             for _ in self._workers:

@@ -52,14 +52,8 @@ class QueueListener(Listener):
         self._pending = self._pending_bytes = 0
         self._count = threading.Lock()
         self._tasks: queue.SimpleQueue[_Task | None] = queue.SimpleQueue()
-        self._main = threading.Thread(target=self._run, name="silomq-listen", daemon=True)
-        self._workers = [
-            threading.Thread(target=self._work, name=f"silomq-listen-{i}", daemon=True)
-            for i in range(concurrency if concurrency > 1 else 0)
-        ]
         reader.before_release(self._stop_work)
-        for thread in (self._main, *self._workers):
-            thread.start()
+        self._start(concurrency if concurrency > 1 else 0)
 
     def _end(self) -> None:
         self._stopping = True
@@ -70,11 +64,7 @@ class QueueListener(Listener):
 
     def _run(self) -> None:
         try:
-            while not self._stopping:
-                self._turn()
-        except Exception as error:  # noqa: BLE001 - `wait` raises it, whatever it is
-            if not (self._stopping and isinstance(error, StoreClosed)):
-                self._fail(error)
+            self._take_turns()
         finally:
             self._end()
             self._reader.before_release(None)  # the two no longer refer to each other

@@ -61,7 +61,7 @@ MOST_PROPERTIES: Final = MAX_PROPERTIES_BYTES
 
 class Delayed(NamedTuple):
     """Stands for a topic in a route: messages for `topic` wait in the store's topic `system`. A
-    decision about a transaction is for no topic.
+    decision about a transaction, or a reply, is for no topic.
     """
 
     system: str

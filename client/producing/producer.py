@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Mapping
 from types import TracebackType
-from typing import Literal, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 from .. import arguments
 from ..arguments import OWN, Own
 from ..session import Connection
 from ._sender import Sender, session_of
 from .cancelling import cancel
+from .replying import Request, reply
 from .resend import RESTART_CHOICES
 from .send_result import SendResult
 from .send_session import SendSession
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+    from ._message import Message
 
 
 class Producer(Sender):
@@ -115,6 +122,38 @@ class Producer(Sender):
         `send` raises.
         """
         return cancel(self, message, timeout)
+
+    def reply(
+        self,
+        request: Request,
+        body: Buffer | str | Message,
+        *,
+        tags: str | None = None,
+        keys: str | Iterable[str] | None = None,
+        properties: Mapping[str, str] | None = None,
+        flag: int = 0,
+        timeout: float | Own | None = OWN,
+    ) -> SendResult:
+        """Replies to a message that somebody has sent as a request (`RequestProducer.request`, or
+        RocketMQ's `MQProducer.request`), and waits for the store's answer, not for the requester.
+
+        The reply is a message in rmq_sys_silomq_replies. A client of the store that waits for it
+        reads it there; the broker pushes it to one on the network. If nobody waits any more,
+        nothing happens. Whoever consumes a request twice may reply twice: the first reply counts.
+
+        Raises IllegalArgument for a message that is no request; the other arguments and errors are
+        those of `send`.
+        """
+        return reply(
+            self,
+            request,
+            body,
+            tags=tags,
+            keys=keys,
+            properties=properties,
+            flag=flag,
+            timeout=timeout,
+        )
 
     def flush(self, timeout: float | Own | None = OWN) -> None:
         """Waits until all messages sent so far are answered, and under SYNC_FLUSH are durable.

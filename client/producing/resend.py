@@ -21,7 +21,13 @@ from typing import TypeAlias
 
 from ...shm.ring import RingClosed
 from ...store.errors import IllegalMessage, StoreError
-from ...store.names import SCHEDULE_TOPIC, TIMER_TOPIC, TRANS_END_TOPIC, TRANS_HALF_TOPIC
+from ...store.names import (
+    REPLIES_TOPIC,
+    SCHEDULE_TOPIC,
+    TIMER_TOPIC,
+    TRANS_END_TOPIC,
+    TRANS_HALF_TOPIC,
+)
 from ...store.record.format import decode_record
 from ...store.record.properties import REAL_TOPIC
 from ...store.status import PutMessageStatus
@@ -115,7 +121,7 @@ def _slot_of(records: bytes, open_topic: Callable[[str | Delayed], Route]) -> in
     topic: str | Delayed = record.topic
     if topic in (SCHEDULE_TOPIC, TIMER_TOPIC):
         topic = Delayed(record.topic, record.properties[REAL_TOPIC])
-    elif topic in (TRANS_HALF_TOPIC, TRANS_END_TOPIC):
+    elif topic in (TRANS_HALF_TOPIC, TRANS_END_TOPIC, REPLIES_TOPIC):
         topic = Delayed(record.topic, record.properties.get(REAL_TOPIC, ""))
     slots = open_topic(topic).slots
     if record.queue_id >= len(slots):

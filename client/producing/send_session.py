@@ -70,6 +70,7 @@ class SendSession(TopicRoutes):
         self.reconnect_timeout_s = reconnect_timeout_s
         self.closed = None
         self.routes = {}
+        self.cluster = ""
         self.ring = Ring()
         self._connect = connect
         self._recovering = threading.Lock()

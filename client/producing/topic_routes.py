@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from ...shm.protocol.requests import Open, OpenDelayed, OpenRetry, OpenTransaction
+from ...shm.protocol.requests import Open, OpenDelayed, OpenReplies, OpenRetry, OpenTransaction
 from ...store.errors import IllegalMessage, StoreError
 from ...store.names import (
+    REPLIES_TOPIC,
     TIMER_TOPIC,
     TRANS_END_TOPIC,
     TRANS_HALF_TOPIC,
@@ -27,6 +28,8 @@ class TopicRoutes:
     closed: StoreError | None
     #: Topic, or Delayed, -> Route. Valid for one connection, and until a refusal.
     routes: dict[str | Delayed, Route]
+    #: The cluster that requests name, once the topic of replies was opened.
+    cluster: str
     _link: Connection
     _light: set[str]  # light queues that unanswered messages may name
 
@@ -40,6 +43,10 @@ class TopicRoutes:
             opened = self._link.request(OpenTransaction(topic.topic))
             slots = opened.half if topic.system == TRANS_HALF_TOPIC else opened.decisions
             route = Route(topic.system, slots)
+        elif isinstance(topic, Delayed) and topic.system == REPLIES_TOPIC:
+            replies = self._link.request(OpenReplies())
+            self.cluster = replies.cluster
+            route = Route(topic.system, replies.slots)
         elif isinstance(topic, Delayed):
             timer = topic.system == TIMER_TOPIC
             answer = self._link.request(OpenDelayed(topic.topic, timer=timer))
@@ -54,12 +61,14 @@ class TopicRoutes:
         """Opens the light queues of a message for a topic. Returns the property pair that gives
         append room for its offsets there. A delayed message has none: schedule puts it into the
         light queues when it delivers it. A message of a transaction may not name any: its half
-        would lie there as well. Raises IllegalMessage, StoreClosed.
+        would lie there as well. A reply neither: its requester reads one queue. Raises
+        IllegalMessage, StoreClosed.
         """
-        if isinstance(topic, Delayed) and topic.system == TRANS_HALF_TOPIC:
+        if isinstance(topic, Delayed) and topic.system in (TRANS_HALF_TOPIC, REPLIES_TOPIC):
+            what = "replies" if topic.system == REPLIES_TOPIC else "messages of transactions"
             raise IllegalMessage(
                 PutMessageStatus.MESSAGE_ILLEGAL,
-                f"property {MULTI_DISPATCH}: messages of transactions lie in no light queues",
+                f"property {MULTI_DISPATCH}: {what} lie in no light queues",
             )
         goal = topic.topic if isinstance(topic, Delayed) else topic
         if not self._link.config.light:

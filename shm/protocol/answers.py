@@ -122,6 +122,15 @@ class OpenedTransaction(Answer, frozen=True, tag="opened transact"):
     decisions: tuple[int, ...]
 
 
+class OpenedReplies(Answer, frozen=True, tag="opened replies"):
+    """The slots of the topic of replies, and the cluster whose topic of replies the store has, for
+    repliers that are clients of RocketMQ's.
+    """
+
+    slots: tuple[int, ...]
+    cluster: str
+
+
 class Deleted(Answer, frozen=True, tag="deleted"):
     """Whether the topic existed."""
 
@@ -341,6 +350,7 @@ AnyAnswer = (
     | Opened
     | OpenedDelayed
     | OpenedTransaction
+    | OpenedReplies
     | Deleted
     | TopicFound
     | TopicsPage

@@ -13,6 +13,7 @@ open           a topic's queues, and the right to write to it        opened
 open delayed   the same, to send messages that are delivered later   opened delayed
 open transact  the same, to send halves of transactions and decide   opened transact
 open retry     the retry topic of a group, or its dead-letter topic  opened
+open replies   the topic of replies, and the name of the cluster     opened replies
 create         a topic                                               done
 alter          other numbers of queues, or permissions, of a topic   done
 delete         the end of a topic                                    deleted
@@ -92,6 +93,7 @@ from .answers import (
     KeptFile,
     Opened,
     OpenedDelayed,
+    OpenedReplies,
     OpenedTransaction,
     ProgressFound,
     Report,
@@ -112,6 +114,7 @@ PROTOCOL: Final = 2
 #: Client ids of one group, and its topics.
 MOST_CLIENTS = 10_000
 Queue = tuple[Name, Index]
+Dropped = Annotated[list[Name], Meta(max_length=64)]
 #: The language of a filter, and its expression (`store/filters`).
 Filter = tuple[Literal["TAG", "SQL92"], Annotated[str, Meta(max_length=65536)]]
 
@@ -158,6 +161,10 @@ class OpenRetry(Request[Opened], frozen=True, tag="open retry"):
     dead: bool
 
 
+class OpenReplies(Request[OpenedReplies], frozen=True, tag="open replies"):
+    """Opens the topic of replies for writing, and asks for the cluster that requests name."""
+
+
 class Create(Request[Done], frozen=True, tag="create"):
     """Makes a topic with `queues` queues; 0 stands for `default_topic_queue_nums`."""
 
@@ -178,9 +185,7 @@ class Alter(Request[Done], frozen=True, tag="alter"):
     filter_type: Literal["SINGLE_TAG", "MULTI_TAG"] | None = None
     sys_flag: Index | None = None
     set_attributes: Attributes = msgspec.field(default_factory=dict)
-    drop_attributes: Annotated[list[Name], Meta(max_length=64)] = msgspec.field(
-        default_factory=list
-    )
+    drop_attributes: Dropped = msgspec.field(default_factory=list)
 
 
 class Delete(Request[Deleted], frozen=True, tag="delete"):
@@ -324,9 +329,7 @@ class SetGroup(Request[GroupSettings], frozen=True, tag="set group"):
     group_sys_flag: Index | None = None
     which_broker_when_consume_slowly: Index | None = None
     set_attributes: Attributes = msgspec.field(default_factory=dict)
-    drop_attributes: Annotated[list[Name], Meta(max_length=64)] = msgspec.field(
-        default_factory=list
-    )
+    drop_attributes: Dropped = msgspec.field(default_factory=list)
 
 
 class Keep(Request[KeptFile], frozen=True, tag="keep"):
@@ -375,7 +378,7 @@ class FindBoard(Request[BoardFound], frozen=True, tag="next board"):
     after: Number
 
 
-OpenRequest = Open | OpenDelayed | OpenTransaction | OpenRetry
+OpenRequest = Open | OpenDelayed | OpenTransaction | OpenRetry | OpenReplies
 TopicRequest = OpenRequest | Create | Alter | Delete | AskTopic | AskTopics
 GroupRequest = Join | Sync | Busy | AskGroups | AskGroup | Reset | DeleteGroup
 SettingsRequest = OpenGroup | SetGroup | Forbid | AskGroupConfigs

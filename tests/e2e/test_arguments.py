@@ -21,6 +21,7 @@ import pytest
 from support.harness import LONG, StoreProcess
 from support.hostile_values import VALUES, Refused
 from support.public_calls import CALLS, Call
+from support.repliers import Replier
 
 from silomq import (
     Admin,
@@ -31,6 +32,8 @@ from silomq import (
     Message,
     MessageView,
     Producer,
+    ReplyFuture,
+    RequestProducer,
     SendFuture,
     SendResult,
     Sql,
@@ -69,6 +72,12 @@ class World:
         self.admin = self.open.enter_context(Admin(store.path))
         self.admin.create_topic(SPARE)
         self.transactions = self.open.enter_context(TransactionProducer(store.path, GROUP))
+        self.requests = self.open.enter_context(RequestProducer(store.path))
+        self.open.enter_context(Replier(store.path, TOPIC))
+        asks = {"CORRELATION_ID": "c", "REPLY_TO_CLIENT": "silomq-local:nobody"}
+        asked = self.producer.send(TOPIC, b"asked", queue=0, properties=asks)
+        store.await_dispatch()
+        self.request = self.reader.at(TOPIC, 0, asked.queue_offset)
         self.consumer = self.open.enter_context(Consumer(store.path, TOPIC))
         self.member: GroupConsumer | None = None
 
@@ -93,12 +102,15 @@ class World:
             return self.consumer
         if kind is SendFuture:
             return self.producer.send_async(TOPIC, b"async")
+        if kind is ReplyFuture:
+            return self.requests.request_async(TOPIC, b"async")
         if kind is Transaction:
             return self.transactions.begin(TOPIC, b"transaction")
         if kind is MessageView:
             return self.reader.at(TOPIC, 0, 0)
         made = {
             Producer: self.producer,
+            RequestProducer: self.requests,
             TransactionProducer: self.transactions,
             StoreReader: self.reader,
             Admin: self.admin,
@@ -110,6 +122,8 @@ class World:
     def good(self, call: Call) -> dict[str, Any]:
         """Good arguments for a call; those that have a default are left out."""
         found: dict[str, Any] = {}
+        if call.kind is RequestProducer and call.method != "__init__":
+            found["timeout"] = 0.05  # nobody replies in topics with hostile names
         for name, has_default in call.arguments.items():
             if has_default:
                 continue
@@ -117,6 +131,8 @@ class World:
                 found[name] = self.store.path
             elif name == "record":
                 found[name] = self.reader.at(TOPIC, 0, 0).record
+            elif name == "request":
+                found[name] = self.request
             elif name == "message" or (name == "messages" and call.kind is GroupConsumer):
                 found[name] = self.reader.at(TOPIC, 0, 0)
             elif call.method in SPARE_NAMES and name in {"topic", "group"}:

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from tidy.sources import ROOT
 
 import silomq
-from silomq import Listener, SendFuture, SendResult, Transaction
+from silomq import Listener, ReplyFuture, SendFuture, SendResult, Transaction
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 #: Classes whose objects come from calls: their own constructors are no public calls.
-HANDED_OUT = (SendResult, SendFuture, Listener, Transaction)
+HANDED_OUT = (SendResult, SendFuture, ReplyFuture, Listener, Transaction)
 
 
 class Call(NamedTuple):
@@ -69,6 +69,8 @@ def public_calls() -> Iterator[Call]:
         for method in dir(kind):
             owner = next(k for k in kind.__mro__ if method in vars(k))
             ours = owner.__module__.startswith("silomq")
+            above = [k for k in kind.__mro__[1:] if k.__name__ in silomq.__all__]
+            ours &= not any(issubclass(k, owner) for k in above)  # else it is tried there
             if ours and not method.startswith("_") and callable(getattr(kind, method)):
                 yield Call(kind, method)
 

@@ -73,7 +73,7 @@ FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("",),
         ("admin", "consuming", "producing"),
         ("groups", "lookup"),
-        ("transactions",),
+        ("requests", "transactions"),
     ),
     "broker": (
         ("statistics", "wire"),

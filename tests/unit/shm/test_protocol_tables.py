@@ -110,6 +110,7 @@ def test_a_new_version_is_a_decision() -> None:
         "open delayed": "topic timer id",
         "open transact": "topic id",
         "open retry": "group dead id",
+        "open replies": "id",
         "create": "topic queues id",
         "alter": "topic read_queues write_queues perm order filter_type sys_flag "
         "set_attributes drop_attributes id",

@@ -40,6 +40,8 @@ public final class ExchangeClient {
         final ExchangeClient client = new ExchangeClient(wanted);
         if ("send".equals(wanted.getString("do"))) {
             client.send();
+        } else if ("ask".equals(wanted.getString("do"))) {
+            client.ask();
         } else {
             client.consume();
         }
@@ -61,11 +63,28 @@ public final class ExchangeClient {
         }
     }
 
-    private void send() throws Exception {
+    private DefaultMQProducer producer(final String group) throws Exception {
         final DefaultMQProducer producer = new DefaultMQProducer(
-            wanted.getString("group"), signer(), wanted.getBooleanValue("traced"), null);
+            group, signer(), wanted.getBooleanValue("traced"), null);
         producer.setNamesrvAddr(wanted.getString("names"));
         producer.start();
+        return producer;
+    }
+
+    private void ask() throws Exception {
+        final DefaultMQProducer producer = producer(wanted.getString("group"));
+        final JSONArray messages = wanted.getJSONArray("messages");
+        for (int i = 0; i < messages.size(); i++) {
+            final JSONObject one = messages.getJSONObject(i);
+            say(Json.line("replied")
+                .with("body", one.getString("body"))
+                .with("reply", Requests.ask(producer, made(one))));
+        }
+        producer.shutdown();
+    }
+
+    private void send() throws Exception {
+        final DefaultMQProducer producer = producer(wanted.getString("group"));
         final List<CountDownLatch> answers = new ArrayList<>();
         final List<Message> batch = new ArrayList<>();
         final JSONArray messages = wanted.getJSONArray("messages");
@@ -167,6 +186,18 @@ public final class ExchangeClient {
         for (final String topic : topics) {
             consumer.subscribe(topic, wanted.getString("filter"));
         }
+        if ("reply".equals(wanted.getString("do"))) {
+            Requests.reply(consumer, producer(wanted.getString("group") + "-replies"));
+        } else {
+            receive(consumer, refuse);
+        }
+        consumer.start();
+        say(Json.line("ready"));
+        awaitEnd();
+        consumer.shutdown();
+    }
+
+    private void receive(final DefaultMQPushConsumer consumer, final int refuse) {
         consumer.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
             boolean refused = false;
             for (final MessageExt one : messages) {
@@ -177,10 +208,6 @@ public final class ExchangeClient {
                 ? ConsumeConcurrentlyStatus.RECONSUME_LATER
                 : ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
         });
-        consumer.start();
-        say(Json.line("ready"));
-        awaitEnd();
-        consumer.shutdown();
     }
 
     private void sayReceived(final MessageExt one) {
