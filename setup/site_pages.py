@@ -33,6 +33,11 @@ API: Final = {
         "A message that is delivered only if it is committed.",
         ("TransactionProducer", "Transaction", "CheckedMessage"),
     ),
+    "api/request-reply.md": (
+        "Request and reply",
+        "A program asks, and waits for the reply of whoever consumes its request.",
+        ("RequestProducer", "ReplyFuture"),
+    ),
     "api/looking-up.md": (
         "Looking up",
         "A `StoreReader` finds single messages, as RocketMQ's queries do.",
@@ -47,8 +52,8 @@ API: Final = {
         "Errors",
         "Every error is a `StoreError`.",
         (
-            *("StoreError", "SendTimeout", "StoreClosed", "SessionLost", "ForkedChild"),
-            *("NotHandedOut", "TopicDeleted", "TooManyOpenFiles", "IllegalMessage"),
+            *("StoreError", "SendTimeout", "RequestTimeout", "StoreClosed", "SessionLost"),
+            *("ForkedChild", "NotHandedOut", "TopicDeleted", "TooManyOpenFiles", "IllegalMessage"),
             *("IllegalArgument", "IllegalType", "IllegalUse", "IllegalQuery", "FilterError"),
             *("MessageNotFound", "BadBody", "Corrupt", "CorruptRange", "UnsupportedFeature"),
         ),
