@@ -88,7 +88,8 @@ EXCEPTIONS: Final[dict[str, tuple[frozenset[str], str]]] = {
         ("cli/spark/spark.py", ".write_text", _USER),
         ("client/groups/membership.py", "mmap.mmap", _MEMORY),
         ("client/groups/pop_reader.py", "mmap.mmap", _MEMORY),
-        ("client/session.py", "Mapping os.open .is_dir", "memory; the socket, by its folder"),
+        ("client/connecting.py", ".is_dir", "whether there is a folder at all, for a message"),
+        ("client/session.py", "Mapping os.open", "memory; the socket, by its folder"),
         ("conf/sources.py", ".open", _USER),
         ("conf/standard_streams.py", "os.open open", "/dev/null in the place of a closed stream"),
         ("pipeline/sink/sink.py", ".read_text", "the checkpoint of a Spark query"),
@@ -119,6 +120,7 @@ EXCEPTIONS: Final[dict[str, tuple[frozenset[str], str]]] = {
         ("store/recovery/pool_recovery.py", "Mapping", _MEMORY),
         ("store/recovery/power_cut.py", ".read_bytes", _KERNEL),
         ("supervisor/child.py", "open", _KERNEL),
+        ("supervisor/listener.py", "open os.stat", "the kernel's files; a socket's folder"),
         ("tools/repair.py", "Mapping os.ftruncate", _MEMORY),
     )
 }
