@@ -29,6 +29,7 @@ from .running.topics import delete_topic, topics
 from .running.transactions import transactions
 from .shared.outcome import Exit, tell
 from .spark.spark import spark
+from .systemd.systemd import systemd
 
 _EPILOG = """\b
 Exit status:
@@ -63,6 +64,7 @@ for _command in (
     *(serve, dev, send, tail, query, status, topics, delete_topic),
     *(groups, reset_offset, delete_group, transactions),
     *(clean, config, dump, verify, repair, spark, names, broker, acl, bench),
+    systemd,
 ):
     silo.add_command(_command)
 

@@ -86,6 +86,14 @@ EXCEPTIONS: Final[dict[str, tuple[frozenset[str], str]]] = {
         ("cli/running/serve.py", ".read_bytes", "a template within the package"),
         ("cli/running/send.py", ".read_bytes", _USER),
         ("cli/spark/spark.py", ".write_text", _USER),
+        (
+            "cli/systemd/installed_files.py",
+            """.is_symlink .mkdir .read_text open os.fchmod os.fsync os.rename os.unlink
+            tempfile.mkstemp""",
+            "units of systemd",
+        ),
+        ("cli/systemd/systemd.py", ".glob .unlink", "units of systemd"),
+        ("cli/systemd/unit_files.py", ".read_text", "templates within the package"),
         ("client/groups/membership.py", "mmap.mmap", _MEMORY),
         ("client/groups/pop_reader.py", "mmap.mmap", _MEMORY),
         ("client/connecting.py", ".is_dir", "whether there is a folder at all, for a message"),
