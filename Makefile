@@ -19,7 +19,8 @@ INSTALL := flock $(STAMPS) $(PIP) install
 PACKAGES := actors bench broker cli client conf monitor names pipeline pyspark_silomq shm store supervisor testing tools
 SOURCES := pyproject.toml MANIFEST.in $(wildcard __init__.py py.typed) \
 	$(shell find $(addsuffix /,$(PACKAGES) setup) -name __pycache__ -prune -o \
-		\( -type d -o -name '*.py' -o -name '*.py[ix]' -o -name '*.pxd' -o -name '*.h' -o -name '*.toml' -o -name '*.service' \) -print)
+		\( -type d -o -name '*.py' -o -name '*.py[ix]' -o -name '*.pxd' -o -name '*.h' -o -name '*.toml' -o -name '*.service' \
+		-o -name '*.socket' -o -name '*.sysusers' -o -name '*.tmpfiles' \) -print)
 FAULTS := build/faults
 # RocketMQ's own releases, for the tests that open each other's stores.
 INTEROP := build/interop
@@ -61,7 +62,7 @@ demo: $(STAMPS)/demo $(STAMPS)/spark $(STAMPS)/silomq  ## a tour on real data: s
 serve: $(STAMPS)/silomq  ## run a store in ./store until Ctrl-C
 	$(VENV)/bin/silo serve --store ./store
 
-test: lint fault-build interop $(STAMPS)/demo $(STAMPS)/bench $(STAMPS)/classes $(STAMPS)/browser $(STAMPS)/docs $(STAMPS)/scripts  ## everything CI runs: checks and all tests but the long ones
+test: lint fault-build interop $(STAMPS)/demo $(STAMPS)/bench $(STAMPS)/classes $(STAMPS)/browser $(STAMPS)/docs $(STAMPS)/scripts $(STAMPS)/systemd  ## everything CI runs: checks and all tests but the long ones
 	SILOMQ_FAULT_BUILD='$(CURDIR)/$(FAULTS)' $(RUN) -m pytest -n $(JOBS) --dist loadscope --no-loadscope-reorder $(ARGS)
 
 # Alone: a machine that others use too can starve a test beside three others. A test with a real cause fails here too.
@@ -170,6 +171,13 @@ $(STAMPS)/scripts: | $(STAMPS)/venv
 		&& tar -xzOf mermaid-*.tgz package/dist/mermaid.min.js > mermaid.min.js \
 		&& tar -xzOf iframe-worker-*.tgz package/shim/index.js > iframe-worker.js && rm *.tgz; } 2> /dev/null \
 		|| { rm -f build/docs/*; test -z "$$CI" && echo "npm cannot be had: no diagrams and no search in build/site" >&2; }
+	touch $@
+
+# systemd-analyze, for the tests of units. Nothing is started.
+$(STAMPS)/systemd: | $(STAMPS)/venv
+	@command -v systemd-analyze > /dev/null || { test "$$(id -u)" = 0 && apt-get -qq update \
+		&& apt-get -qq install --no-install-recommends --yes systemd > /dev/null; } \
+		|| echo "systemd cannot be had: the tests that need it will be skipped" >&2
 	touch $@
 
 $(STAMPS)/venv:

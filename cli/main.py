@@ -33,6 +33,7 @@ from .running.topics import delete_topic, topics
 from .running.transactions import transactions
 from .shared.outcome import Exit, tell
 from .spark.spark import spark
+from .systemd.systemd import systemd
 
 _EPILOG = """\b
 Exit status:
@@ -67,7 +68,7 @@ for _command in (
     *(serve, dev, send, request, tail, query, status, topics, delete_topic),
     *(groups, reset_offset, delete_group, transactions),
     *(top, metrics, clean, config, dump, verify, repair, backup, backups, restore),
-    *(spark, names, broker, acl, bench),
+    *(spark, names, broker, acl, bench, systemd),
 ):
     silo.add_command(_command)
 

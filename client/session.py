@@ -1,6 +1,10 @@
 """A client's connection to a store: its socket, its read-only view of the shared memory, and
 requests to the registry.
 
+A service manager may hold the socket of a store (socket activation). Then a connection waits in the
+kernel while the store starts, recovers, or is replaced, and `Connection` waits for its first
+answer. The manager ends that wait: it closes the socket of a store that does not start.
+
 A `Connection` closes its descriptors when it is collected, and warns: its client was not closed. It
 is in no reference cycle, so it is collected with the last of its users.
 """
@@ -9,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import logging
 import os
 import select
 import socket
@@ -16,7 +21,6 @@ import threading
 import time
 import warnings
 from collections.abc import Callable
-from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -36,7 +40,7 @@ from ..shm.protocol.request import Answered, Request, answer_of
 from ..shm.protocol.requests import PROTOCOL, AskBell, Hello
 from ..shm.ring import DATA
 from ..store.disk.forks import NO_FORK
-from ..store.disk.paths import SOCKET
+from ..store.disk.paths import SOCKET, made_by_a_store
 from ..store.errors import (
     IllegalMessage,
     StoreError,
@@ -47,6 +51,7 @@ from ..store.status import PutMessageStatus
 from ..store.topics.topic_table import TopicTable
 from . import arguments
 from ._bell import Bell
+from .connecting import enter, explained
 from .errors import StoreClosed, not_closed
 from .forks import abandon_in_child, forked_child
 from .reads import ReadCounts
@@ -54,9 +59,14 @@ from .store_config import StoreConfig
 
 _REQUEST_S = 10.0
 _MOST_ANSWER = 1 << 30  # bytes: a topic of a million queues has 8 MB
-_RETRY_CONNECT_S = 0.005
+#: How long a client waits for a store that its service manager starts: until the manager gives up.
+#: A number that poll and sockets take.
+FOR_EVER_S: Final = 1e6
+#: So long a wait for the start is not mentioned.
+_TELL_S: Final = 2.0
 #: So much of a path is in an error's message.
 _SHOWN = 300
+_log = logging.getLogger("silomq")
 _ANSWERS: Final[msgspec.json.Decoder[AnyAnswer]] = msgspec.json.Decoder(AnyAnswer)
 
 
@@ -66,7 +76,8 @@ class HungUp(StoreClosed):
 
 class Connection:
     """One session with the store in folder `store`, with a ring of `ring_size` bytes (0: no ring).
-    `client` is the kind of client that has it, for messages.
+    `client` is the kind of client that has it, for messages. The store must take the connection
+    within `timeout_s`, and answer within `start_s` if a service manager starts it.
 
     Raises StoreClosed when no store runs there, or the user may not connect, and TooManyOpenFiles;
     IllegalArgument and IllegalType for a `store` that is no path. Requests may come from any
@@ -80,6 +91,7 @@ class Connection:
         *,
         client: str = "connection",
         timeout_s: float = 10.0,
+        start_s: float = FOR_EVER_S,
     ) -> None:
         self._socket: socket.socket | None = None  # first, because `__del__` looks at it
         self.path = arguments.store(store)
@@ -93,10 +105,11 @@ class Connection:
         self._answers = parts.Joiner(_ANSWERS, _MOST_ANSWER)
         self._next_id = 0
         self._patience_s = _REQUEST_S
+        self._tells = False  # whether to mention that it waits
         self.bell = -1
         self._own_bell: Bell | None = None
         abandon_in_child(self)
-        welcome, fds = self._begin(ring_size, time.monotonic() + timeout_s)
+        welcome, fds = self._begin(ring_size, timeout_s, start_s)
         with contextlib.ExitStack() as undo:
             undo.callback(self.close)
             undo.callback(self.drop, fds)
@@ -118,15 +131,21 @@ class Connection:
             self.config = StoreConfig.of(welcome)
         self._patience_s = max(_REQUEST_S, self.config.patience_s)
 
-    def _begin(self, ring_size: int, deadline: float) -> tuple[Welcome, list[int]]:
+    def _begin(self, ring_size: int, timeout_s: float, start_s: float) -> tuple[Welcome, list[int]]:
         """Connects and opens a session.
 
         A session's connection is lost when the registry is killed before the supervisor holds its
-        descriptors. Then the client connects again.
+        descriptors, or when the store stops. Then the client connects again.
         """
+        began = time.monotonic()
+        deadline = began + timeout_s
         while True:
             try:
-                self._connect(max(0.1, deadline - time.monotonic()))
+                end = self._connect(max(0.1, deadline - time.monotonic()))
+                if not made_by_a_store(end.getpeername()):
+                    deadline = began + start_s
+                    self._patience_s = max(0.1, deadline - time.monotonic())
+                    self._tells = True
                 return self.ask(Hello(protocol=PROTOCOL, ring_size=ring_size))
             except HungUp:
                 self.close()
@@ -137,61 +156,21 @@ class Connection:
                 self.close()
                 raise
 
-    def _connect(self, timeout_s: float) -> None:
+    def _connect(self, timeout_s: float) -> socket.socket:
         """Connects `_socket`. Raises StoreClosed, TooManyOpenFiles."""
         with limited_by_open_files(), NO_FORK:
             end = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC)
             self._socket = end
         end.settimeout(timeout_s)
-        try:
+        with explained(self.path, self.shown, timeout_s):
             with limited_by_open_files(), NO_FORK:
                 folder = os.open(self.path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
                 self._in_use.append(folder)
             try:
-                self._enter(end, f"/proc/self/fd/{folder}/{SOCKET}", timeout_s)
+                enter(end, f"/proc/self/fd/{folder}/{SOCKET}", timeout_s)
             finally:
                 self.drop([folder])
-        except NotADirectoryError as error:
-            raise StoreClosed(
-                f"cannot connect to {self.shown}: it is a file, or lies in one; give the folder of "
-                "a store"
-            ) from error
-        except (FileNotFoundError, ConnectionRefusedError) as error:
-            what = "no store runs there" if Path(self.path).is_dir() else "there is no such folder"
-            raise StoreClosed(
-                f"cannot connect to {self.shown}: {what}; "
-                f"start it with: silo serve --store {self.shown}"
-            ) from error
-        except TimeoutError as error:
-            raise StoreClosed(
-                f"{self.shown}: the store has accepted no connection for {timeout_s:.1f} s; is it "
-                "frozen, or do very many clients connect at once? Try again"
-            ) from error
-        except PermissionError as error:
-            raise StoreClosed(
-                f"cannot connect to {self.shown}: user {os.geteuid()} may not; "
-                "join the group of its socket"
-            ) from error
-        except TooManyOpenFiles:
-            raise
-        except OSError as error:  # such as a path that is too long, or has a loop
-            raise StoreClosed(f"cannot connect to {self.shown}: {error.strerror}") from error
-
-    @staticmethod
-    def _enter(end: socket.socket, path: str, timeout_s: float) -> None:
-        """Connects. While the store's queue of new connections is full, the kernel does not wait
-        but answers EAGAIN: then this tries again. Raises TimeoutError.
-        """
-        deadline = time.monotonic() + timeout_s
-        while True:
-            try:
-                end.connect(path)
-            except BlockingIOError as error:
-                if time.monotonic() > deadline:
-                    raise TimeoutError from error
-                time.sleep(_RETRY_CONNECT_S)
-            else:
-                return
+        return end
 
     def request(self, request: Request[Answered]) -> Answered:
         """Asks the registry and returns its answer. Raises IllegalMessage when the registry
@@ -277,7 +256,7 @@ class Connection:
         """
         while True:
             try:
-                mail.await_packet(end, deadline)
+                self._await_packet(end, deadline)
                 with NO_FORK:
                     answer, fds = mail.receive(end, self._answers)
                     self._in_use += fds
@@ -295,6 +274,22 @@ class Connection:
         if answer is None:
             raise HungUp(f"the store at {self.shown} closed the connection")
         return answer, fds
+
+    def _await_packet(self, end: socket.socket, deadline: float) -> None:
+        """Waits for a packet. Raises TimeoutError."""
+        tells, self._tells = self._tells, False
+        told_at = time.monotonic() + _TELL_S
+        if tells and told_at < deadline:
+            try:
+                mail.await_packet(end, told_at)
+            except TimeoutError:
+                _log.warning(
+                    "%s: waiting for the store to start; its service manager holds the socket",
+                    self.shown,
+                )
+            else:
+                return
+        mail.await_packet(end, deadline)
 
     def own_bell(self) -> Bell:
         """The session's own bell (`shm/bell.py`), which the first call asks for. Raises as

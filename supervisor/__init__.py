@@ -30,6 +30,8 @@ because few users expect a store to outlive its terminal.
 **The service manager** (`notify.py`) gives a start more time as long as that makes progress. Its
 watchdog is fed with proof of progress alone (`soundness.py`).
 
+**The socket** for clients is the store's own or the service manager's (`listener.py`).
+
 `prepare.py` recovers the store before the first fork, `first_words.py` says what was found,
 `main.py` is the loop. `children.py` starts, watches and buries the processes, `restarts.py` decides
 when one is started again, and `replacing.py` replaces one that works. `bad_files.py` keeps those

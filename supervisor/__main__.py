@@ -15,6 +15,7 @@ from ..conf.standard_streams import open_missing
 from ..store.errors import Corrupt, CorruptRange, StoreError, UnsupportedFeature
 from ..store.recovery.layout import known_sizes
 from .claim import AlreadyRunning
+from .listener import WrongSocket
 from .main import serve
 
 FAILED, SETTING, LOCKED, CORRUPT, DISK_FULL = 1, 3, 4, 5, 6
@@ -25,6 +26,8 @@ def explain(error: StoreError | OSError) -> tuple[int, str]:
     match error:
         case AlreadyRunning():
             return LOCKED, str(error)
+        case WrongSocket():
+            return SETTING, str(error)
         case Corrupt() | CorruptRange() | UnsupportedFeature():
             return CORRUPT, str(error)
         case OSError(errno=errno.EISDIR | errno.ENOTDIR | errno.ELOOP):

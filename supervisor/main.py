@@ -4,7 +4,6 @@ order.
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import os
 import selectors
@@ -21,7 +20,8 @@ from ..conf.settings import Settings
 from ..shm import segments
 from ..shm.control import ACTORS, ActorState, StoreState
 from ..shm.history import HistoryWriter
-from ..store.disk.paths import ABORT, SOCKET
+from ..store.disk.paths import ABORT
+from . import listener
 from .broker import Broker
 from .child import Child
 from .children import TICK_S, Children, GaveUp
@@ -180,7 +180,7 @@ class Supervisor:
     # -- stopping
 
     def _stop_all(self) -> None:
-        """Stops the actors in order, each after it has finished its work. Then removes the socket,
+        """Stops the actors in order, each after it has finished its work. Then removes its socket,
         the shared memory (but for a pool whose bytes could not be written) and, if all is durable,
         `abort` and unused log files.
         """
@@ -232,9 +232,7 @@ class Supervisor:
                 self.logger.warning("cannot mark the log's end as unwritten", error=str(error))
             world.folders.root.unlink(ABORT)
         self.broker.close_all()
-        world.listener.close()
-        with contextlib.suppress(FileNotFoundError):
-            world.folders.root.unlink(SOCKET)
+        listener.close(world.listener, world.folders)
         rest = end - world.control.load("committed") if world.pool else 0
         if rest:
             # As after a kill of all processes: the next start puts them into the log.

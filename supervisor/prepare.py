@@ -10,14 +10,12 @@ import contextlib
 import errno
 import grp
 import os
-import socket
 import time
 
 import psutil
 
 from ..actors.actor import OWN_SESSIONS, Session, World
 from ..actors.descriptors import HOW_TO_RAISE, Descriptors, raise_limit
-from ..actors.registry import passed_descriptors
 from ..conf.settings import Settings
 from ..shm import mail, pool, ring, segments
 from ..shm._memory import Mapping
@@ -26,7 +24,7 @@ from ..shm.history import METRICS_SEGMENT, SEGMENT_SIZE
 from ..shm.metrics import Metrics
 from ..shm.ownership import STARTUP
 from ..store.disk import files as disk
-from ..store.disk.paths import ABORT, SOCKET, StoreFolders
+from ..store.disk.paths import ABORT, StoreFolders
 from ..store.disk.sharing import UMASK, share_tree
 from ..store.disk.stamps import stamp
 from ..store.errors import StoreError
@@ -40,6 +38,7 @@ from ..store.recovery.pool_recovery import look_in_pool, settle_pool
 from ..store.recovery.unsupported import refuse_unsupported
 from ..store.topics.table_layout import Plan
 from ..store.topics.topic_table import TopicTable
+from . import listener
 from .claim import await_old_actors, take_lock
 
 # More than a record takes beside its body: header, topic, properties.
@@ -50,8 +49,8 @@ def prepare(settings: Settings, pulse: Pulse = unheard) -> tuple[World, int]:
     """Does everything up to the first fork. Returns the world and the descriptor of the held lock.
     `pulse` hears how far it is.
 
-    Raises AlreadyRunning, StoreError, Corrupt, UnsupportedFeature, OSError. It then closes what it
-    has opened, and removes its shared memory.
+    Raises AlreadyRunning, WrongSocket, StoreError, Corrupt, UnsupportedFeature, OSError. It then
+    closes what it has opened, and removes its shared memory.
     """
     descriptors = take_descriptors()
     check_admin_group(settings.admin_group)
@@ -60,6 +59,9 @@ def prepare(settings: Settings, pulse: Pulse = unheard) -> tuple[World, int]:
         folders = undo.enter_context(open_folders(settings.store_path))
         lock = take_lock(folders.root)
         undo.callback(os.close, lock)
+        given = listener.given(folders, settings.socket_group)
+        if given is not None:
+            undo.enter_context(given)
         store_id = segments.store_identity(settings.store_path)
         check_layout(folders, settings)
         pulse("waiting for processes of an earlier run", 0, 0)
@@ -78,7 +80,7 @@ def prepare(settings: Settings, pulse: Pulse = unheard) -> tuple[World, int]:
             folders=folders,
             allocate_semaphore=segments.create_semaphore(store_id, "allocate"),
             gates={name: segments.create_semaphore(store_id, f"gate-{name}") for name in ACTORS},
-            listener=undo.enter_context(listen(folders, settings.socket_group)),
+            listener=given or undo.enter_context(listener.make(folders, settings.socket_group)),
             append_mail=mail.pair(),
             registry_mail=mail.pair(),
             reput_mail=mail.pair(),
@@ -225,28 +227,6 @@ def note_running(folders: StoreFolders) -> None:
         disk.write_at(fd, str(os.getpid()).encode(), 0)
         disk.sync_data(fd)
     folders.root.sync()
-
-
-def listen(folders: StoreFolders, group: str) -> socket.socket:
-    """Makes the socket for clients in the store's folder. An old one is replaced: this process has
-    the lock, so no other process listens on it.
-    """
-    with contextlib.suppress(FileNotFoundError):
-        folders.root.unlink(SOCKET)
-    # The address of a Unix socket holds 107 bytes. A path through the folder's descriptor always
-    # fits.
-    path = f"/proc/self/fd/{folders.root.fd}/{SOCKET}"
-    with contextlib.ExitStack() as undo:
-        listener = undo.enter_context(
-            socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK)
-        )
-        listener.bind(path)
-        gid = grp.getgrnam(group).gr_gid if group else -1
-        folders.root.share(gid, 0o660, SOCKET)
-        passed_descriptors.refuse(listener)
-        listener.listen(128)
-        undo.pop_all()
-    return listener
 
 
 def own_session(world: World, number: int, index: int) -> Session:

@@ -23,6 +23,7 @@ from typing import Any, Final
 from ..actors.parent import die_with_parent
 from ..actors.signals import HANDLED, STOP, stops_on_hang_up
 from ..conf.logging import get_logger
+from . import listener
 from .child import Child, fork
 from .notify import Notifier
 from .relay import Relay
@@ -165,6 +166,10 @@ class StoreAndBroker:
         """
         os.environ.pop("NOTIFY_SOCKET", None)
         os.environ.pop("WATCHDOG_PID", None)
+        if name == _STORE:
+            listener.pass_on()
+        else:
+            listener.drop()
         if name == _STORE and self._relay.address:
             os.environ["NOTIFY_SOCKET"] = self._relay.address
         if self._relay.socket is not None:

@@ -26,6 +26,9 @@ Answered = TypeVar("Answered", bound=Answer)
 _AGAIN_S: Final = 0.05
 #: A folder that is not there may be made by a store that starts just now: the longest wait for it.
 _FOLDER_S: Final = 5.0
+#: How long one try waits for a store that its service manager starts. Meanwhile a broker that is to
+#: end cannot end.
+_START_S: Final = 1.0
 #: What a try to meet the store may end with. The next one may find it well.
 _TROUBLES: Final = (StoreError, OSError)
 #: So many queues are kept open for reading.
@@ -77,7 +80,9 @@ class StoreLink:
 
     def _connect(self) -> tuple[Connection, OpenStore]:
         try:
-            connection = Connection(self._folder, self._ring_size, client="broker")
+            connection = Connection(
+                self._folder, self._ring_size, client="broker", start_s=_START_S
+            )
         except LayoutError as error:
             raise StoreError(
                 f"the store at {self._folder} is of another version: {error}"

@@ -38,6 +38,7 @@ Examples:
 _TEMPLATES = {
     "toml": "silomq.toml",
     "systemd": "silomq.service",
+    "systemd-socket": "silomq.socket",
     "broker": "silomq-broker.toml",
     "broker-systemd": "silomq-broker.service",
 }

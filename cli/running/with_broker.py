@@ -93,11 +93,14 @@ def serve_store(
     """
     from ...supervisor import main
     from ...supervisor.claim import AlreadyRunning
+    from ...supervisor.listener import WrongSocket
 
     try:
         return main.serve(settings, reread, claimed)
     except AlreadyRunning as error:
         raise Failure(Exit.LOCKED, str(error)) from error
+    except WrongSocket as error:
+        raise Failure(Exit.SETTING, str(error)) from error
 
 
 def _run_store(

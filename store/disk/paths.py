@@ -29,6 +29,13 @@ LAYOUT_FILE = "layout"
 _FILE_NAME = re.compile("[0-9]{20}")
 
 
+def made_by_a_store(address: str) -> bool:
+    """Whether the address of a SOCKET is one that a store has bound: by its folder's descriptor. A
+    service manager binds an absolute path.
+    """
+    return address.startswith("/proc/")
+
+
 def file_name(offset: int) -> str:
     """The name of a mapped file: the offset of its first byte, in twenty digits."""
     return f"{offset:020d}"

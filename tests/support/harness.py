@@ -117,6 +117,8 @@ class StoreProcess:
         self.path = folder
         self.settings = {**base, **settings}
         self.environ = dict(environ or {})
+        #: Descriptors that the store inherits.
+        self.pass_fds: tuple[int, ...] = ()
         self.log_path = folder.parent / f"{folder.name}.log"
         self.process: subprocess.Popen[bytes] | None = None
         self._control: Control | None = None
@@ -137,6 +139,7 @@ class StoreProcess:
                 stderr=out,
                 cwd=self.log_path.parent,
                 env={**os.environ, **self.environ},
+                pass_fds=self.pass_fds,
             )
         self._control = None
         return self.process

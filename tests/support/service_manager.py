@@ -10,18 +10,23 @@ from __future__ import annotations
 import array
 import contextlib
 import os
+import select
 import socket
+import sys
 import time
 from typing import TYPE_CHECKING, Self
 
+from silomq.store.disk.paths import SOCKET
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
     from types import TracebackType
 
 #: What a message may have at most: systemd reads as much.
 _MESSAGE = 4096
 Message = dict[str, str]
+_PYTHON = (sys.executable, "-P")
 
 
 class ServiceManager:
@@ -130,3 +135,56 @@ class ServiceManager:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+class SocketUnit:
+    """A socket unit: the store's socket, made before the store and kept while it does not run."""
+
+    def __init__(self, store: Path) -> None:
+        self.path = store / SOCKET
+        store.mkdir(parents=True, exist_ok=True)
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.socket.bind(str(self.path))
+        self.socket.listen(64)
+
+    @property
+    def clients_wait(self) -> bool:
+        """Whether a connection waits in the queue: then systemd starts the service."""
+        queue = select.poll()
+        queue.register(self.socket, select.POLLIN)
+        return bool(queue.poll(0))
+
+    def close(self) -> None:
+        self.socket.close()
+        self.path.unlink(missing_ok=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+#: Puts descriptors in the places from 3 on, sets the variables for its own process, and becomes the
+#: command.
+_PASS = """
+import fcntl, os, sys
+fds, names, command = sys.argv[1].split(), sys.argv[2], sys.argv[3:]
+away = [fcntl.fcntl(int(fd), fcntl.F_DUPFD_CLOEXEC, 99) for fd in fds]
+for place, fd in enumerate(away, 3):
+    os.dup2(fd, place)
+os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS=str(len(fds)), LISTEN_FDNAMES=names)
+os.execv(command[0], command)
+"""
+
+
+def passing(fds: Sequence[int], names: str, command: Sequence[str]) -> list[str]:
+    """A command that runs another one as systemd does for a service with socket units. It must
+    inherit the descriptors.
+    """
+    return [*_PYTHON, "-c", _PASS, " ".join(map(str, fds)), names, *command]

@@ -88,11 +88,20 @@ EXCEPTIONS: Final[dict[str, tuple[frozenset[str], str]]] = {
         ("cli/running/serve.py", ".read_bytes", "a template within the package"),
         ("cli/running/send.py", ".read_bytes", _USER),
         ("cli/spark/spark.py", ".write_text", _USER),
+        (
+            "cli/systemd/installed_files.py",
+            """.is_symlink .mkdir .read_text open os.fchmod os.fsync os.rename os.unlink
+            tempfile.mkstemp""",
+            "units of systemd",
+        ),
+        ("cli/systemd/systemd.py", ".glob .unlink", "units of systemd"),
+        ("cli/systemd/unit_files.py", ".read_text", "templates within the package"),
         ("client/groups/membership.py", "mmap.mmap", _MEMORY),
         ("client/groups/pop_reader.py", "mmap.mmap", _MEMORY),
         ("client/admin/figures.py", "Mapping", _MEMORY),
+        ("client/connecting.py", ".is_dir", "whether there is a folder at all, for a message"),
         ("client/reads.py", "Mapping", _MEMORY),
-        ("client/session.py", "Mapping os.open .is_dir", "memory; the socket, by its folder"),
+        ("client/session.py", "Mapping os.open", "memory; the socket, by its folder"),
         ("conf/sources.py", ".open", _USER),
         ("conf/standard_streams.py", "os.open open", "/dev/null in the place of a closed stream"),
         ("monitor/families.py", "shutil.disk_usage", "how full the disk is"),
@@ -127,6 +136,7 @@ EXCEPTIONS: Final[dict[str, tuple[frozenset[str], str]]] = {
         ("store/recovery/pool_recovery.py", "Mapping", _MEMORY),
         ("store/recovery/power_cut.py", ".read_bytes", _KERNEL),
         ("supervisor/child.py", "open", _KERNEL),
+        ("supervisor/listener.py", "open os.stat", "the kernel's files; a socket's folder"),
         ("tools/repair.py", "Mapping os.ftruncate", _MEMORY),
     )
 }

@@ -88,7 +88,12 @@ FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
     "actors": (("",), ("registry", "schedule", "transactions")),
     "tools": (("holes", "raw"), ("backup", "rocketmq"), ("", "verify")),
     "pipeline": (("",), ("sink",), ("source",), ("spark",), ("jobs",)),
-    "cli": (("shared",), ("bench", "offline", "running"), ("demo", "spark"), ("",)),
+    "cli": (
+        ("shared",),
+        ("bench", "offline", "running", "systemd"),
+        ("demo", "spark"),
+        ("",),
+    ),
     "bench": (
         ("",),
         ("broker", "spark"),

@@ -81,7 +81,11 @@ def test_functions_are_short(path: Path) -> None:
     assert not {name: lines for name, lines in found(_text(path)) if lines > FUNCTION_LINES}
 
 
-@of_each(sources(".py", ".pyi", ".pyx", ".pxd", ".h", ".java", ".toml", ".service", tests=True))
+@of_each(
+    sources(
+        ".py", ".pyi", ".pyx", ".pxd", ".h", ".java", ".toml", ".service", ".socket", tests=True
+    )
+)
 def test_lines_are_short(path: Path) -> None:
     lines = _text(path).splitlines()
     assert not {number: len(line) for number, line in enumerate(lines, 1) if len(line) > COLUMNS}

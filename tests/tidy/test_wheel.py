@@ -21,6 +21,8 @@ from tidy.sources import PACKAGES, ROOMS, ROOT, files, project
 pytestmark = pytest.mark.timeout(300)
 
 PYTHON = (sys.executable, "-P")
+#: Files of conf/ that are shipped.
+DATA = {".toml", ".service", ".socket", ".sysusers", ".tmpfiles"}
 #: A script in place of the C compiler: makes empty output files and lists them in the file `log`.
 NOTING = """#!/bin/sh
 for word do
@@ -168,6 +170,6 @@ def _package_files() -> set[str]:
         if (len(path.parts) == 1 and path.name in {"__init__.py", "py.typed"})
         or (str(path.parent) in {*PACKAGES, *ROOMS} and path.suffix in {".py", ".pyi"})
         or (path.parent.name in ("suite", "workload") and path.suffix == ".toml")
-        or (path.parts[0] == "conf" and path.suffix in {".toml", ".service"})
+        or (path.parts[0] == "conf" and path.suffix in DATA)
     }
     return {"silomq/py.typed", "pyspark_silomq/__init__.py", *shipped, *compiled}

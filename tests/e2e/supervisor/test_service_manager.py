@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-WATCHDOG_S = 3.0
+WATCHDOG_S = 1.5
+#: A process is missed after 2.5 s (`supervisor/soundness.py`); the rest is for a busy machine.
+STARVED_S = 15.0
 
 
 def said(store: StoreProcess, event: str) -> list[dict[str, Any]]:
@@ -112,7 +114,7 @@ def test_a_store_speaks_from_its_start_to_its_end(tmp_path: Path, manager: Servi
         assert store.control.load("state") == StoreState.RUNNING
         with Producer(store.path) as producer:  # at once, without trying again
             producer.send("t", b"x")
-        assert not manager.watchdog_expires(1.0, within_s=3.0)
+        assert not manager.watchdog_expires(1.0, within_s=2.0)
         store.running.send_signal(signal.SIGTERM)
         stopping = manager.await_key("STOPPING")
         assert int(stopping["EXTEND_TIMEOUT_USEC"]) > 30e6  # stop_timeout_ms
@@ -153,39 +155,35 @@ def test_a_recovery_that_hangs_is_not_extended(crashed: Path, manager: ServiceMa
         store.clean_up()
 
 
-@pytest.mark.parametrize("actor", ["append", "flush", "reput", "registry"])
-def test_a_stopped_actor_starves_the_watchdog(
-    tmp_path: Path, manager: ServiceManager, actor: str
-) -> None:
+def test_a_stopped_actor_starves_the_watchdog(tmp_path: Path, manager: ServiceManager) -> None:
     """Here the supervisor itself would wait for ten minutes."""
     environ = manager.environ(watchdog_s=WATCHDOG_S)
     with StoreProcess(tmp_path / "store", environ=environ, heartbeat_timeout_ms=600_000) as store:
         manager.await_key("READY")
         assert not manager.watchdog_expires(WATCHDOG_S, within_s=WATCHDOG_S + 0.5)
-        pid = store.kill(actor, signal.SIGSTOP)
-        assert manager.watchdog_expires(WATCHDOG_S, within_s=4 * WATCHDOG_S)
-        told = [m["STATUS"] for _, m in manager.messages if m.get("STATUS", "").startswith("no p")]
-        assert told
-        assert actor in told[-1]
-        os.kill(pid, signal.SIGCONT)
-        assert manager.await_key("WATCHDOG") == {"WATCHDOG": "1"}
+        for actor in ("append", "flush", "reput", "registry"):
+            manager.messages.clear()
+            pid = store.kill(actor, signal.SIGSTOP)
+            assert manager.watchdog_expires(WATCHDOG_S, within_s=STARVED_S)
+            status = (m.get("STATUS", "") for _, m in manager.messages)
+            told = [text for text in status if text.startswith("no progress: ")]
+            assert told, actor
+            assert actor in told[-1]
+            os.kill(pid, signal.SIGCONT)
+            assert manager.await_key("WATCHDOG") == {"WATCHDOG": "1"}
         manager.forget()
         assert not manager.watchdog_expires(WATCHDOG_S, within_s=WATCHDOG_S + 0.5)
 
 
-def test_a_stopped_actor_that_is_replaced_does_not(tmp_path: Path, manager: ServiceManager) -> None:
+def test_an_actor_that_is_replaced_does_not_starve_it_and_a_crash_loop_does(
+    tmp_path: Path, manager: ServiceManager
+) -> None:
     environ = manager.environ(watchdog_s=2 * WATCHDOG_S)
     with StoreProcess(tmp_path / "store", environ=environ, heartbeat_timeout_ms=1500) as store:
         manager.await_key("READY")
         pid = store.kill("append", signal.SIGSTOP)
         assert not manager.watchdog_expires(2 * WATCHDOG_S, within_s=2 * WATCHDOG_S + 1)
         store.await_successor("append", pid)
-
-
-def test_a_crash_loop_starves_the_watchdog(tmp_path: Path, manager: ServiceManager) -> None:
-    environ = manager.environ(watchdog_s=WATCHDOG_S)
-    with StoreProcess(tmp_path / "store", environ=environ) as store:
-        manager.await_key("READY")
         over = threading.Event()
 
         def kill_again_and_again() -> None:
@@ -197,7 +195,7 @@ def test_a_crash_loop_starves_the_watchdog(tmp_path: Path, manager: ServiceManag
         killer = threading.Thread(target=kill_again_and_again)
         killer.start()
         try:
-            assert manager.watchdog_expires(WATCHDOG_S, within_s=6 * WATCHDOG_S)
+            assert manager.watchdog_expires(2 * WATCHDOG_S, within_s=2 * STARVED_S)
         finally:
             over.set()
             killer.join()
@@ -357,12 +355,12 @@ def test_a_store_with_a_broker_proves_its_progress_too(
         ready = manager.await_key("READY")
         assert ready["MAINPID"] == str(store.running.pid)
         assert ready["STATUS"] == "serving clients"
-        assert not manager.watchdog_expires(WATCHDOG_S, within_s=WATCHDOG_S + 1)
+        assert not manager.watchdog_expires(WATCHDOG_S, within_s=WATCHDOG_S + 0.5)
         store.running.send_signal(signal.SIGHUP)
         assert manager.await_key("RELOADING")["MONOTONIC_USEC"]
         manager.await_key("READY")
         pid = store.kill("reput", signal.SIGSTOP)
-        assert manager.watchdog_expires(WATCHDOG_S, within_s=4 * WATCHDOG_S)
+        assert manager.watchdog_expires(WATCHDOG_S, within_s=STARVED_S)
         os.kill(pid, signal.SIGCONT)
         manager.await_key("WATCHDOG")
         store.running.send_signal(signal.SIGTERM)
