@@ -247,7 +247,7 @@ class Connection:
 
     def _silent(self) -> StoreClosed:
         return StoreClosed(
-            f"the registry of {self.shown} has not answered for {self._patience_s:g} s"
+            f"the registry of {self.shown} has not answered for {self._patience_s:.3g} s"
         )
 
     def _receive(self, end: socket.socket, deadline: float) -> tuple[AnyAnswer, list[int]]:

@@ -28,7 +28,7 @@ _AGAIN_S: Final = 0.05
 _FOLDER_S: Final = 5.0
 #: How long one try waits for a store that its service manager starts. Meanwhile a broker that is to
 #: end cannot end.
-_START_S: Final = 1.0
+_START_S: Final = 3.0
 #: What a try to meet the store may end with. The next one may find it well.
 _TROUBLES: Final = (StoreError, OSError)
 #: So many queues are kept open for reading.
