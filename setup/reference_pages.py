@@ -49,6 +49,9 @@ MEMORY: Final = {
     "Bells of clients": "shm/bell.py",
     "Boards of brokers": "shm/board.py",
     "Progress of the processes": "shm/progress.py",
+    "Counters and times": "shm/metrics.py",
+    "Reads of a client": "shm/reads.py",
+    "The last hour": "shm/history.py",
     "Frames of RocketMQ's protocol": "broker/wire/command.py",
 }
 _MADE: Final = "*This page is generated: `make fix` writes it. Change {source}, not this page.*"

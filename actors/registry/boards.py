@@ -20,8 +20,8 @@ from ...shm.protocol.answers import (
     MetricsFound,
     ReadsMade,
 )
-from ...shm.protocol.figure_requests import AskMetrics, AskReads
-from ...shm.protocol.requests import BoardRequest, FindBoard
+from ...shm.protocol.figure_requests import AskMetrics, AskReads, FindBoard
+from ...shm.protocol.requests import BoardRequest
 from ...shm.segments import open_segment
 from ..actor import Session, World
 from ..descriptors import HOW_TO_RAISE, WITH_BOARD

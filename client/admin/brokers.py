@@ -9,7 +9,7 @@ import msgspec
 
 from ...shm import board
 from ...shm.protocol import broker_status
-from ...shm.protocol.requests import FindBoard
+from ...shm.protocol.figure_requests import FindBoard
 from ...store.errors import IllegalMessage
 from ..session import Connection
 

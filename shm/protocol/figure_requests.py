@@ -1,9 +1,9 @@
-"""Requests about what the store counts. `requests.py` lists them all."""
+"""Requests about what the store and its brokers count. `requests.py` lists them all."""
 
 from __future__ import annotations
 
-from .answers import MetricsFound, ReadsMade
-from .request import Request
+from .answers import BoardFound, MetricsFound, ReadsMade
+from .request import Number, Request
 
 
 class AskMetrics(Request[MetricsFound], frozen=True, tag="metrics"):
@@ -14,3 +14,9 @@ class AskReads(Request[ReadsMade], frozen=True, tag="reads"):
     """Asks for a page on which the session counts its reads. A second request gets a new page, and
     the old one is looked at no more.
     """
+
+
+class FindBoard(Request[BoardFound], frozen=True, tag="next board"):
+    """Asks for a board: that of the session with the least number above `after`."""
+
+    after: Number

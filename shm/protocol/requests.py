@@ -83,7 +83,6 @@ from .admin_requests import AskBoard, AskGroupConfigs, AskOffsets, AskReaders, A
 from .answers import (
     Assigned,
     BellMade,
-    BoardFound,
     Deleted,
     Done,
     GroupPage,
@@ -105,7 +104,7 @@ from .answers import (
     TopicsPage,
     Welcome,
 )
-from .figure_requests import AskMetrics, AskReads
+from .figure_requests import AskMetrics, AskReads, FindBoard
 from .pops import PopRequest
 from .request import AnyNumber, Attributes, Index, Name, Number, Request
 
@@ -370,12 +369,6 @@ class AskProgress(Request[ProgressFound], frozen=True, tag="progress"):
 
     group: Name
     topic: Name
-
-
-class FindBoard(Request[BoardFound], frozen=True, tag="next board"):
-    """Asks for a board: that of the session with the least number above `after`."""
-
-    after: Number
 
 
 OpenRequest = Open | OpenDelayed | OpenTransaction | OpenRetry | OpenReplies

@@ -23,7 +23,7 @@ from silomq.shm import board
 from silomq.shm._memory import Mapping
 from silomq.shm.board import BoardWriter
 from silomq.shm.protocol.admin_requests import AskBoard
-from silomq.shm.protocol.requests import FindBoard
+from silomq.shm.protocol.figure_requests import FindBoard
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

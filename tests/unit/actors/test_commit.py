@@ -10,6 +10,8 @@ import pytest
 
 from silomq.actors.commit import Commit
 from silomq.shm.control import SIZE, Control
+from silomq.shm.metrics import SIZE as METRICS_SIZE
+from silomq.shm.metrics import Metrics
 from silomq.shm.ownership import STARTUP
 from silomq.store.commitlog.log import CommitLog
 from silomq.store.disk import files as disk
@@ -33,6 +35,7 @@ def commit_of(folders: StoreFolders, control: Control) -> Commit:
     pool = SimpleNamespace(buffer=lambda base: BUFFERS[base // FILE_SIZE])
     made.log, made.pool = log, cast("Any", pool)
     made.committed = control.own("committed")
+    made.commits = Metrics(bytearray(METRICS_SIZE), STARTUP).own_histogram("commit_time")
     made.beat = lambda: None  # type: ignore[method-assign]
     made.world = cast("World", None)
     made.logger = SimpleNamespace(error=lambda *_, **__: None)

@@ -16,6 +16,9 @@ from silomq.actors.registry.sessions import Sessions
 from silomq.actors.registry.shares import Shares
 from silomq.conf.settings import Settings
 from silomq.shm import mail, parts
+from silomq.shm.metrics import SIZE as METRICS_SIZE
+from silomq.shm.metrics import Metrics
+from silomq.shm.ownership import STARTUP
 from silomq.shm.protocol.answers import Report
 from silomq.shm.protocol.requests import DeleteGroup
 
@@ -42,6 +45,8 @@ class Rig:
             settings=Settings(store_path=path),
             table=SimpleNamespace(revoke_all=lambda _index: None, lease=lambda _index, _to: None),
             control=SimpleNamespace(word=lambda _name: nothing),
+            metrics=Metrics(bytearray(METRICS_SIZE), STARTUP),
+            store_id="none",
             descriptors=Descriptors(1024),
             listener=self.listener,
             registry_mail=self.mail,

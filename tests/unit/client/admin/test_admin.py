@@ -19,6 +19,7 @@ PUBLIC = {
     "create_topic",
     "delete_group",
     "delete_topic",
+    "figures",
     "group",
     "groups",
     "reset_offset",
