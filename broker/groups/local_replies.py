@@ -2,9 +2,10 @@
 
 A client of the store that has consumed a request of a client on the network puts its reply into
 queue 0 of rmq_sys_silomq_replies. While the broker has producers it follows that queue, and pushes
-each reply to the requester (PUSH_REPLY_MESSAGE_TO_CLIENT). A reply is of use until its TTL is over.
-So long the broker keeps it for a requester that is not connected, and after a restart it looks
-back. Then a requester may get a reply once more: it knows the request no longer, and drops it.
+each reply to the requester (PUSH_REPLY_MESSAGE_TO_CLIENT). A reply is of use until its TTL is over,
+and for 30 s at least. So long the broker keeps it for a requester that is not connected, and after
+a restart it looks back. Then a requester may get a reply once more: it knows the request no longer,
+and drops it.
 """
 
 from __future__ import annotations
@@ -37,8 +38,9 @@ _LOOK_S: Final = 5.0
 #: So many replies, and bytes of them, are kept for requesters that are not connected.
 _MOST_KEPT: Final = 1000
 _MOST_KEPT_BYTES: Final = 8 << 20
-#: The TTL of a reply that has none: RocketMQ's default time-out of a request (ms).
-_USUAL_TTL_MS: Final = 3000
+#: A reply is of use for so long at least (ms). Go's client gives its TTL in seconds, and a push in
+#: vain harms nobody.
+_LEAST_TTL_MS: Final = 30_000
 _PUSH_TIME: Final = "PUSH_REPLY_TIME"
 #: The name that replies of the store's clients have in the place of a producer group.
 _GROUP: Final = "silomq"
@@ -98,8 +100,7 @@ class LocalReplies:
                     continue
                 records, self._place = read_on(self._reading, REPLIES_TOPIC, self._place)
                 for record in records:
-                    useful_ms = ttl_ms(record.properties) or _USUAL_TTL_MS
-                    self._push(record, record.store_timestamp + useful_ms)
+                    self._push(record, useful_until_ms(record))
                 await let_others_work(self._loop)
         except (StoreError, OSError) as error:
             if self._link.is_up:
@@ -159,3 +160,8 @@ class LocalReplies:
             "storeHost": str(record.store_host),
             "storeTimestamp": str(record.store_timestamp),
         }
+
+
+def useful_until_ms(record: Record) -> int:
+    """Until when a requester may wait for a reply (epoch ms)."""
+    return record.store_timestamp + max(ttl_ms(record.properties), _LEAST_TTL_MS)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -98,19 +97,6 @@ def test_a_reply_waits_for_a_requester_that_connects_later(
         assert [pushed(late).body for _ in range(2)] == [b"answer", b"again"]
     requester.listen(0.1)
     assert requester.requests == []
-
-
-def test_a_reply_that_nobody_waits_for_is_not_pushed(
-    store: StoreProcess, requester: RemotingClient, replier: Producer, topic: str
-) -> None:
-    beat(requester, "another")
-    ask(requester, topic, f"id-{topic}", ttl_ms=1)
-    replier.reply(consumed(store, topic), "too late")
-    time.sleep(0.01)
-    beat(requester, f"id-{topic}")
-    ask(requester, f"{topic}-2", f"id-{topic}")
-    replier.reply(consumed(store, f"{topic}-2"), "in time")
-    assert pushed(requester).body == b"in time"
 
 
 def test_a_reply_from_the_network_reaches_a_local_requester(
