@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import subprocess
 import threading
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 HOW = ("os.fork", "multiprocessing")
+REQUEST = SimpleNamespace(properties={"CORRELATION_ID": "1", "REPLY_TO_CLIENT": "somebody"})
 
 
 class Clients:
@@ -84,6 +86,7 @@ class Clients:
             "send_batch": lambda: producer.send_batch(topic, [b"x"]),
             "send_batch_async": lambda: producer.send_batch_async(topic, [b"x"]),
             "send_batch_oneway": lambda: producer.send_batch_oneway(topic, [b"x"]),
+            "reply": lambda: producer.reply(REQUEST, b"x"),
             "open_topic": lambda: producer.open_topic(topic),
             "flush": lambda: producer.flush(0.0),
             "cancel": lambda: producer.cancel(self.waiting),
@@ -114,6 +117,7 @@ class Clients:
             "begin": lambda: self.transactions.begin(topic, b"x"),
             "commit": self.transaction.commit,
             "status": admin.status,
+            "figures": lambda: admin.figures,
             "topics": admin.topics,
             "groups": admin.groups,
             "create_topic": lambda: admin.create_topic("another"),

@@ -214,7 +214,7 @@ def test_a_share_of_the_maximum(tmp_path: Path) -> None:
     words = ("--set", "producers.rate=1%", "--set", "duration=1", "--set", "warm_up=0")
     done = bench(tmp_path, "run", "smoke", *words, "--output", "result.json")
     assert done.returncode == 0, done.stderr
-    assert "the maximum, of which 1% are wanted" in done.stderr
+    assert "the maximum of silomq, of which 1% are wanted" in done.stderr
     (run,) = read((tmp_path / "result.json").read_bytes()).runs
     assert run.wanted_rate > 0
     assert abs(run.sent - run.wanted_rate) <= 2

@@ -1,4 +1,6 @@
-"""What a client may touch of a store: its ring, and nothing else; and who may be a client."""
+"""What a client may touch of a store: its ring, the page on which it counts its reads, and nothing
+else; and who may be a client.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,7 @@ for line in open("/proc/self/maps"):
 """
 
 
-def test_a_client_can_write_to_nothing_but_its_ring(tmp_path: Path) -> None:
+def test_a_client_can_write_to_nothing_but_its_ring_and_its_reads(tmp_path: Path) -> None:
     with StoreProcess(tmp_path / "store") as store:
         name = f"silomq-{store.store_id:016x}"
         done = subprocess.run(
@@ -66,12 +68,13 @@ def test_a_client_can_write_to_nothing_but_its_ring(tmp_path: Path) -> None:
         )  # fmt: skip
         lines = [line.split() for line in done.stdout.splitlines()]
         writable = [words[1] for words in lines if words[0] == "writable"]
-        assert len(writable) == 1, writable
-        assert writable[0].startswith("/memfd:silomq-ring-")
+        kinds = sorted(name.rpartition("-")[0] for name in writable)
+        assert kinds == ["/memfd:silomq-reads", "/memfd:silomq-ring"], writable
         refused = {words[1]: words[2] for words in lines if words[0] == "refused"}
         for kind in ("control", "table"):
             assert refused[f"/dev/shm/{name}-{kind}"] == str(errno.EACCES)
-        assert not [words for words in lines if words[0] == "mapped"]
+        mapped = {words[1].rpartition("-")[0] for words in lines if words[0] == "mapped"}
+        assert mapped <= set(kinds)
         tried = {tuple(words[1:]) for words in lines if words[0] == "mprotect"}
         assert tried == {
             (f"/dev/shm/{name}-{kind}", "-1", str(errno.EACCES)) for kind in ("control", "table")

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -126,15 +128,34 @@ def run_toml(place: Place, block: Block) -> None:
     (place.folder / block.first.removeprefix("# ")).write_text(text)
 
 
+def run_ini(place: Place, block: Block) -> None:
+    """A drop-in of a unit: its directives are systemd's."""
+    if shutil.which("systemd-analyze") is None:
+        assert os.environ.get("CI") is None, "the tests need systemd-analyze"
+        pytest.skip("there is no systemd-analyze: Debian's package systemd has it")
+    words = ["systemd-analyze", "--version"]
+    said = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+    is_old = int(said.split()[1]) < 253
+    text = block.text.replace("notify-reload", "notify") if is_old else block.text
+    unit = place.folder / "drop-in.service"
+    unit.write_text(text + "ExecStart=/bin/true\n")
+    done = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", unit], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, ""), block.place
+
+
 def run_yaml(place: Place, block: Block) -> None:
     assert yaml.safe_load(block.text)["accounts"]
     (place.folder / "etc/silomq/plain_acl.yml").write_text(block.text)
 
 
 def run_json(place: Place, block: Block) -> None:
-    """The only one is the file of RocketMQ's proxy: the tests' proxy has the same settings."""
+    """Files of RocketMQ's proxy, or parts of them: the tests' proxies have the same settings."""
     named = set(json.loads(block.text))
-    assert named <= set(re.findall(r'"(\w+)":', (ROOT / "tests/interop/proxies.py").read_text()))
+    tests = ("proxies.py", "test_proxy_accounts.py")
+    text = "".join((ROOT / "tests/interop" / name).read_text() for name in tests)
+    assert named <= set(re.findall(r'"(\w+)"', text)), block.place
 
 
 def run_test(place: Place, block: Block) -> None:
@@ -166,6 +187,7 @@ RUN = {
     "console": run_console,
     "sh": run_shell,
     "toml": run_toml,
+    "ini": run_ini,
     "yaml": run_yaml,
     "json": run_json,
     "py": run_test,

@@ -16,6 +16,8 @@ from support.refused_calls import is_made
 
 import silomq
 from silomq.store.disk import files as disk
+from silomq.store.disk.copying import sync_folders
+from silomq.store.disk.replacing import own_file
 from silomq.store.disk.sparse import clear_behind
 
 if TYPE_CHECKING:
@@ -29,7 +31,10 @@ SIZE = PAGES * PAGE
 MS_SYNC = 4
 SEAM = Path(silomq.__file__).parent / "store" / "disk"
 #: What of the seam makes something durable, and is asked for below.
-ASKED = {"sync", "sync_data", "sync_range", "sync_file_system", "write_back", "clear_behind"}
+ASKED = {
+    *("sync", "sync_data", "sync_range", "sync_file_system", "sync_folders"),
+    *("write_back", "clear_behind", "own_file"),
+}
 
 
 @pytest.fixture
@@ -86,6 +91,15 @@ def test_writing_back_begins_to_write_all_of_a_range(fd: int) -> None:
 
 def test_what_was_cleared_is_synced(fd: int) -> None:
     assert is_made("fdatasync", (fd,), lambda: clear_behind(fd, PAGE))
+
+
+def test_the_entries_of_all_folders_are_synced(folder: disk.Folder) -> None:
+    assert is_made("fsync", (folder.fd,), lambda: sync_folders(folder))
+
+
+def test_a_file_that_is_its_own_again_has_its_name_durably(fd: int, folder: disk.Folder) -> None:
+    os.link("file", "shared", src_dir_fd=folder.fd, dst_dir_fd=folder.fd)
+    assert is_made("fsync", (folder.fd,), lambda: own_file(folder, "file"))
 
 
 def test_a_call_that_is_not_made_is_told(fd: int, folder: disk.Folder) -> None:
