@@ -27,6 +27,9 @@ def test_a_backup_is_a_store_and_the_next_one_is_small(tmp_path: Path) -> None:
     into = tmp_path / "backups"
     with StoreProcess(tmp_path / "store") as store:
         send(store.path, 0, 5000)
+        eventually(  # then it is linked
+            lambda: store.control.load("flushed") >= LOG_FILE, "the first file is flushed"
+        )
         first = back_up(store.path, into)
         assert check_sound(first) == 5000
         kept = tree(first)

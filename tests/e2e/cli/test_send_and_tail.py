@@ -367,5 +367,5 @@ def test_the_shell_completes_commands() -> None:
         capture_output=True,
         check=False,
     )
-    found = [f"plain,{name}".encode() for name in ("send", "serve", "spark", "status")]
+    found = [f"plain,{name}".encode() for name in ("send", "serve", "spark", "status", "systemd")]
     assert done.stdout.split() == found
