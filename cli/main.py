@@ -5,35 +5,48 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from importlib import import_module
+from typing import Final
 
 import click
 
 from .. import __version__
 from ..conf.standard_streams import open_missing
-from .bench.bench import bench
-from .offline.backup import backup, backups, restore
-from .offline.dump import dump
-from .offline.repair import repair
-from .offline.verify import verify
-from .running.acl import acl
-from .running.broker import broker
-from .running.clean import clean
-from .running.dev import dev
-from .running.groups import delete_group, groups, reset_offset
-from .running.metrics import metrics
-from .running.names import names
-from .running.query import query
-from .running.request import request
-from .running.send import send
-from .running.serve import config, serve
-from .running.status import status
-from .running.tail import tail
-from .running.top import top
-from .running.topics import delete_topic, topics
-from .running.transactions import transactions
 from .shared.outcome import Exit, tell
-from .spark.spark import spark
-from .systemd.systemd import systemd
+
+#: The module below this folder of each command. A module is imported when its command is needed:
+#: all of them would take three times as long as most commands run.
+_MODULES: Final = {
+    "serve": "running.serve",
+    "dev": "running.dev",
+    "send": "running.send",
+    "request": "running.request",
+    "tail": "running.tail",
+    "query": "running.query",
+    "status": "running.status",
+    "topics": "running.topics",
+    "delete-topic": "running.topics",
+    "groups": "running.groups",
+    "reset-offset": "running.groups",
+    "delete-group": "running.groups",
+    "transactions": "running.transactions",
+    "top": "running.top",
+    "metrics": "running.metrics",
+    "clean": "running.clean",
+    "config": "running.serve",
+    "names": "running.names",
+    "broker": "running.broker",
+    "acl": "running.acl",
+    "dump": "offline.dump",
+    "verify": "offline.verify",
+    "repair": "offline.repair",
+    "backup": "offline.backup",
+    "backups": "offline.backup",
+    "restore": "offline.backup",
+    "spark": "spark.spark",
+    "bench": "bench.bench",
+    "systemd": "systemd.systemd",
+}
 
 _EPILOG = """\b
 Exit status:
@@ -48,7 +61,24 @@ Exit status:
 """
 
 
+class _Commands(click.Group):
+    """The group of all commands, each of which is imported when it is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The names of all commands."""
+        return sorted(_MODULES)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of this name, None if there is none."""
+        if cmd_name not in _MODULES:
+            return None
+        module = import_module(f".{_MODULES[cmd_name]}", __package__)
+        command: click.Command = getattr(module, cmd_name.replace("-", "_"))
+        return command
+
+
 @click.group(
+    cls=_Commands,
     invoke_without_command=True,
     epilog=_EPILOG,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
@@ -62,15 +92,6 @@ def silo(context: click.Context) -> None:
     """
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
-
-
-for _command in (
-    *(serve, dev, send, request, tail, query, status, topics, delete_topic),
-    *(groups, reset_offset, delete_group, transactions),
-    *(top, metrics, clean, config, dump, verify, repair, backup, backups, restore),
-    *(spark, names, broker, acl, bench, systemd),
-):
-    silo.add_command(_command)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
