@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 SECOND = 1_000_000_000
 #: A loop looks up from its work so often.
-_LOOK_NS = 10_000_000
+_LOOK_NS = 100_000_000
 
 
 class Account:

@@ -31,9 +31,10 @@ class Acknowledged(Protocol):
 
     def __call__(self, due: int, error: str = "") -> None: ...
 
-    def durable(self, due: int) -> None:
-        """A sender may call it when it learns that an acknowledged message is on the disk now. The
-        first 8 bytes of a body are its `due`.
+    def durable(self, dues: bytes) -> None:
+        """A sender may call it when it learns that acknowledged messages are on the disk now, on
+        any thread. `dues` are their `due`, 64-bit integers of the machine. The first 8 bytes of a
+        body are its `due`.
         """
         ...
 

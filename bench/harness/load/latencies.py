@@ -20,13 +20,19 @@ def histogram() -> Any:
     return HdrHistogram(LOWEST_US, HIGHEST_US, DIGITS)
 
 
+def warm_up() -> None:
+    """Imports what `record` needs."""
+    import numpy as np  # noqa: F401
+
+
 def record(into: Any, values_ns: Buffer) -> None:
     """Adds latencies, 64-bit integers of nanoseconds, all at once. Less than 1 us counts as 1 us,
     more than the histogram holds as the most it holds.
     """
     import numpy as np
 
-    values = np.clip(np.frombuffer(values_ns, np.int64) // 1000, LOWEST_US, HIGHEST_US)
+    # A buffer of its own: an array that exports one could not grow.
+    values = np.clip(np.frombuffer(bytes(values_ns), np.int64) // 1000, LOWEST_US, HIGHEST_US)
     # Values whose upper bits are equal are one step of the histogram.
     shifts = np.maximum(np.frexp(values.astype(np.float64))[1] - _STEP_BITS, 0)
     steps = (shifts << _STEP_BITS) + (values >> shifts)

@@ -65,9 +65,12 @@ class Fates:
         if number is not None and self.numbers is not None:
             self.numbers.note(number)
 
-    def durable(self, due: int) -> None:
+    def durable(self, dues: bytes) -> None:
+        import numpy as np
+
         assert self.account is not None
-        self.account.durable.append(time.monotonic_ns() - due)
+        since = time.monotonic_ns() - np.frombuffer(dues, np.int64)
+        self.account.durable.frombytes(since.tobytes())
 
 
 class Producing:
@@ -125,8 +128,10 @@ class Producing:
         clock, append, account = time.monotonic_ns, self._account.publish.append, self._account
         now = clock()
         for topic, tail, tag, key in ready:
-            if now >= self._look_at and (now >= self._end or not self._goes_on(now)):
-                break
+            if now >= self._look_at:
+                if now >= self._end or not self._goes_on(now):
+                    break
+                now = clock()  # the look is no message's latency
             try:
                 call(topic, now.to_bytes(STAMP, "big") + tail, tag, key)
             except Exception as error:  # noqa: BLE001 - a client of any kind
@@ -231,8 +236,10 @@ class Producing:
         n = 0
         while batch := list(islice(ready, order.batch)):
             now = clock()
-            if now >= self._look_at and (now >= self._end or not self._goes_on(now)):
-                break
+            if now >= self._look_at:
+                if now >= self._end or not self._goes_on(now):
+                    break
+                now = clock()  # the look is no message's latency
             dues = [now] * len(batch)
             if order.rate:
                 dues = [self._schedule.due(n + i) for i in range(len(batch))]

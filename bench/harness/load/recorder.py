@@ -1,7 +1,10 @@
 """A process beside a worker that makes histograms of its latencies and writes its lines.
 
 It gets frames over a pipe: a kind, a second, a size, then as many bytes. It is a process of its own
-because a histogram takes milliseconds, in which the worker would send nothing.
+because a histogram takes milliseconds, in which the worker would send nothing. It fills its
+histograms once a second, and the kernel runs it when a core has nothing else to do (SCHED_IDLE):
+otherwise it would take the core from the processes that are measured. If the pipe fills up, it gets
+its share like others.
 """
 
 from __future__ import annotations
@@ -26,7 +29,6 @@ if TYPE_CHECKING:
 _FRAME = struct.Struct("<BIQ")
 _COUNTS = struct.Struct("<QQQ")
 _PIPE_BYTES = 1 << 20
-_NICE = 5
 
 
 class Kind(enum.IntEnum):
@@ -61,12 +63,21 @@ class Recorder:
             finally:
                 os._exit(status)
         os.close(theirs)
+        os.set_blocking(self._fd, False)
 
     def put(self, kind: Kind, second: int, data: bytes) -> None:
         """Sends a frame. Raises BrokenPipeError if the recorder has ended."""
         left = memoryview(_FRAME.pack(kind, second, len(data)) + data)
         while left:
-            left = left[os.write(self._fd, left) :]
+            try:
+                left = left[os.write(self._fd, left) :]
+            except BlockingIOError:
+                self._hurry()
+
+    def _hurry(self) -> None:
+        """Has the recorder run beside others, and waits for it from now on."""
+        os.sched_setscheduler(self._pid, os.SCHED_OTHER, os.sched_param(0))
+        os.set_blocking(self._fd, True)
 
     def end_second(self, second: int, messages: int, size: int, errors: int) -> None:
         """Has the tick of a second written."""
@@ -78,6 +89,7 @@ class Recorder:
 
     def close(self) -> None:
         """Waits until everything is written. Raises RuntimeError if it could not be."""
+        self._hurry()
         os.close(self._fd)
         _, status = os.waitpid(self._pid, 0)
         if status:
@@ -87,7 +99,9 @@ class Recorder:
 def _record(source: int, output: int) -> None:
     """The recorder's own loop, until the worker closes the pipe."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the worker's end is the recorder's
-    os.nice(_NICE)
+    latencies.warm_up()
+    os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+    values = [bytearray() for _ in range(Kind.SECOND)]
     found = [latencies.histogram() for _ in range(Kind.SECOND)]
     with open(source, "rb") as frames, open(output, "wb", closefd=False) as lines:
         while head := frames.read(_FRAME.size):
@@ -97,12 +111,15 @@ def _record(source: int, output: int) -> None:
                 lines.write(data + b"\n")
             elif kind == Kind.SECOND:
                 messages, amount, errors = _COUNTS.unpack(data)
+                for one, of_second in zip(found, values, strict=True):
+                    latencies.record(one, of_second)
+                    of_second.clear()
                 encoded = [latencies.encode(one) for one in found]
                 tick = Tick(second, messages, amount, errors, *encoded)
                 lines.write(msgspec.json.encode(tick) + b"\n")
                 for one in found:
                     one.reset()
             else:
-                latencies.record(found[kind], data)
+                values[kind] += data
             if kind >= Kind.SECOND:
                 lines.flush()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
+from array import array
+from bisect import bisect_right
 from collections import deque
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -44,8 +46,8 @@ class SiloSender:
         self._producer = Producer(store, timeout=_TIMEOUT_S)
         self._acknowledged = acknowledged
         self._open: deque[tuple[SendFuture, int, int]] = deque()
-        #: Where each message that is not durable yet ends, and when it was due.
-        self._not_durable: deque[tuple[int, int]] = deque()
+        #: When each message that is not durable yet was due, and where it ends.
+        self._dues, self._ends = array("q"), array("q")
         self._tells = threading.Lock()
         self._is_closed = False
         self._admin: Admin | None = None
@@ -96,8 +98,9 @@ class SiloSender:
 
     def _watch(self, result: SendResult, due: int, size: int) -> None:
         """Remembers a message that is not durable yet, and tells of those that are by now."""
-        self._not_durable.append((result.physical_offset + size, due))
-        if self._not_durable[0][0] <= self._flushed.load():
+        self._dues.append(due)
+        self._ends.append(end := result.physical_offset + size)
+        if end <= self._flushed.load():
             self._tell()
 
     def _notice(self) -> None:
@@ -109,9 +112,11 @@ class SiloSender:
 
     def _tell(self) -> None:
         with self._tells:
-            flushed, waiting = self._flushed.load(), self._not_durable
-            while waiting and waiting[0][0] <= flushed:
-                self._acknowledged.durable(waiting.popleft()[1])
+            count = bisect_right(self._ends, self._flushed.load())
+            if count:
+                # All at once: one by one would hold the other thread up for milliseconds.
+                self._acknowledged.durable(self._dues[:count].tobytes())
+                del self._ends[:count], self._dues[:count]
 
     def finish(self, timeout_s: float) -> None:
         self._producer.flush(timeout_s)
