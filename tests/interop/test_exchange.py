@@ -232,7 +232,7 @@ def test_full_queue_files_are_dated_by_their_last_message(clean: Written) -> Non
     assert full > MANY // 2000
 
 
-@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize("release", ["5.3.3", pytest.param("4.9.8", marks=LONG)])
 def test_rocketmq_reads_many_messages(clean: Written, tmp_path: Path, release: str) -> None:
     require(release)
     rocketmq = RocketMQ(release, tmp_path, clean.settings)
@@ -268,7 +268,9 @@ def test_stores_change_hands_after_a_kill(
     exchange(killed, tmp_path, release, theirs=theirs, crash_again=True)
 
 
-@pytest.mark.parametrize(("release", "theirs"), [("5.3.3", "--halt"), ("4.9.8", "stop")])
+@pytest.mark.parametrize(
+    ("release", "theirs"), [("5.3.3", "--halt"), pytest.param("4.9.8", "stop", marks=LONG)]
+)
 def test_stores_of_ipv6_hosts_change_hands(tmp_path: Path, release: str, theirs: str) -> None:
     require(release)
     settings = {**SETTINGS, "store_host": "fd00::12:34"}

@@ -264,6 +264,7 @@ def test_a_broker_may_refuse_transactions(store: StoreProcess, topic: str) -> No
 def test_who_may_not_send_ends_no_transaction(
     store: StoreProcess, topic: str, tmp_path: Path
 ) -> None:
+    group = f"of-{topic}"  # other tests have left transactions of g open
     accounts = tmp_path / "plain_acl.yml"
     accounts.write_text(
         json.dumps(
@@ -286,15 +287,15 @@ def test_who_may_not_send_ends_no_transaction(
         SigningClient(broker.address, ADMIN, "12345678") as admin,
         SigningClient(broker.address, "only-reads", "12345678") as reader,
     ):
-        beat(reader, "a listener", "g")
-        half = prepare(admin, topic, b"x", "g", topic)
+        beat(reader, "a listener", group)
+        half = prepare(admin, topic, b"x", group, topic)
         reader.listen(1.0)
         assert reader.requests == [], "a check shows the message to who may not send it"
-        beat(admin, "a producer", "g")
+        beat(admin, "a producer", group)
         assert b"x" in admin.request_of_server(CHECK).body
-        assert end(reader, half, "g", COMMIT) == DENIED
+        assert end(reader, half, group, COMMIT) == DENIED
         assert is_open(store, topic)
-        assert end(admin, half, "g", COMMIT) == 0
+        assert end(admin, half, group, COMMIT) == 0
         assert committed(store, topic, 1) == [b"x"]
 
 

@@ -22,7 +22,7 @@ from support.cleaned_stores import (
     runs_left,
 )
 from support.commands import silo
-from support.harness import StoreProcess, eventually
+from support.harness import LONG, StoreProcess, eventually
 from support.kill_points import ROOT, Fault, points_in
 from support.load.messages import owner_of
 from support.small_settings import ALWAYS, BY_HAND, LOG_FILE
@@ -255,7 +255,9 @@ def test_every_point_of_clean_is_tried() -> None:
     assert points_in([ROOT / "actors" / "clean.py"]) == set(POINTS)
 
 
-@pytest.mark.parametrize("everyone", [False, True], ids=["clean", "everyone"])
+@pytest.mark.parametrize(
+    "everyone", [pytest.param(False, id="clean"), pytest.param(True, id="everyone", marks=LONG)]
+)
 @pytest.mark.parametrize(
     ("point", "passes"), [(point, n) for point, passes in POINTS.items() for n in passes]
 )

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
-from support.harness import PYTHON
+from support.harness import LONG, PYTHON
 
 from silomq.bench.harness.results.model import Result, read
 from silomq.bench.harness.run.catalog import targets
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from silomq.bench.harness.results.model import Run
 
 pytestmark = pytest.mark.timeout(240)
-SMALL = ("duration=2", "warm_up=1", "store.file_size=4MiB")
+SMALL = ("duration=1", "warm_up=1", "store.file_size=4MiB")
 _WAIT_S = 120.0
 
 
@@ -157,7 +157,7 @@ def test_stops_and_pauses_end(tmp_path: Path) -> None:
         "faults=[{kind='stop', what='append', at=0.2, lasts=0.5},"
         "{kind='pause-consumers', at=0.5, lasts=0.8}]"
     )
-    run = measured(tmp_path, faults)
+    run = measured(tmp_path, "duration=2", faults)
     assert (run.errors, run.lost, run.doubled) == (0, 0, 0)
     assert [fault.what for fault in run.faults] == ["stop append", "pause the consumers"]
     # An open loop: what was due while append stood still waited for up to half a second.
@@ -168,13 +168,10 @@ def test_stops_and_pauses_end(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        ("producers.call=oneway", "producers.rate=max"),
-        ("producers.call=async", "producers.rate=max", "store.flush=sync"),
-        ("producers.call=batch", "producers.processes=2", "store.pool=true"),
-        ("consumers.call=listen", "topics.count=3"),
-        ("consumers.call=iterate",),
-        ("consumers.call=pop",),
-        ("consumers.call=arrow",),
+        ("producers.call=oneway", "consumers.call=listen", "topics.count=3"),
+        ("producers.call=async", "consumers.call=iterate", "store.flush=sync"),
+        ("producers.call=batch", "producers.processes=2", "consumers.call=arrow"),
+        ("producers.rate=max", "consumers.call=pop", "store.pool=true"),
         ("consumers.acknowledge=each", "consumers.groups=2", "consumers.processes=2"),
     ],
     ids=" ".join,
@@ -187,7 +184,9 @@ def test_each_way_to_send_and_to_read(changes: tuple[str, ...], tmp_path: Path) 
     assert total(run, "consume_rate") == groups * total(run, "publish_rate")
 
 
-@pytest.mark.parametrize("call", ["oneway", "send", "async", "batch"])
+@pytest.mark.parametrize(
+    "call", ["oneway", "async", *(pytest.param(call, marks=LONG) for call in ("send", "batch"))]
+)
 def test_a_broker_by_its_protocol(call: str, tmp_path: Path) -> None:
     run = measured(tmp_path, f"producers.call={call}", target="silomq-broker")
     assert (run.errors, run.first_error, run.lost, run.doubled) == (0, "", 0, 0)

@@ -66,14 +66,19 @@ class Place:
         return found
 
     def run(
-        self, command: list[str], block: Block, text: str = "", wait: float = 100
+        self,
+        command: list[str],
+        block: Block,
+        text: str = "",
+        wait: float = 100,
+        **environment: str,
     ) -> tuple[int, str]:
         """Runs a command to its end, with `text` as its input. Returns its status and its output.
         What it left running is ended.
         """
         with tempfile.TemporaryFile("w+") as said:
             with subprocess.Popen(
-                command, cwd=self.folder, env=self.environment(block), text=True,
+                command, cwd=self.folder, env=self.environment(block) | environment, text=True,
                 stdin=subprocess.PIPE, stdout=said, stderr=subprocess.STDOUT,
                 start_new_session=True,
             ) as process:  # fmt: skip

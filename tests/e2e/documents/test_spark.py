@@ -17,6 +17,7 @@ from support.harness import StoreProcess
 from support.small_settings import SHIPPED_LIMITS
 
 from silomq import Producer
+from silomq.pipeline.spark.session import QUICK
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -67,7 +68,11 @@ def test_the_blocks_run_as_they_stand(tmp_path: Path) -> None:
             one.send("orders", "one coffee", tags="drinks")
             one.send("numbers", "1")
         status, said = place.run(
-            [sys.executable, "-P", "-"], Block("", 0, "python", ""), program(place), wait=300
+            [sys.executable, "-P", "-"],
+            Block("", 0, "python", ""),
+            program(place),
+            wait=300,
+            JDK_JAVA_OPTIONS=QUICK,
         )
     assert status == 0, said
     assert "drinks" in said

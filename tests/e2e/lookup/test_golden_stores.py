@@ -124,17 +124,17 @@ def test_keys_lead_where_rocketmq_says(served: Served) -> None:
         if m["sysFlag"] & TRANSACTION_ROLLBACK != TRANSACTION_ROLLBACK
         and m["commitLogOffset"] >= served.indexed_from
     ]
+    by_key: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
+    for message in indexed:
+        for key in set(index_keys(message["properties"])):
+            by_key[message["topic"], key].append(message)
     topics = {message["topic"] for message in served.of("msg")}
     for line in served.of("key"):
         topic, key, most, begin, end = (
             line[name] for name in ("topic", "key", "maxNum", "begin", "end")
         )
         right = [
-            m["commitLogOffset"]
-            for m in indexed
-            if m["topic"] == topic
-            and key in index_keys(m["properties"])
-            and begin <= m["storeTimestamp"] <= end
+            m["commitLogOffset"] for m in by_key[topic, key] if begin <= m["storeTimestamp"] <= end
         ]
         if topic in topics:
             found = served.reader.by_key(topic, key, most, begin, end)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
+import subprocess
 import threading
 from typing import TYPE_CHECKING
 
 import pytest
 from support.children import in_child, open_files
-from support.harness import StoreProcess, eventually
+from support.harness import PYTHON, StoreProcess, eventually
 from support.repliers import Replier
 
 from silomq import (
@@ -203,12 +203,16 @@ def test_a_producer_that_nobody_has_ends_its_thread(store: StoreProcess, topic: 
     producer = RequestProducer(store.path)
     future = producer.request_async(topic, "x", timeout=0.5)
     left = [producer]
-    del producer
+    futures = [future]
+    del producer, future
+
+    def let_go() -> None:
+        left.clear()  # its thread may still hold it for a moment
+        assert isinstance(futures.pop().exception(), RequestTimeout)
+        eventually(lambda: open_files() == before, "all is closed")
+
     with pytest.warns(ResourceWarning, match="Producer of the store at"):
-        left.clear()
-    assert isinstance(future.exception(), RequestTimeout)
-    del future
-    eventually(lambda: open_files() == before, "all is closed")
+        let_go()
     assert not [one for one in threading.enumerate() if one.name == "silomq-replies"]
 
 
@@ -313,12 +317,11 @@ def test_a_request_waits_through_a_restart(tmp_path: Path, how: str) -> None:
 def test_a_requester_that_dies_harms_nobody(
     store: StoreProcess, topic: str, asker: RequestProducer
 ) -> None:
-    pid = os.fork()
-    if pid == 0:
-        with RequestProducer(store.path) as mine:
-            mine.request_async(topic, "dead", timeout=None).exception(0.5)
-            os._exit(0)
-    os.waitpid(pid, 0)
+    dies = (
+        "import os, sys; from silomq import RequestProducer; mine = RequestProducer(sys.argv[1]);"
+        "mine.request_async(sys.argv[2], 'dead', timeout=None); mine.flush(); os._exit(0)"
+    )
+    subprocess.run([*PYTHON, "-c", dies, str(store.path), topic], check=True, timeout=LONG_S)
     with Producer(store.path) as replier, Consumer(store.path, topic) as consumer:
         (message,) = consumer.poll(1, LONG_S)
         replier.reply(message, "to nobody")
