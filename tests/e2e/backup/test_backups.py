@@ -122,7 +122,7 @@ def test_deleted_topics_stay_deleted(tmp_path: Path) -> None:
                 for number in range(10_000):
                     producer.send(f"short{number}", b"x")
                     admin.delete_topic(f"short{number}")
-                    if stop.wait(0.15):
+                    if stop.wait(0.4):
                         return
 
         other = threading.Thread(target=make_and_delete)
