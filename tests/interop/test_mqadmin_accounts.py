@@ -4,6 +4,7 @@ rules of RocketMQ 5.
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,9 +18,24 @@ from support.signers import ACCOUNTS, ADMIN, SECRET
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 _USER = "from-mqadmin"
 _NEW_SECRET = "another-secret"
+
+
+@contextlib.contextmanager
+def broker_with_accounts(folder: Path) -> Iterator[BrokerProcess]:
+    folder.mkdir()
+    file = folder / "plain_acl.yml"
+    file.write_text(ACCOUNTS)
+    file.chmod(0o600)
+    settings = ("aclEnable=true", f"acl_file={file}")
+    with (
+        StoreProcess(folder / "store", store_port=free_port()) as store,
+        BrokerProcess(store.path, *settings) as broker,
+    ):
+        yield broker
 
 
 @pytest.fixture(scope="module")
@@ -27,16 +43,11 @@ def tool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[MqAdmin, st
     """RocketMQ's tool for a broker with accounts, and the broker's address."""
     require(BROKER)
     folder = tmp_path_factory.mktemp("accounts")
-    file = folder / "plain_acl.yml"
-    file.write_text(ACCOUNTS)
-    file.chmod(0o600)
     (folder / "conf").mkdir()
     keys = f"accessKey: {ADMIN}\nsecretKey: {SECRET}\n"
     (folder / "conf" / "tools.yml").write_text(keys)
-    settings = ("aclEnable=true", f"acl_file={file}")
     with (
-        StoreProcess(folder / "store", store_port=free_port()) as store,
-        BrokerProcess(store.path, *settings) as broker,
+        broker_with_accounts(folder / "broker") as broker,
         mqadmin(folder, Server(broker.address, broker.address)) as found,
     ):
         yield found, broker.address
@@ -87,3 +98,29 @@ def test_users_and_rules(tool: tuple[MqAdmin, str]) -> None:
     assert _NEW_SECRET not in run("getUser {broker} -u {user}")
     assert "success" in run("deleteUser {broker} -u {user}")
     assert rows("listUser {broker} -f {user}") == []
+
+
+@pytest.mark.timeout(120)
+def test_users_and_rules_are_copied_to_another_broker(
+    tool: tuple[MqAdmin, str], tmp_path: Path
+) -> None:
+    admin, source = tool
+    with broker_with_accounts(tmp_path / "other") as other:
+
+        def run(command: str) -> str:
+            return admin.run(*command.split())
+
+        assert "success" in run(f"createUser -b {source} -u from-copy -p {_NEW_SECRET} -t Normal")
+        rule = "-s User:from-copy -r Topic:orders -a Sub -d Allow"
+        assert "success" in run(f"createAcl -b {source} {rule}")
+        both = f"-f {source} -t {other.address}"
+        assert "failed" in run(f"copyAcl {both} -s User:from-copy"), "the user comes first"
+        assert "success" in run(f"copyUser {both} -u from-copy")
+        assert "success" in run(f"copyAcl {both} -s User:from-copy")
+        for asked in ("getUser -b {} -u from-copy", "getAcl -b {} -s User:from-copy"):
+            assert run(asked.format(other.address)) == run(asked.format(source))
+        # All of them, among them those that are there already.
+        assert "success" in run(f"copyUser {both}")
+        assert "success" in run(f"copyAcl {both}")
+        assert run(f"listUser -b {other.address}") == run(f"listUser -b {source}")
+        assert run(f"listAcl -b {other.address}") == run(f"listAcl -b {source}")

@@ -182,6 +182,20 @@ def test_foreign_records_among_the_replies(
         assert asker.request(topic, "y", timeout=LONG_S).body == b"re: y"
 
 
+def test_a_reply_to_another_client_is_not_taken(
+    store: StoreProcess, topic: str, asker: RequestProducer
+) -> None:
+    waits = asker.request_async(topic, "x", timeout=LONG_S)
+    with Producer(store.path) as other, Consumer(store.path, topic) as consumer:
+        (request,) = consumer.poll(1, LONG_S)
+        key = request.properties["CORRELATION_ID"]
+        pairs = encode_properties({"REPLY_TO_CLIENT": "another", "CORRELATION_ID": key})
+        for queue in range(len(session_of(other).open_topic(REPLIES).slots)):
+            send_with_pairs(other, REPLIES, b"junk", pairs, queue=queue).result()
+        other.reply(request, "the right one")
+    assert waits.result().body == b"the right one"
+
+
 def test_a_closed_producer_fails_its_requests(store: StoreProcess, topic: str) -> None:
     before = open_files()
     producer = RequestProducer(store.path)
