@@ -24,6 +24,7 @@ from .delayed import delayed
 from .limits import futex_hand_over_us
 from .pops import popping
 from .read import reading
+from .requests import requesting
 from .rows import Plan, Row
 
 PARTS = (
@@ -36,6 +37,7 @@ PARTS = (
     "read",
     "consume",
     "pops",
+    "requests",
     "delayed",
     "counting",
     "idle",
@@ -55,6 +57,7 @@ def collect(plan: Plan, parts: tuple[str, ...], console: Console) -> list[Row]:
         "read": lambda: reading(plan),
         "consume": lambda: consuming(plan, hand_over),
         "pops": lambda: popping(plan, hand_over),
+        "requests": lambda: requesting(plan, hand_over),
         "delayed": lambda: delayed(plan),
         "counting": lambda: counting(plan),
         "idle": lambda: bench.idle(plan),

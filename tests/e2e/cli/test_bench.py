@@ -18,6 +18,7 @@ PARTS = {
     "read": "poll_arrow, 128 B",
     "consume": "send to listen, 10,000 msg/s, p99",
     "pops": "pops in batches of 32, 2 workers",
+    "requests": "request and reply, p99",
     "delayed": "delayed message, late by, p99",
 }
 
