@@ -30,6 +30,7 @@ _COMMIT: Final = (
 )
 _REGISTRY: Final = (
     *("acl_enable", "admin_group", "auto_create_topic_enable", "max_sessions_per_uid"),
+    *("max_ring_bytes_per_uid", "max_topics_per_uid", "max_groups_per_uid"),
     *("reserved_sessions", "ring_size", "consumer_release_timeout_ms"),
     *("consumer_stopped_timeout_ms", "flush_consumer_offset_interval_ms"),
 )

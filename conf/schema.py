@@ -363,6 +363,38 @@ class Fields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             "max_sessions, so that no user keeps all others out.",
         ),
     ] = 0
+    max_ring_bytes_per_uid: Annotated[
+        int,
+        Size(
+            0,
+            1024 * GIB,
+            "The most shared memory for the rings of one user, other than the store's own and "
+            "root. Bytes in flight lie in rings, so it limits them too. 0: no limit. The default "
+            "is 256 rings of the default size.",
+        ),
+    ] = 4 * GIB
+    max_topics_per_uid: Annotated[
+        int,
+        Number(
+            "topics",
+            0,
+            1_000_000,
+            "The most topics that one user may have made, other than the store's own and root. "
+            "Retry topics of groups count. 0: no limit. The default leaves three quarters of "
+            "max_topics to others.",
+        ),
+    ] = 5000
+    max_groups_per_uid: Annotated[
+        int,
+        Number(
+            "groups",
+            0,
+            1_000_000,
+            "The most consumer groups that one user may have made, other than the store's own and "
+            "root. 0: no limit. A clustering group has a retry topic, which max_topics_per_uid "
+            "counts.",
+        ),
+    ] = 5000
     ring_size: Annotated[
         int,
         Size(

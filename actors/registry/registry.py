@@ -35,6 +35,7 @@ from ...shm.protocol.answers import (
     TransferLimits,
     Welcome,
 )
+from ...shm.protocol.figure_requests import AskUsers
 from ...shm.protocol.pops import Look, Pop, PopRequest, Settle
 from ...shm.protocol.requests import (
     PROTOCOL,
@@ -45,6 +46,7 @@ from ...shm.protocol.requests import (
     BoardRequest,
     Clean,
     Delete,
+    DeleteGroup,
     GroupRequest,
     Hello,
     IsOpen,
@@ -64,7 +66,9 @@ from ...store.topics.table_changes import repair
 from ...store.topics.topic_table import TableFull
 from ..actor import TICK_S, Actor, Session
 from .groups import Groups
+from .makers import group_of
 from .members import Member
+from .quotas import users
 from .refusals import Refused, error, illegal, unavailable
 from .sessions import Sessions
 from .sides import Side
@@ -141,7 +145,7 @@ class Registry(Actor):
             self.sessions.boards.reads.tick()
             self.members.store(len(self.groups.members))
             if self.topics.file.unsaved_since and self.topics.file.due_in() <= 0.0:
-                self.topics.file.save()
+                self.topics.save()
             self.groups.tick()
 
     def teardown(self) -> None:
@@ -250,8 +254,24 @@ class Registry(Actor):
 
     def _do(self, connection: socket.socket, request: AnyRequest) -> tuple[Answer, tuple[int, ...]]:
         """The answer to a request, with descriptors to send along. Raises Refused, IllegalMessage,
-        TableFull.
+        TableFull. Counts topics and groups that are made for the client's user.
         """
+        makers = self.topics.makers
+        makers.peer = self.sessions.peer_of(connection)
+        group = "" if makers.peer.owner else group_of(request)
+        if not group or group in self.groups.configs or makers.knows_group(group):
+            found = self._serve_one(connection, request)
+        else:
+            makers.check_group(group)
+            found = self._serve_one(connection, request)
+            makers.made_group(group)
+        if isinstance(request, DeleteGroup):
+            makers.lost_group(request.group)
+        return found
+
+    def _serve_one(
+        self, connection: socket.socket, request: AnyRequest
+    ) -> tuple[Answer, tuple[int, ...]]:
         if isinstance(request, _POPPING):  # first, because thousands may come in a second
             session = self.sessions.of(connection)
             return self.groups.pops.serve(session.number, session.index, request), ()
@@ -283,6 +303,8 @@ class Registry(Actor):
                 self.manual_asked.add(1)
                 self.manual_asked.wake()
                 return Done(), ()
+            case AskUsers():
+                return users(self.sessions.all, self.topics.makers), ()
             case AskReport():
                 return Report(report=self.world.report), ()
             case AskSettings():

@@ -14,7 +14,7 @@ import os
 import selectors
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, Final
 
 import msgspec
@@ -40,7 +40,6 @@ from .waiting import Waiting
 
 _REQUESTS: Final[msgspec.json.Decoder[AnyRequest]] = msgspec.json.Decoder(AnyRequest)
 _GONE: Final[msgspec.json.Decoder[Gone]] = msgspec.json.Decoder(Gone)
-_PAGE = 4096
 # After a failed `accept` the registry waits so long: the listening socket would stay ready.
 _ACCEPT_PAUSE_S = 0.1
 # How long a client may take to send a request. One asks for 10 s, or somewhat longer.
@@ -122,11 +121,20 @@ class Sessions:
         peer = self._peers.get(connection.fileno())
         return -1 if peer is None else peer.uid
 
+    def peer_of(self, connection: socket.socket) -> Peer:
+        """The user of an open connection."""
+        return self._peers[connection.fileno()]
+
+    @property
+    def all(self) -> Collection[Session]:
+        """All sessions, the store's own among them."""
+        return self._sessions.values()
+
     def check_access(self, connection: socket.socket, request: AnyRequest, group: str) -> None:
         """Raises Refused if the connection's user may not make this request. `group` is the
         consumer group of its session.
         """
-        self._access.check(self._peers[connection.fileno()], request, own_group=group)
+        self._access.check(self.peer_of(connection), request, own_group=group)
 
     # -- connections
 
@@ -328,8 +336,8 @@ class Sessions:
         if self._state.load() >= StoreState.DRAINING:
             raise unavailable("the store is stopping")
         peer = self._peers[connection.fileno()]
-        self._quotas.check(peer, ring=bool(ring_size), sessions=self._sessions.values())
-        capacity = self._ring_capacity(ring_size) if ring_size else 0
+        capacity = self._quotas.capacity(ring_size)
+        self._quotas.check(peer, ring=capacity, sessions=self._sessions.values())
         try:
             session = self._make(connection, peer.uid, capacity)
         except OSError as problem:
@@ -360,17 +368,6 @@ class Sessions:
             undo.pop_all()
         _, ring_fd, bell = fds if capacity else (fds[0], -1, -1)
         return Session(number, index, ring_fd, capacity, bell, connection.fileno(), uid)
-
-    def _ring_capacity(self, wanted: int) -> int:
-        if wanted < 0:
-            wanted = self._settings.ring_size
-        wanted = (wanted + _PAGE - 1) // _PAGE * _PAGE
-        limit = self._settings.ring_size_max
-        if not ring.MIN_CAPACITY <= wanted <= limit:
-            raise unavailable(
-                f"ring_size {wanted}: {ring.MIN_CAPACITY} to {limit} bytes (ring_size_max)"
-            )
-        return wanted
 
     def read_mail(self) -> None:
         """Reads which sessions are over for all processes."""

@@ -159,7 +159,7 @@ class SystemTopics(Topics):
 
     def _replies(self) -> Topic:
         """The topic of replies, with all its queues: whoever replies finds a requester's queue by
-        their number. A topic that was just made may come back from the log with fewer.
+        their number. After a power cut a topic that was just made may come back with fewer.
         """
         queues = min(REPLY_QUEUES, self.settings.max_queues)
         topic = self.open_system(REPLIES_TOPIC, queues)

@@ -1,8 +1,9 @@
 """The registry's topics: opening, making, changing, deleting and listing them.
 
 The registry alone writes topics, queues and grants of the topic table, and `config/topics.json`.
-When a producer opens a new topic, the file is saved 0.1 s later or more. When a client asks for a
-change, the file is saved before the answer.
+When a producer opens a new topic, the file is saved 0.1 s later or more; `silomq/makers` has the
+topic before its first record (`makers.py`). When a client asks for a change, the file is saved
+before the answer.
 
 A deletion has these steps, and each is idempotent:
 
@@ -47,6 +48,7 @@ from ...store.topics.deletions import Deletions, remove_queues
 from ...store.topics.topic_table import Topic, TopicState
 from ..actor import World
 from . import attributes
+from .makers import Makers
 from .refusals import Refused, illegal, unavailable
 from .rounds import await_round
 from .topics_file import TopicsFile
@@ -75,6 +77,7 @@ class Topics:
         self.beat = beat
         self.count_word = world.control.own("topics")
         self.file = TopicsFile(world.folders.config, logger)
+        self.makers = Makers(world.settings, world.folders.ours, logger)
         self.deletions = Deletions.read(world.folders.ours)
         self.live = 0
         self.deleting: dict[str, Topic] = {}
@@ -227,6 +230,7 @@ class Topics:
         name = config.topic_name
         if name in self.deleting:
             self._delete(self.deleting[name])
+        self.makers.check_topic(name)
         topic = self.table.add_topic(
             name,
             write_nums=config.write_queue_nums,
@@ -234,11 +238,18 @@ class Topics:
             perm=config.perm,
             since=self.deletions.below(name),
         )
+        self.makers.made_topic(name, max(config.write_queue_nums, config.read_queue_nums))
         self.file.put(config)
         self.live += 1
         self.count_word.store(self.live)
         self.count_word.wake()
         return topic
+
+    def save(self) -> None:
+        """Saves what has changed, if it can be saved now."""
+        self.file.save()
+        if not self.file.unsaved_since:
+            self.makers.tidy()
 
     # -- deleting
 
@@ -288,6 +299,7 @@ class Topics:
         fault("registry:finished")
         table_changes.end_deletion(table, topic.index)
         del self.deleting[name]
+        self.makers.lost_topic(name)
 
     def _go_on_deleting(self, name: str) -> None:
         """Finishes a deletion that a killed registry had begun. If that fails, the next request to

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
+from ...shm._memory import Mapping
 from ...store.commitlog.log_reader import LogReader
-from ...store.consumequeue.queue import QueueFiles
+from ...store.consumequeue.queue import ENTRY_SIZE, QueueFiles
 from ...store.delay.waiting_queue import DelayedQueue
 from ...store.errors import Corrupt
 from ...store.names import TRANS_END_TOPIC, TRANS_HALF_TOPIC, TRANS_OP_HALF_TOPIC
 from ...store.record.format import LAYOUT, Record, decode_record
+from ...store.transactions.half import Half, half_in, read_half
 from ..actor import World
 
 _BATCH = 256
@@ -59,6 +62,37 @@ class Queues:
                 place += 1
                 queue.cursor = place
                 yield place - 1, offset, size
+
+    def log_file(self, offset: int) -> tuple[int, Mapping] | None:
+        """Where the log file that holds a log offset begins, and its bytes; None if it is gone."""
+        base = offset - offset % self._log.file_size
+        try:
+            return base, self._log.file(base)
+        except (FileNotFoundError, Corrupt):
+            return None
+
+    def halves_file(self, position: int) -> tuple[int, memoryview] | None:
+        """The same for the file of the half queue that holds a position (bytes)."""
+        assert self.halves is not None
+        try:
+            return self.halves.file(position // ENTRY_SIZE)
+        except FileNotFoundError:
+            return None
+
+    def half(self, place: int, offset: int, size: int) -> Half | None:
+        """The half at queue offset `place`. None, with an error in the log, if it is gone or
+        damaged. Raises NotAHalf.
+        """
+        found = self.log_file(offset)
+        if found is not None and offset + size <= found[0] + self._log.file_size:
+            half = half_in(memoryview(found[1]), offset - found[0], (place, offset, size))
+            if half is not None:
+                return half
+        record = self.record(offset, size)
+        if record is None:
+            return None
+        half = read_half(record)
+        return dataclasses.replace(half, queue_offset=place, offset=offset, size=size)
 
     def record(self, offset: int, size: int) -> Record | None:
         """The record behind an entry. None, with an error in the log, if it is gone or damaged."""

@@ -74,10 +74,11 @@ def _overtaken(reading: Reading, named: set[int], beat: Callable[[], bool]) -> l
     first.
     """
     book, queues, ended = reading.book, reading.queues, list[bytes]()
-    for place in range(book.first, book.following) if len(book) else ():
+    first = book.first
+    for place in sorted(n for n in named if first <= n < book.following) if len(book) else ():
         if beat():
             return None
-        entry = queues.entry(queues.halves, place) if place in named else None
+        entry = queues.entry(queues.halves, place)
         record = None if entry is None else queues.record(*entry)
         try:
             half = None if record is None else book.same(read_half(record))

@@ -15,6 +15,7 @@ from ..processors.parts import Parts
 from ..wire.codes import RequestCode, ResponseCode
 from ..wire.command import Command
 from ..wire.properties import encode_properties, parse_properties
+from .tools import Tools
 
 #: RocketMQ refuses these, whatever their value.
 _BLACK_LIST: Final = frozenset(("brokerConfigPath", "rocketmqHome", "configBlackList"))
@@ -22,12 +23,11 @@ _BLACK_LIST: Final = frozenset(("brokerConfigPath", "rocketmqHome", "configBlack
 _FIXED: Final = {"brokerId": "0", "brokerRole": "ASYNC_MASTER", "slaveReadEnable": "false"}
 
 
-class ConfigurationAdmin:
+class ConfigurationAdmin(Tools):
     """The settings of the broker and of its store."""
 
     def __init__(self, parts: Parts, listings: Listings) -> None:
-        self._parts = parts
-        self._listings = listings
+        super().__init__(parts, listings)
         self._version = 0
         self._changed_ms = 0
 

@@ -10,9 +10,7 @@ from ...shm.protocol.admin_requests import Forbid
 from ...shm.protocol.requests import DeleteGroup, SetGroup
 from ...store.errors import IllegalMessage
 from ..groups.heartbeats import Name, decode
-from ..link.listings import Listings
 from ..processors.calls import Call, Handlers, Refused
-from ..processors.parts import Parts
 from ..wire import route_data
 from ..wire.codes import RequestCode, ResponseCode
 from ..wire.command import Command
@@ -20,6 +18,7 @@ from ..wire.headers import parse
 from . import attributes
 from .connections import subscription_bean
 from .paging import page_of, version_bean
+from .tools import Tools
 
 #: So many groups are taken in one body.
 _MOST: Final = 10_000
@@ -75,12 +74,8 @@ class _Pages(msgspec.Struct, rename="camel"):
     max_group_num: int | None = None
 
 
-class GroupAdmin:
+class GroupAdmin(Tools):
     """Groups, as tools see them."""
-
-    def __init__(self, parts: Parts, listings: Listings) -> None:
-        self._parts = parts
-        self._listings = listings
 
     @property
     def handlers(self) -> Handlers:

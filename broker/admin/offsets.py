@@ -8,15 +8,14 @@ import msgspec
 
 from ...shm.protocol.requests import Reset
 from ...store.topics.topic_table import Topic
-from ..link.listings import Listings
 from ..processors.calls import Call, Handlers, Refused
-from ..processors.parts import Parts
 from ..wire import route_data
 from ..wire.codes import RequestCode, ResponseCode
 from ..wire.command import Command
 from ..wire.headers import parse
 from ..wire.route_data import Bare
 from .paging import NO_VERSION, version_bean
+from .tools import Tools
 
 _LARGEST: Final = 2**63 - 1
 
@@ -42,12 +41,8 @@ class _Correction(msgspec.Struct, rename="camel"):
     filter_groups: str = ""
 
 
-class OffsetAdmin:
+class OffsetAdmin(Tools):
     """Offsets, as tools set and see them."""
-
-    def __init__(self, parts: Parts, listings: Listings) -> None:
-        self._parts = parts
-        self._listings = listings
 
     @property
     def handlers(self) -> Handlers:

@@ -18,6 +18,7 @@ from ..statistics.store_figures import Counted
 from ..wire import route_data
 from ..wire.codes import OUR_VERSION, RequestCode
 from ..wire.command import Command
+from .tools import Tools
 
 #: RocketMQ's name of OUR_VERSION.
 _VERSION_NAME: Final = "V5_3_3"
@@ -30,12 +31,11 @@ _NO_POOL: Final = 2**31 - 1
 _POOLS: Final = ("send", "pull", "litePull", "query", "ack")
 
 
-class RuntimeInfo:
+class RuntimeInfo(Tools):
     """The figures of the broker at this moment."""
 
     def __init__(self, parts: Parts, listings: Listings) -> None:
-        self._parts = parts
-        self._listings = listings
+        super().__init__(parts, listings)
         self._started_s = time.time()
 
     @property

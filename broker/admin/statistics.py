@@ -20,6 +20,7 @@ from ..wire.command import Command
 from ..wire.headers import parse
 from .connections import subscription_bean
 from .inherited import inherited
+from .tools import Tools
 
 #: So many entries of a queue are shown at once.
 _MOST_ENTRIES: Final = 10_000
@@ -57,12 +58,11 @@ class _Entries(msgspec.Struct, rename="camel"):
     consumer_group: str | None = None
 
 
-class StatisticsAdmin:
+class StatisticsAdmin(Tools):
     """Figures of topics and groups. `address` is the broker's, HOST:PORT."""
 
     def __init__(self, parts: Parts, listings: Listings, address: str) -> None:
-        self._parts = parts
-        self._listings = listings
+        super().__init__(parts, listings)
         self._address = address
         self._name = parts.settings.broker_name
 

@@ -21,6 +21,7 @@ from ..wire.headers import parse
 from . import attributes
 from .inherited import inherited
 from .paging import NO_VERSION, page_of, version_bean
+from .tools import Tools
 
 #: So many topics are taken in one body.
 _MOST: Final = 10_000
@@ -65,12 +66,11 @@ class _Pages(msgspec.Struct, rename="camel"):
     max_topic_num: int | None = None
 
 
-class TopicAdmin:
+class TopicAdmin(Tools):
     """Topics, as tools see them. `address` is the broker's, HOST:PORT."""
 
     def __init__(self, parts: Parts, listings: Listings, address: str) -> None:
-        self._parts = parts
-        self._listings = listings
+        super().__init__(parts, listings)
         self._address = address
 
     @property

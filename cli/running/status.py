@@ -119,7 +119,13 @@ def _parts(
     positions, counts, disk = _positions(found), _counts(found), _disk(found)
     tables = (positions, counts, _puts(found), _statistics(found), disk, _processes(found))
     brokers = broker_parts(found["brokers"])
-    for table in (*([_speeds(rates)] if rates else ()), *tables, _start_up(found), *brokers):
+    for table in (
+        *([_speeds(rates)] if rates else ()),
+        *tables,
+        _users(found),
+        _start_up(found),
+        *brokers,
+    ):
         yield ""
         yield table
 
@@ -171,6 +177,16 @@ def _counts(found: dict[str, Any]) -> Table:
         ("locked_bytes", "bytes locked in memory"),
     ):
         table.add_row(label, f"{found[name]:,}")
+    return table
+
+
+def _users(found: dict[str, Any]) -> Table:
+    """What each user of the machine has in the store."""
+    columns = ("uid", "sessions", "rings, bytes", "in flight, bytes", "topics made", "groups made")
+    table = plain_table("Users", *columns, right=(1, 2, 3, 4, 5))
+    for user in found["users"]:
+        numbers = ("sessions", "ring_bytes", "in_flight_bytes", "topics", "groups")
+        table.add_row(str(user["uid"]), *(f"{user[name]:,}" for name in numbers))
     return table
 
 

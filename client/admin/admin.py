@@ -8,7 +8,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from ...shm.control import ACTORS, ActorState, Control, StoreState, failed_actors
-from ...shm.protocol.answers import TopicEntry
+from ...shm.protocol.answers import TopicEntry, UserFound
+from ...shm.protocol.figure_requests import AskUsers
 from ...shm.protocol.requests import Alter, AskReport, AskTopic, AskTopics, Clean, Create, Delete
 from ...store.retention.rules import DiskFlag
 from ...store.status import AckLevel
@@ -137,6 +138,9 @@ class Admin(GroupAdmin):
           by local clients: `get_found`, `get_missed`, and `get_messages` that they read. Names
           that end in `_rates` are growths a second in the last 10, 60 and 600 s. Lags of flush and
           dispatch in bytes, messages and seconds.
+        - `users`: for each user `uid`, `sessions`, `ring_bytes` (memory of its rings) and
+          `in_flight_bytes` (what lies in them unanswered). `topics` and `groups` say how many it
+          has made; 0 for the store's own user and root, who have no limits.
         - `brokers`: what each broker of the store says of itself (docs/network.md): connections,
           requests, groups, name servers. Each has `session`, `uid`, and `problem`: "", or why there
           is nothing else. Texts in it come from the network as they are.
@@ -160,6 +164,7 @@ class Admin(GroupAdmin):
             "processes": {name: _process(control, n) for n, name in enumerate(ACTORS)},
             "statistics": statistics(self.figures),
             "start_up": self._link.request(AskReport()).report,
+            "users": [_user(one) for one in self._link.request(AskUsers()).users],
             "brokers": read_brokers(self._link),
         }
 
@@ -299,6 +304,17 @@ class Admin(GroupAdmin):
 def _number_or_none(name: str, value: object) -> int | None:
     """A number whose range the registry checks; None stays None."""
     return None if value is None else arguments.whole(name, value, -(2**63))
+
+
+def _user(found: UserFound) -> dict[str, int]:
+    return {
+        "uid": found.uid,
+        "sessions": found.sessions,
+        "ring_bytes": found.ring_bytes,
+        "in_flight_bytes": found.in_flight_bytes,
+        "topics": found.topics,
+        "groups": found.groups,
+    }
 
 
 def _percent(word: int) -> int | None:

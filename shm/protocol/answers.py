@@ -337,6 +337,25 @@ class SettingsFound(Answer, frozen=True, tag="settings"):
     settings: dict[str, str]
 
 
+class UserFound(Struct, frozen=True):
+    """What a user has: sessions, bytes of rings and bytes in them that are not answered, and the
+    topics and groups that it has made.
+    """
+
+    uid: int
+    sessions: int
+    ring_bytes: int
+    in_flight_bytes: int
+    topics: int
+    groups: int
+
+
+class UsersFound(Answer, frozen=True, tag="users"):
+    """What each user has, by uid."""
+
+    users: list[UserFound]
+
+
 AnyAnswer = (
     Error
     | RegistryRestarted
@@ -374,4 +393,5 @@ AnyAnswer = (
     | OffsetsPage
     | ReadersFound
     | SettingsFound
+    | UsersFound
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .answers import BoardFound, MetricsFound, ReadsMade
+from .answers import BoardFound, MetricsFound, ReadsMade, UsersFound
 from .request import Number, Request
 
 
@@ -14,6 +14,10 @@ class AskReads(Request[ReadsMade], frozen=True, tag="reads"):
     """Asks for a page on which the session counts its reads. A second request gets a new page, and
     the old one is looked at no more.
     """
+
+
+class AskUsers(Request[UsersFound], frozen=True, tag="users"):
+    """Asks what each user of the store has."""
 
 
 class FindBoard(Request[BoardFound], frozen=True, tag="next board"):

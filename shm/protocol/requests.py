@@ -52,6 +52,7 @@ board          the session's board, made at the first request        board made
 next board     the board of the next session that has one            board found
 metrics        the metrics page and the history                      metrics found
 reads          a page on which the session counts its reads          reads made
+users          what each user has: sessions, rings, topics, groups   users
 =============  ====================================================  ==================
 
 Instead of these answers there may be an `error`. One message answers no request:
@@ -104,7 +105,7 @@ from .answers import (
     TopicsPage,
     Welcome,
 )
-from .figure_requests import AskMetrics, AskReads, FindBoard
+from .figure_requests import AskMetrics, AskReads, AskUsers, FindBoard
 from .pops import PopRequest
 from .request import AnyNumber, Attributes, Index, Name, Number, Request
 
@@ -377,7 +378,7 @@ GroupRequest = Join | Sync | Busy | AskGroups | AskGroup | Reset | DeleteGroup
 SettingsRequest = OpenGroup | SetGroup | Forbid | AskGroupConfigs
 ProgressRequest = Keep | Release | Remote | AskProgress | AskOffsets | AskReaders
 KeptRequest = SettingsRequest | ProgressRequest
-SessionRequest = Watch | AskBell | Lease | Clean | AskReport | AskSettings | IsOpen
+SessionRequest = Watch | AskBell | Lease | Clean | AskReport | AskSettings | AskUsers | IsOpen
 BoardRequest = AskBoard | FindBoard | AskMetrics | AskReads
 AnyRequest = (
     Hello | TopicRequest | GroupRequest | KeptRequest | PopRequest | SessionRequest | BoardRequest

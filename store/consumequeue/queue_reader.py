@@ -37,6 +37,14 @@ class QueueReader:
         has removed their file, and Corrupt if the file is too short: an access behind its end would
         be a SIGBUS.
         """
+        base, view = self.file(first)
+        start = first * ENTRY_SIZE - base
+        return view[start : min(start + count * ENTRY_SIZE, self._file_size)]
+
+    def file(self, first: int) -> tuple[int, memoryview]:
+        """Where the file that holds the entry at queue offset `first` begins, in bytes from the
+        queue's start, and all its bytes. Raises as `view`.
+        """
         position = first * ENTRY_SIZE
         base = position - position % self._file_size
         if base != self._base:
@@ -52,6 +60,4 @@ class QueueReader:
                 self._mapping = disk.map_file(fd, 0, self._file_size, writable=False)
             self._view = memoryview(self._mapping)
             self._base = base
-        start = position - base
-        stop = min(start + count * ENTRY_SIZE, self._file_size)
-        return self._view[start:stop]
+        return base, self._view

@@ -62,7 +62,14 @@ class DelayedQueue:
         """Up to `count` entries from queue offset `first` on, all of one file. The caller must know
         that they exist. Raises FileNotFoundError if their file has been removed.
         """
+        return self._opened().entries(first, count)
+
+    def file(self, first: int) -> tuple[int, memoryview]:
+        """As `QueueReader.file`, for entries that exist."""
+        return self._opened().file(first)
+
+    def _opened(self) -> QueueReader:
         if self._reader is None:
             folder = self._files.folder(self._topic, self._queue_id)
             self._reader = QueueReader(folder, self._files.file_size)
-        return self._reader.entries(first, count)
+        return self._reader

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import errno
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from ...conf.settings import Settings
@@ -29,6 +30,7 @@ from ..disk.paths import ABORT, TOPICS, StoreFolders
 from ..errors import Corrupt
 from ..index.rewind import index_below, kept_until
 from ..pulse import Pulse, unheard
+from ..topics import makers
 from ..topics.deletions import Deletions, DeletionsPlan, plan_deletions
 from . import checkpoint, durable_progress, log_begin, power_cut, rocketmq_progress
 from .checkpoint import Checkpoint
@@ -107,7 +109,11 @@ def _look(
     dispatch = look_at_queues_and_index(files, run.start, log, deletions, pulse)
     if not (run.start and run.start.progress.dispatch_count) or dispatch.anew:
         deletions = deletions.counted_anew()
-    topics, problem = look_at_topics(folders, settings, deletions, dispatch.queues)
+    made = {
+        name: min(nums, settings.max_queues)
+        for name, nums in makers.read(folders.ours).queues.items()
+    }
+    topics, problem = look_at_topics(folders, settings, deletions, dispatch.queues, made)
     problem = "; ".join(filter(None, (deleted.problem, problem)))
     return RecoveryPlan(
         layout=layout,
@@ -116,6 +122,7 @@ def _look(
         deletions=deletions,
         topics=topics,
         topics_problem=problem,
+        made=made,
         dispatch=dispatch,
         pool=from_pool,
         looking_ms=round((time.monotonic() - began) * 1000),
@@ -340,9 +347,11 @@ def look_at_topics(
     settings: Settings,
     deletions: DeletionsPlan,
     queues: tuple[QueueFound, ...],
+    made: Mapping[str, int],
 ) -> tuple[tuple[TopicFound, ...], str]:
     """The topics of topics.json, then those that only have queue files; and the problem of
-    topics.json, or "". Raises Corrupt if topics.json and its backup are unreadable.
+    topics.json, or "". `made` is how many queues topics had when they were made. Raises Corrupt if
+    topics.json and its backup are unreadable.
     """
     saved, loaded = topics_json.load(f"{folders.config.path}/{TOPICS}")
     nums: dict[str, int] = {}  # topic -> 1 + greatest id of a queue that has files
@@ -371,7 +380,7 @@ def look_at_topics(
         )
     topics += [
         TopicFound.unconfigured(
-            name, least, settings.default_topic_queue_nums, deletions.below(name)
+            name, least, made.get(name, settings.default_topic_queue_nums), deletions.below(name)
         )
         for name, least in nums.items()
     ]

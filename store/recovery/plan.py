@@ -7,6 +7,7 @@ counts of what was done it becomes the report, which `silo status` shows.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
 from ...shm.progress import Progress
@@ -148,7 +149,8 @@ class DispatchPlan:
 @dataclass(frozen=True, slots=True)
 class RecoveryPlan:
     """The whole plan of a start. `layout` is what the store's layout file says, None without one.
-    `topics_problem` is the problem of topics.json, or "". `pool` is what happens to the rest of the
+    `topics_problem` is the problem of topics.json, or "". `made` is how many queues topics had when
+    they were made, if that is known. `pool` is what happens to the rest of the
     killed store's pool, None without a rest.
 
     Queues that occur only in records behind `dispatch.begin` are not part of the plan; they are
@@ -161,6 +163,7 @@ class RecoveryPlan:
     deletions: DeletionsPlan
     topics: tuple[TopicFound, ...]
     topics_problem: str
+    made: Mapping[str, int]
     dispatch: DispatchPlan
     pool: PoolPlan | None
     looking_ms: int

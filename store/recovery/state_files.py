@@ -12,7 +12,7 @@ from ..delay import delays, rocketmq_timers, timers
 from ..disk.files import Folder
 from ..disk.paths import TOPICS, StoreFolders
 from ..groups import ack_file, lease_journal
-from ..topics import deletions
+from ..topics import deletions, makers
 from ..transactions import progress
 
 #: What replacing a file leaves or needs beside it (`store/disk/replacing.py`).
@@ -27,16 +27,17 @@ def check_state_files(folders: StoreFolders) -> None:
     configs = (TOPICS, offsets.OFFSETS_FILE, offsets.GROUPS_FILE, request_modes.MODES_FILE)
     for name in (*configs, delay_offsets.FILE_NAME, rocketmq_timers.FILE_NAME):
         _must_be_files(folders.config, name)
-    for name in (deletions.FILE_NAME, offsets.BROADCAST_FILE, delays.FILE, progress.FILE):
+    ours = (deletions.FILE_NAME, makers.FILE_NAME, offsets.BROADCAST_FILE)
+    for name in (*ours, delays.FILE, progress.FILE):
         _must_be_files(folders.ours, name)
     for place in (timers.FOLDER, ack_file.FOLDER, lease_journal.FOLDER, SEALS):
         if folders.ours.has(place):
             with folders.ours.folder(place) as folder:
                 for name in folder.names():
                     _must_be_file(folder, name)
-    config, ours = folders.config.path, folders.ours.path
+    config, own = folders.config.path, folders.ours.path
     offsets.load(f"{config}/{offsets.OFFSETS_FILE}")
-    offsets.load(f"{ours}/{offsets.BROADCAST_FILE}")
+    offsets.load(f"{own}/{offsets.BROADCAST_FILE}")
     offsets.load_groups(f"{config}/{offsets.GROUPS_FILE}")
     request_modes.load(f"{config}/{request_modes.MODES_FILE}")
     delay_offsets.load(f"{config}/{delay_offsets.FILE_NAME}")

@@ -23,7 +23,8 @@ def add_topic(table: TopicTable, topic: TopicFound) -> None:
 class UnknownQueues:
     """Adds queues to the table when dispatch finds a record of a queue that is not in it.
 
-    `default_nums` is the number of queues of a topic that is not in topics.json. `store` is the
+    `default_nums` is the number of queues of a topic that is not in topics.json, if nothing tells
+    how many it was made with. `store` is the
     path of the store, for messages of errors.
     """
 
@@ -32,6 +33,7 @@ class UnknownQueues:
     ) -> None:
         self.table = table
         self.deletions = plan.deletions
+        self.made = plan.made
         self.default_nums = default_nums
         self.store = store
         self.configured = frozenset(topic.name for topic in plan.topics if topic.configured)
@@ -52,7 +54,8 @@ class UnknownQueues:
         nums = queue_id + 1
         found = self.table.find(topic)
         if found is None:
-            add_topic(self.table, TopicFound.unconfigured(topic, nums, self.default_nums, since))
+            default = self.made.get(topic, self.default_nums)
+            add_topic(self.table, TopicFound.unconfigured(topic, nums, default, since))
         else:
             grow(self.table, found.index, nums, since)
             if topic not in self.configured:

@@ -18,6 +18,12 @@ The registry answers the administrator only after append has run a full round si
 after that answer append takes no message by the old grants. The wait takes at most one slice of
 append (50 ms).
 
+**New topics.** A producer must not wait until topics.json is synced when it opens a new topic, and
+with 20,000 topics each save takes long. So the registry first adds a line to `silomq/makers`: how
+many queues the topic has, and which user it was made for. A start that finds records or queues of a
+topic that is not in topics.json gives it so many queues. After a power cut the line may be lost.
+Then the topic has `default_topic_queue_nums`, and one for each queue id that occurs.
+
 **Deletion.** The log keeps the records of a deleted topic until they expire. RocketMQ's recovery
 dispatches them again, and the topic is back. Here `silomq/deleted` has for each deleted topic the
 log offset below which records of its name belong to no topic. Each queue's entry has that offset as

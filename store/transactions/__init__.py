@@ -30,6 +30,10 @@ records that are missing.
 
 **Nobody is held up.** A decision that cannot be obeyed now, because its topic cannot be made, waits
 by itself, and the progress of decisions stays before it. Garbage in the queues is read in portions.
+Any client may forge decisions by the million, and they lie in one queue with all others. So what is
+about no open transaction is refused from the log's bytes (`_parts.screen`), as fast as append
+stores it. What the screen lets through has the `token` of an open transaction, a hash of its key,
+birth and checksum. Only then is a body hashed, once for each of the last 65,536 halves so named.
 A half that would hold the progress back for long is put once more without a check. So a start reads
 a bounded number of halves, and memory holds the open transactions and no more.
 

@@ -36,7 +36,10 @@ class Book:
         self._first_check_ms = first_check_ms
         self._check_every_ms = check_every_ms
         self._by_identity: dict[bytes, Half] = {}
-        self._by_offset: dict[int, Half] = {}
+        #: By the log offset of its newest half.
+        self.newest: dict[int, Half] = {}
+        #: How many open transactions have this token. A half with another one belongs to none.
+        self.tokens: dict[int, int] = {}
         #: Queue offsets behind `following` of halves that are done already.
         self.done: set[int] = set()
         #: Transactions with halves that an op record must name now.
@@ -68,12 +71,14 @@ class Book:
             return
         half.due_ms = self._first_due(half, now_ms)
         if known is not None:
-            self._by_offset.pop(known.offset, None)
+            self.newest.pop(known.offset, None)
             half.older = known.older
             half.older.append(known.queue_offset)
             if half.checks == known.checks and known.copy_of < 0 <= known.due_ms:
                 half.due_ms = min(half.due_ms, known.due_ms) if half.due_ms else 0
-        self._by_identity[half.identity] = self._by_offset[half.offset] = half
+        else:
+            self.tokens[half.token] = self.tokens.get(half.token, 0) + 1
+        self._by_identity[half.identity] = self.newest[half.offset] = half
         self._push_due(half)
         self._note(half.queue_offset, half.offset, half)
 
@@ -94,7 +99,7 @@ class Book:
 
     def at(self, offset: int) -> Half | None:
         """The transaction whose newest half lies at a log offset."""
-        return self._by_offset.get(offset)
+        return self.newest.get(offset)
 
     def same(self, half: Half) -> Half | None:
         """The open transaction to which a half belongs."""
@@ -121,8 +126,11 @@ class Book:
 
     def end(self, half: Half) -> None:
         """Removes a transaction: op records call all its halves done."""
-        self._by_identity.pop(half.identity, None)
-        self._by_offset.pop(half.offset, None)
+        if self._by_identity.pop(half.identity, None) is not None:
+            left = self.tokens.pop(half.token) - 1
+            if left:
+                self.tokens[half.token] = left
+        self.newest.pop(half.offset, None)
         self._stale.pop(half.identity, None)
         self.done.update(n for n in half.queue_offsets if n >= self.following)
 

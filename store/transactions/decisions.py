@@ -20,7 +20,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from ..names import TRANS_END_TOPIC
-from ..record.format import TRANSACTION_COMMIT, TRANSACTION_ROLLBACK, Record, encode_record
+from ..record.format import TRANSACTION_COMMIT, TRANSACTION_ROLLBACK, encode_record
 from ..record.ids import Host
 from ..record.properties import TAGS, UNIQ_KEY, encode_properties
 from .half import PRODUCER_GROUP
@@ -28,6 +28,11 @@ from .half import PRODUCER_GROUP
 STATE_OFFSET: Final = "TRAN_STATE_TABLE_OFFSET"
 LOG_OFFSET: Final = "COMMIT_LOG_OFFSET"
 DECISION: Final = "COMMIT_OR_ROLLBACK"
+#: The properties that make a decision, as `_parts.screen` takes them, and the kinds.
+RAW_NAMES: Final = tuple(
+    name.encode() for name in (PRODUCER_GROUP, STATE_OFFSET, LOG_OFFSET, DECISION)
+)
+KINDS: Final = (TRANSACTION_COMMIT, TRANSACTION_ROLLBACK)
 _TEXTS: Final = {TRANSACTION_COMMIT: "commit", TRANSACTION_ROLLBACK: "rollback"}
 
 
@@ -72,19 +77,3 @@ def encode_decision(
         store_host=store_host,
         record_crc=record_crc,
     )
-
-
-def read_decision(record: Record) -> Decision | None:
-    """The decision in a record of the topic; None if there is none in it."""
-    found = record.properties
-    numbers = []
-    for name in (STATE_OFFSET, LOG_OFFSET, DECISION):
-        text = found.get(name, "")
-        if not (text.isascii() and text.isdigit() and len(text) <= 19):
-            return None
-        numbers.append(int(text))
-    queue_offset, offset, kind = numbers
-    if kind not in _TEXTS or max(queue_offset, offset) >= 2**63:
-        return None
-    group, key = found.get(PRODUCER_GROUP, ""), found.get(UNIQ_KEY, "")
-    return Decision(kind == TRANSACTION_COMMIT, queue_offset, offset, group, key)

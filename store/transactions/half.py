@@ -17,7 +17,7 @@ from typing import Final
 from ..errors import IllegalMessage
 from ..names import MAX_NAME_BYTES, SCHEDULE_TOPIC, TIMER_TOPIC, TRANS_HALF_TOPIC, TRANS_TOPICS
 from ..record.copies import copy_record, without
-from ..record.format import SYS_TRANSACTION, TRANSACTION_COMMIT, Record
+from ..record.format import SYS_TRANSACTION, TRANSACTION_COMMIT, Record, masked_crc32
 from ..record.ids import Host
 from ..record.properties import (
     CRC32,
@@ -31,6 +31,7 @@ from ..record.properties import (
     encode_properties,
 )
 from ..status import PutMessageStatus
+from ._parts import parts
 
 TRAN_MSG: Final = "TRAN_MSG"
 PRODUCER_GROUP: Final = "PGROUP"
@@ -46,6 +47,14 @@ MOST_IMMUNITY_MS: Final = 72 * 3_600_000
 #: RocketMQ's longest name of a group. A longer one is none.
 MOST_GROUP: Final = 255
 _MOST_KEY: Final = 255
+#: The properties that make a half, in the order in which `_half` takes them.
+_NAMES: Final = (
+    *(REAL_TOPIC, REAL_QID, PRODUCER_GROUP, IMMUNITY_S, COPY_OF, UNIQ_KEY, CHECK_TIMES),
+    FIRST_HALF,
+)
+_RAW_NAMES: Final = tuple(name.encode() for name in _NAMES)
+#: What decides quickly that a half is no open one's, as `_parts.screen` takes it.
+RAW_KEYS: Final = (PRODUCER_GROUP.encode(), UNIQ_KEY.encode())
 _NO_GOALS: Final = frozenset((*TRANS_TOPICS, SCHEDULE_TOPIC, TIMER_TOPIC))
 
 
@@ -57,7 +66,8 @@ class Half:
     shared by all halves of the transaction: each check puts one more behind the others. `older`
     are the queue offsets of halves that no op record names yet. `checks` is how often the
     producers were asked. `stored_ms` is the newest half's store time, `first_ms` that of the first
-    one, `due_ms` the next check (epoch ms). `copy_of` is RocketMQ's COPY_OF, or -1.
+    one, `due_ms` the next check (epoch ms). `copy_of` is RocketMQ's COPY_OF, or -1. `token` is a
+    hash of what is quickly compared of the identity, equal for all halves of the transaction.
     """
 
     queue_offset: int
@@ -74,6 +84,7 @@ class Half:
     immunity_ms: int
     first_ms: int = 0
     copy_of: int = -1
+    token: int = 0
     due_ms: int = 0
     older: list[int] = field(default_factory=list)
 
@@ -103,59 +114,92 @@ def encode_half(topic: str, queue_id: int, group: str, immunity_s: int = 0) -> b
 
 def read_half(record: Record) -> Half:
     """The transaction of a record of the half topic. Raises NotAHalf."""
-    found = record.properties
+    place = (record.queue_offset, record.physical_offset, record.total_size)
     if record.topic != TRANS_HALF_TOPIC:
         raise NotAHalf(f"the record at offset {record.physical_offset} is no half message")
-    topic, queue = found.get(REAL_TOPIC, ""), found.get(REAL_QID, "")
+    found = [record.properties.get(name, "") for name in _NAMES]
+    times = (record.born_timestamp, record.store_timestamp)
+    return _half(place, found, times, record.body_crc, record.body)
+
+
+def half_in(memory: memoryview, at: int, place: tuple[int, int, int]) -> Half | None:
+    """The same from position `at` of mapped memory, without decoding all of the record. `place` is
+    the queue offset, the log offset and the size that the half's queue entry tells. None if only
+    `decode_record` can tell what is wrong. Raises NotAHalf.
+    """
+    found = parts(memory, at, place[2], _RAW_NAMES)
+    if found is None:
+        return None
+    topic, born_ms, stored_ms, body_crc, begin, end, values = found
+    body = memory[begin:end]
+    if masked_crc32(body) != body_crc:
+        return None
+    if topic != TRANS_HALF_TOPIC:
+        raise NotAHalf(f"the record at offset {place[1]} is no half message")
+    return _half(place, values, (born_ms, stored_ms), body_crc, body)
+
+
+def _half(
+    place: tuple[int, int, int],
+    found: list[str],
+    times: tuple[int, int],
+    body_crc: int,
+    body: bytes | memoryview,
+) -> Half:
+    queue_offset, offset, size = place
+    topic, queue, group, immunity_s, copy, key, checks, first = found
+    born_ms, stored_ms = times
     if not topic or topic in _NO_GOALS or len(topic) > 2 * MAX_NAME_BYTES:
-        raise NotAHalf(f"the half at offset {record.physical_offset} is for no topic: {topic!a}")
+        raise NotAHalf(f"the half at offset {offset} is for no topic: {topic!a}")
     queue_id = _number(queue)
     if queue_id is None or queue_id > 2**31 - 1:
-        raise NotAHalf(f"the half at offset {record.physical_offset} is for no queue: {queue!a}")
-    group = found.get(PRODUCER_GROUP, "")
+        raise NotAHalf(f"the half at offset {offset} is for no queue: {queue!a}")
     if len(group) > MOST_GROUP:
-        raise NotAHalf(f"the half at offset {record.physical_offset} is of no group")
-    immunity = _number(found.get(IMMUNITY_S, "")) or 0
-    copy_of = _number(found.get(COPY_OF, ""))
+        raise NotAHalf(f"the half at offset {offset} is of no group")
+    copy_of = _number(copy)
+    first_offset, first_ms = _first_half(first, offset, times, copied=bool(copy))
+    # A digest of 16 bytes that all halves of one transaction share, and no other's. RocketMQ
+    # forgets the flag of a message when it puts its half once more, so the flag does not count.
+    said = f"{key or f'at {first_offset}'}\x02{group}\x02{topic}\x02{queue}\x02{born_ms}\x02"
+    digest = hashlib.blake2b(said.encode(), digest_size=16)
+    digest.update(body)
     return Half(
-        queue_offset=record.queue_offset,
-        offset=record.physical_offset,
-        size=record.total_size,
+        queue_offset=queue_offset,
+        offset=offset,
+        size=size,
         group=sys.intern(group),
-        key=found.get(UNIQ_KEY, "")[:_MOST_KEY],
+        key=key[:_MOST_KEY],
         topic=sys.intern(topic),
         queue_id=queue_id,
-        identity=_identity(record),
-        checks=0 if copy_of is not None else checks_of(found),
-        born_ms=record.born_timestamp,
-        stored_ms=record.store_timestamp,
-        immunity_ms=min(1000 * immunity, MOST_IMMUNITY_MS),
-        first_ms=first_half(record)[1],
+        identity=digest.digest(),
+        checks=0 if copy_of is not None else _number(checks) or 0,
+        born_ms=born_ms,
+        stored_ms=stored_ms,
+        immunity_ms=min(1000 * (_number(immunity_s) or 0), MOST_IMMUNITY_MS),
+        first_ms=first_ms,
         copy_of=-1 if copy_of is None else copy_of,
+        token=hash((key.encode(), born_ms, body_crc & 0xFFFFFFFF)),
     )
-
-
-def _identity(record: Record) -> bytes:
-    """A digest of 16 bytes that all halves of one transaction share, and no other's. RocketMQ
-    forgets the flag of a message when it puts its half once more, so the flag does not count.
-    """
-    found = record.properties
-    key = found.get(UNIQ_KEY, "") or f"at {first_half(record)[0]}"
-    names = (PRODUCER_GROUP, REAL_TOPIC, REAL_QID)
-    said = [key, *(found.get(name, "") for name in names), str(record.born_timestamp), ""]
-    digest = hashlib.blake2b("\x02".join(said).encode(), digest_size=16)
-    digest.update(record.body)
-    return digest.digest()
 
 
 def first_half(record: Record) -> tuple[int, int]:
     """(log offset, store time in epoch ms) of the first half of a half's transaction."""
-    offset, _, stored = record.properties.get(FIRST_HALF, "").partition(" ")
-    if all(part.isascii() and part.isdigit() and len(part) < 19 for part in (offset, stored)):
-        return int(offset), min(int(stored), record.store_timestamp)
-    if COPY_OF in record.properties:  # RocketMQ counts from the time of birth
-        return record.physical_offset, min(record.born_timestamp, record.store_timestamp)
-    return record.physical_offset, record.store_timestamp
+    found = record.properties
+    times = (record.born_timestamp, record.store_timestamp)
+    return _first_half(
+        found.get(FIRST_HALF, ""), record.physical_offset, times, copied=COPY_OF in found
+    )
+
+
+def _first_half(text: str, offset: int, times: tuple[int, int], *, copied: bool) -> tuple[int, int]:
+    born_ms, stored_ms = times
+    if text:
+        first, _, since = text.partition(" ")
+        if all(part.isascii() and part.isdigit() and len(part) < 19 for part in (first, since)):
+            return int(first), min(int(since), stored_ms)
+    if copied:  # RocketMQ counts from the time of birth
+        return offset, min(born_ms, stored_ms)
+    return offset, stored_ms
 
 
 def checks_of(properties: Mapping[str, str]) -> int:

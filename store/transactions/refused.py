@@ -17,9 +17,9 @@ class Refused:
         self._counts: dict[str, int] = {}
         self._first: dict[str, str] = {}
 
-    def note(self, reason: str, where: str) -> None:
-        """Notes a refusal. `reason` is one of a few, `where` may hold what others have written."""
-        self._counts[reason] = self._counts.get(reason, 0) + 1
+    def note(self, reason: str, where: str, count: int = 1) -> None:
+        """Notes `count` refusals. `reason` is one of a few, `where` may hold what others wrote."""
+        self._counts[reason] = self._counts.get(reason, 0) + count
         self._first.setdefault(reason, where)
 
     def say(self) -> None:

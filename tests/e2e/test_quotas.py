@@ -8,15 +8,15 @@ import os
 import socket
 import struct
 import subprocess
-import tempfile
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from support.commands import silo
-from support.harness import PYTHON, WAIT_S, StoreProcess, eventually
+from support.harness import WAIT_S, StoreProcess, eventually
 from support.lingering import lingering
+from support.other_users import GROUP, OTHER, USER, GroupStore, reachable_folder, run_as
 
 from silomq import Admin, Producer
 from silomq.store.disk.paths import SOCKET
@@ -25,9 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="only root may be other users")
-#: Groups that every Linux has, and users that need no name. A test's clients run in the first one.
-GROUP, ADMINS = "daemon", "sys"
-USER, OTHER = 54321, 54322
+ADMINS = "sys"  # a group that every Linux has
 SETTINGS: dict[str, Any] = {"max_sessions": 40, "socket_group": GROUP, "admin_group": ADMINS}
 
 TAKE_ALL = """
@@ -67,53 +65,10 @@ with Admin(store) as admin:
 """
 
 
-# The interpreter and the package may lie in a folder of root's: they are loaded before.
-BECOME = """
-import grp, os, socket, sys
-from silomq import Admin, Consumer, GroupConsumer, IllegalMessage, Producer
-os.setgroups([])
-os.setgid(grp.getgrnam("{group}").gr_gid)
-os.setuid({uid})
-"""
-GREET = """
-def greeted():
-    end = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    end.connect(sys.argv[1] + "/silomq.sock")
-    end.send(b'{"do": "hello", "protocol": 2}')
-    end.recv(65536)
-    return end
-"""
-
-
-def run_as(uid: int, group: str, code: str, store: Path, **pipes: Any) -> subprocess.Popen[str]:
-    """Runs a program as a user, with the group alone."""
-    become = BECOME.format(uid=uid, group=group)
-    return subprocess.Popen(
-        [*PYTHON, "-c", become + GREET + code, str(store)],
-        text=True,
-        stdout=subprocess.PIPE,
-        **pipes,
-    )
-
-
-class GroupStore(StoreProcess):
-    """A store whose primary group is that of its clients."""
-
-    @property
-    def command(self) -> list[str]:
-        code = (
-            "import grp, os, sys; os.setgid(grp.getgrnam(sys.argv[1]).gr_gid); "
-            "os.execv(sys.argv[2], sys.argv[2:])"
-        )
-        return [*PYTHON, "-c", code, str(self.settings["socket_group"]), *super().command]
-
-
 @pytest.fixture
 def open_path() -> Iterator[Path]:
-    """A folder for a store that other users can reach; pytest's own folders are closed to them."""
-    with tempfile.TemporaryDirectory() as folder:
-        Path(folder).chmod(0o711)
-        yield Path(folder) / "store"
+    with reachable_folder() as folder:
+        yield folder / "store"
 
 
 @pytest.fixture

@@ -33,6 +33,8 @@ def topics(tmp_path: Path) -> Iterator[SystemTopics]:
     settings = SimpleNamespace(
         auto_create_topic_enable=True,
         default_topic_queue_nums=1,
+        max_topics_per_uid=0,
+        max_groups_per_uid=0,
         max_queues=PLAN.max_queues,
         max_sessions=PLAN.max_sessions,
         message_delay_level=(1,),

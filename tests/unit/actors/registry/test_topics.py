@@ -41,6 +41,8 @@ class Rounds:
             default_topic_queue_nums=1,
             max_queues=PLAN.max_queues,
             max_sessions=PLAN.max_sessions,
+            max_topics_per_uid=0,
+            max_groups_per_uid=0,
         )
         world = SimpleNamespace(
             settings=settings, table=self.table, control=self.control, folders=self.folders

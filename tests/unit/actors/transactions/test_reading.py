@@ -11,9 +11,12 @@ from support.halves import HOST, half_record
 
 from silomq.actors.transactions import reading as module
 from silomq.actors.transactions.reading import TURN, Reading
-from silomq.store.record.format import Record, decode_record
+from silomq.store.consumequeue.queue import ENTRY
+from silomq.store.record.format import Record, decode_record, encode_record
+from silomq.store.record.properties import encode_properties
 from silomq.store.transactions.book import Book
 from silomq.store.transactions.decisions import Decision, encode_decision
+from silomq.store.transactions.half import Half, half_in
 from silomq.store.transactions.refused import Refused
 
 if TYPE_CHECKING:
@@ -26,20 +29,37 @@ class Queue:
     def __init__(self) -> None:
         self.records: list[Record] = []
         self.cursor = 0
+        self.start: Any = SimpleNamespace(load=lambda: 0)
         self.end: Any = SimpleNamespace(load=lambda: len(self.records))
+
+    def following(self, count: int) -> list[tuple[int, int, int]]:
+        found = self.records[self.cursor : self.cursor + count]
+        return [(one.physical_offset, one.total_size, 0) for one in found]
 
 
 class Queues:
-    """Like those of the process, without files. Record number n of the log lies at 1000 * n."""
+    """Like those of the process, without files. Record number n of the log lies at 1000 * n. Each
+    record has a log file of its own.
+    """
 
     def __init__(self) -> None:
         self.halves = Queue()
         self.decisions = Queue()
         self.log: dict[int, Record] = {}
+        self.files: dict[int, bytes] = {}
 
     def put(self, queue: Queue, record: Record) -> Record:
         offset = 1000 * (1 + len(self.log))
         found = replace(record, queue_offset=len(queue.records), physical_offset=offset)
+        self.files[offset] = encode_record(
+            found.topic.encode(),
+            found.body,
+            encode_properties(found.properties),
+            born_timestamp=found.born_timestamp,
+            born_host=HOST,
+            store_timestamp=found.store_timestamp,
+        )
+        found = replace(found, total_size=len(self.files[offset]))
         self.log[offset] = found
         queue.records.append(found)
         return found
@@ -56,9 +76,15 @@ class Queues:
         found = queue.records[queue_offset]
         return found.physical_offset, found.total_size
 
-    def record(self, offset: int, size: int) -> Record | None:
-        found = self.log.get(offset)
-        return found if found is not None and found.total_size == size else None
+    def half(self, place: int, offset: int, size: int) -> Half | None:
+        return half_in(memoryview(self.files[offset]), 0, (place, offset, size))
+
+    def log_file(self, offset: int) -> tuple[int, bytes] | None:
+        return (offset, self.files[offset]) if offset in self.files else None
+
+    def halves_file(self, position: int) -> tuple[int, bytes]:
+        packed = [ENTRY.pack(one.physical_offset, one.total_size, 0) for one in self.halves.records]
+        return 0, b"".join(packed)
 
 
 class Rig:
@@ -129,6 +155,7 @@ def test_a_decision_may_name_any_half_of_the_transaction(rig: Rig) -> None:
         ({"group": "other"}, "the half is of another group"),
         ({"queue_offset": 1}, "the half is not at this queue offset"),
         ({"queue_offset": 99}, "the half is not at this queue offset"),
+        ({"offset": 2000, "queue_offset": 1}, "there is no half"),
         ({"offset": 2000, "queue_offset": 0}, "there is no half"),  # another half lies there
         ({"offset": 1010}, "there is no half"),  # within the record
         ({"offset": 10**15, "queue_offset": 10**15}, "there is no half"),

@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.plain_decisions import read_decision
 
 from silomq.store.errors import IllegalMessage
 from silomq.store.names import TRANS_END_TOPIC
 from silomq.store.record.format import Record, decode_record, encode_record
 from silomq.store.record.ids import Host
 from silomq.store.record.properties import encode_properties
-from silomq.store.transactions.decisions import Decision, encode_decision, read_decision
+from silomq.store.transactions.decisions import Decision, encode_decision
 
 HOST = Host.parse("10.1.2.3:10911")
 GOOD = {
