@@ -12,6 +12,7 @@ from .. import __version__
 from ..conf.standard_streams import open_missing
 from .bench.bench import bench
 from .offline.backup import backup, backups, restore
+from .offline.doctor import doctor
 from .offline.dump import dump
 from .offline.repair import repair
 from .offline.verify import verify
@@ -67,7 +68,7 @@ def silo(context: click.Context) -> None:
 for _command in (
     *(serve, dev, send, request, tail, query, status, topics, delete_topic),
     *(groups, reset_offset, delete_group, transactions),
-    *(top, metrics, clean, config, dump, verify, repair, backup, backups, restore),
+    *(top, metrics, doctor, clean, config, dump, verify, repair, backup, backups, restore),
     *(spark, names, broker, acl, bench, systemd),
 ):
     silo.add_command(_command)
