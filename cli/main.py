@@ -15,6 +15,7 @@ from .offline.backup import backup, backups, restore
 from .offline.doctor import doctor
 from .offline.dump import dump
 from .offline.repair import repair
+from .offline.retention import retention
 from .offline.verify import verify
 from .running.acl import acl
 from .running.broker import broker
@@ -68,7 +69,8 @@ def silo(context: click.Context) -> None:
 for _command in (
     *(serve, dev, send, request, tail, query, status, topics, delete_topic),
     *(groups, reset_offset, delete_group, transactions),
-    *(top, metrics, doctor, clean, config, dump, verify, repair, backup, backups, restore),
+    *(top, metrics, doctor, clean, retention, config, dump, verify, repair),
+    *(backup, backups, restore),
     *(spark, names, broker, acl, bench, systemd),
 ):
     silo.add_command(_command)

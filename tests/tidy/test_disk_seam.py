@@ -151,6 +151,7 @@ EXCEPTIONS: Final[dict[str, tuple[frozenset[str], str]]] = {
             "looks at folders above a store too, and never opens a file",
         ),
         ("tools/doctor/stores.py", "Mapping open os.path.lexists os.stat", _KERNEL),
+        ("tools/retention.py", "Mapping", _MEMORY),
         ("tools/repair.py", "Mapping os.ftruncate", _MEMORY),
     )
 }
