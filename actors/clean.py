@@ -13,22 +13,25 @@ entries of their records still exist.
 
 from __future__ import annotations
 
+import functools
 import time
 from collections import deque
 
 from ..shm._words import fault, wait_any
 from ..shm.progress import Progress
 from ..store.consumequeue.queue import QueueFiles
+from ..store.errors import Corrupt
 from ..store.index.file import IndexFiles
 from ..store.recovery import durable_progress, log_begin
 from ..store.retention import removal
+from ..store.retention.consumption import first_unconsumed, read_offsets
+from ..store.retention.judgement import NOWHERE, Consumed, Limits, due
 from ..store.retention.rules import (
     HOUR_MS,
     MANUAL_RUNS,
     UNKNOWN,
     DiskFlag,
     Ratios,
-    expired,
     is_hour_to_delete,
     judge_disk,
     released,
@@ -146,37 +149,66 @@ class Clean(Actor):
     def _remove_what_is_due(self, *, asked: bool) -> None:
         space_wanted, at_once = self._look_at_disk()
         hour = is_hour_to_delete(self.settings.delete_when, time.localtime().tm_hour)
+        limits = self._limits(full=at_once)
         if not (space_wanted or asked or hour):
-            self.waiting = {}
-            return
-        settings = self.settings
-        removable = removable_below(
-            self.control.load("wrote"), self._durable().dispatched, self.log.file_size
-        )
-        if not at_once:  # a disk this full overrides what waiting messages still need
-            floors = (self.control.load("schedule_floor"), self.control.load("trans_floor"))
-            removable = min(removable, *floors)
-        due = expired(
+            if not limits.is_too_large(self.min_offset.load()):
+                self.waiting = {}
+                return
+            limits = limits.by_size_only()
+        going = due(
             removal.log_ages(self.folders.commit_log),
-            file_size=self.log.file_size,
-            removable=removable,
-            now_ms=int(time.time() * 1000),
-            reserved_ms=settings.file_reserved_time_h * HOUR_MS,
-            at_once=at_once and settings.clean_file_forcibly_enable,
-            most=settings.delete_file_batch_max,
+            limits,
+            self._consumed(),
+            most=self.settings.delete_file_batch_max,
         )
         bases, self.waiting = released(
-            due,
+            going,
             self.world.table.leases(),
             file_size=self.log.file_size,
             waiting=self.waiting,
             now_ms=time.monotonic_ns() // 1_000_000,
-            patience_ms=settings.destroy_mapped_file_interval_forcibly_ms,
+            patience_ms=self.settings.destroy_mapped_file_interval_forcibly_ms,
         )
         if bases:
             self._remove(bases)
             if at_once:
                 self._look_at_disk()
+
+    def _limits(self, *, full: bool) -> Limits:
+        """What decides about the files now. `full`: the disk overrides what is waited for."""
+        settings, wrote = self.settings, self.control.load("wrote")
+        return Limits(
+            file_size=self.log.file_size,
+            removable=removable_below(wrote, self._durable().dispatched, self.log.file_size),
+            end=wrote,
+            now_ms=int(time.time() * 1000),
+            reserved_ms=settings.file_reserved_time_h * HOUR_MS,
+            reserved_size=settings.file_reserved_size,
+            unconsumed_ms=settings.file_reserved_unconsumed_h * HOUR_MS,
+            delayed=self.control.load("schedule_floor"),
+            transactions=self.control.load("trans_floor"),
+            full=full,
+            forced=full and settings.clean_file_forcibly_enable,
+        )
+
+    def _consumed(self) -> Consumed:
+        """Whether all groups have consumed what lies below a log offset; they are looked at once,
+        at the first question.
+        """
+        first = functools.cache(self._first_unconsumed)
+        return lambda end: first() >= end
+
+    def _first_unconsumed(self) -> int:
+        """The log offset of the first message that a group has not consumed. If offsets cannot be
+        read, 0: the bound in hours and a full disk still hold.
+        """
+        cleaner = removal.QueueCleaner(self.queues, self.min_offset.load(), 0)
+        try:
+            first = first_unconsumed(read_offsets(self.folders.config.path), cleaner, self.beat)
+        except (Corrupt, OSError) as error:
+            self.logger.error("cannot tell what groups have consumed", error=str(error))
+            return 0
+        return NOWHERE if first is None else first.log_offset
 
     def _pause(self, seconds: float) -> None:
         """Waits between two files, and keeps the heartbeat going."""

@@ -37,6 +37,8 @@ _MODULES: Final = {
     "names": "running.names",
     "broker": "running.broker",
     "acl": "running.acl",
+    "doctor": "offline.doctor",
+    "retention": "offline.retention",
     "dump": "offline.dump",
     "verify": "offline.verify",
     "repair": "offline.repair",

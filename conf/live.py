@@ -17,7 +17,7 @@ _CLEAN: Final = (
     *("delete_commit_log_files_interval_ms", "delete_consume_queue_files_interval_ms"),
     *("delete_file_batch_max", "destroy_mapped_file_interval_forcibly_ms"),
     *("disk_max_used_space_ratio", "disk_space_clean_forcibly_ratio"),
-    "disk_space_warning_level_ratio",
+    *("disk_space_warning_level_ratio", "file_reserved_size", "file_reserved_unconsumed_h"),
 )
 _FLUSH: Final = (
     *("flush_interval_commit_log_ms", "flush_commit_log_least_pages"),

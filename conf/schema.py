@@ -711,6 +711,26 @@ class Fields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             "fileReservedTime",
         ),
     ] = 72
+    file_reserved_size: Annotated[
+        int,
+        Size(
+            0,
+            1 << 50,
+            "The oldest files go at any hour while so much of the log follows them, even if they "
+            "have not expired. 0: no such limit, as in RocketMQ.",
+        ),
+    ] = 0
+    file_reserved_unconsumed_h: Annotated[
+        int,
+        Duration(
+            "h",
+            0,
+            876_000,
+            "An expired file that a consumer group has not consumed stays until it was last "
+            "written so long ago, unless the disk is too full. 0: groups do not count, as in "
+            "RocketMQ.",
+        ),
+    ] = 0
     disk_max_used_space_ratio: Annotated[
         int,
         Number(

@@ -12,6 +12,7 @@ import contextlib
 import errno
 import hashlib
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,7 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 MODE = 0o600
-_SHM = Path("/dev/shm")  # noqa: S108 - not for temporary files: Linux keeps POSIX objects there
+#: Where Linux keeps POSIX objects.
+SHM = Path("/dev/shm")  # noqa: S108 - not for temporary files
+_NAME = re.compile(r"(?:sem\.)?silomq-([0-9a-f]{16})-.+")
 
 
 def store_identity(folder: str | os.PathLike[str]) -> int:
@@ -70,7 +73,7 @@ def create_semaphore(store_id: int, kind: str) -> posix_ipc.Semaphore:
     with _explained("a semaphore"):
         semaphore = posix_ipc.Semaphore(object_name(store_id, kind), posix_ipc.O_CREX, mode=MODE)
     with contextlib.suppress(FileNotFoundError):
-        os.chmod(_SHM / f"sem.{semaphore.name[1:]}", MODE)
+        os.chmod(SHM / f"sem.{semaphore.name[1:]}", MODE)
     return semaphore
 
 
@@ -83,23 +86,33 @@ def _explained(what: str) -> Iterator[None]:
         raise
     except posix_ipc.PermissionsError as error:
         why = f"cannot make {what} there: this user may not write to it"
-        raise PermissionError(errno.EACCES, why, str(_SHM)) from error
+        raise PermissionError(errno.EACCES, why, str(SHM)) from error
     except OSError as error:
         if error.errno == errno.ENOSPC:
             why = (
-                f"no room for {what}: free some there (`ls -l {_SHM}` lists who has it), or mount "
-                f"it larger (`mount -o remount,size=2G {_SHM}`)"
+                f"no room for {what}: free some there (`ls -l {SHM}` lists who has it), or mount "
+                f"it larger (`mount -o remount,size=2G {SHM}`)"
             )
         else:
             why = f"cannot make {what} there ({error.strerror}): it must be a tmpfs, mounted rw"
-        raise OSError(error.errno, why, str(_SHM)) from error
+        raise OSError(error.errno, why, str(SHM)) from error
 
 
 def leftovers(store_id: int) -> list[str]:
     """The names below /dev/shm of this store's objects that exist now."""
     prefix = object_name(store_id, "")[1:]
-    names = os.listdir(_SHM) if _SHM.is_dir() else []
+    names = os.listdir(SHM) if SHM.is_dir() else []
     return sorted(name for name in names if name.removeprefix("sem.").startswith(prefix))
+
+
+def objects_of_stores() -> dict[int, list[str]]:
+    """The names below /dev/shm of all stores' objects, by the stores' identities."""
+    found: dict[int, list[str]] = {}
+    for name in sorted(os.listdir(SHM) if SHM.is_dir() else []):
+        match = _NAME.fullmatch(name)
+        if match:
+            found.setdefault(int(match[1], 16), []).append(name)
+    return found
 
 
 def remove_all(store_id: int) -> list[str]:

@@ -1,5 +1,5 @@
-"""Retention: which files expire, and their removal. `rules.py` decides over plain values,
-`removal.py` removes files.
+"""Retention: which files expire, and their removal. `judgement.py` and `rules.py` decide over plain
+values, `removal.py` removes files, `consumption.py` looks at what groups have consumed.
 
 The triggers are RocketMQ's: the hours of `delete_when`, the use of the disk, or `silo clean` (which
 allows 20 runs). So are the rules: a commit-log file expires when it was not written to for
@@ -16,6 +16,18 @@ files, at most `delete_file_batch_max`, up to the first that must stay. These st
   could still take back (`schedule_floor`). RocketMQ removes such a record and loses the message. If
   the disk is so full that files are removed before they expire, this rule does not hold, and the
   log says which messages were lost.
+
+**Two limits that RocketMQ does not have**, both off by default. `file_reserved_size`: the oldest
+files go at any hour while so many bytes follow them. `file_reserved_unconsumed_h`: an expired file
+stays while a consumer group has not consumed it, until it was last written so long ago. So a group
+that nobody uses any more cannot fill the disk: the bound ends its claim, and a disk above
+`disk_space_clean_forcibly_ratio` ends all such claims at once. No file's form changes by them.
+
+**No limits for single topics.** One commit log holds the messages of all topics, so a topic cannot
+give back space before its neighbours in the same files do. All that a limit could do is to move
+the begins of the topic's queues. That would free nothing, would be undone by the next start and by
+RocketMQ (both find the begins by the log's), and is there already: `silo reset-offset` moves a
+group. Topics that need different times need stores of their own.
 
 **Order:** `min_offset`, then each queue's `min_offset`, then the commit-log files and a sync of
 their folder, then queue files and index files. A reader loads its queue's minimum before it opens a

@@ -82,6 +82,24 @@ class QueueCleaner:
         finally:
             folder.close()
 
+    def first_from(self, topic: str, queue_id: int, least: int) -> tuple[int, int | None]:
+        """The first queue offset from `least` on whose record is in the log, and that record's
+        log offset, which is None behind the queue's last entry. Raises OSError.
+        """
+        try:
+            folder = self.queues.folder(topic, queue_id)
+        except (FileNotFoundError, NotADirectoryError):  # the topic was deleted
+            return least, None
+        with folder:
+            bases = file_bases(folder)
+            end = (bases[-1] + self.size) // ENTRY_SIZE if bases else 0
+            at = self._least(folder, bases, least, end)
+            base = at * ENTRY_SIZE // self.size * self.size
+            if base not in bases:
+                return at, None
+            with folder.file(file_name(base)) as fd:
+                return at, self._entry(fd, at - base // ENTRY_SIZE)
+
     def _to_go(self, folder: Folder, bases: list[int]) -> Iterator[int]:
         for base, behind in pairwise(bases):
             with folder.file(file_name(base)) as fd:

@@ -94,34 +94,10 @@ def removable_below(wrote: int, durable: int, file_size: int) -> int:
 
     The file with the log's last byte stays, so that the log's end is never lost. So do files that
     a start after a power cut must read: those behind `durable`, up to which queues and index are
-    durable. Clean lowers the result further for messages that wait for their time
-    (`schedule_floor`) or for the end of their transaction (`trans_floor`), unless the disk is full.
+    durable.
     """
     last = max(0, wrote - 1)
     return min(last - last % file_size, durable)
-
-
-def expired(
-    files: Iterable[LogFileAge],
-    *,
-    file_size: int,
-    removable: int,
-    now_ms: int,
-    reserved_ms: int,
-    at_once: bool,
-    most: int,
-) -> list[int]:
-    """The offsets of the files that are due for removal, oldest first: up to `most`, and none
-    behind a file that must stay. `files` must ascend; they are read only as far as needed.
-    """
-    due: list[int] = []
-    for file in files:
-        if len(due) >= most or file.base + file_size > removable:
-            break
-        if not at_once and now_ms < file.modified_ms + reserved_ms:
-            break
-        due.append(file.base)
-    return due
 
 
 def released(

@@ -137,6 +137,21 @@ EXCEPTIONS: Final[dict[str, tuple[frozenset[str], str]]] = {
         ("store/recovery/power_cut.py", ".read_bytes", _KERNEL),
         ("supervisor/child.py", "open", _KERNEL),
         ("supervisor/listener.py", "open os.stat", "the kernel's files; a socket's folder"),
+        (
+            "tools/doctor/kernel.py",
+            "Mapping",
+            _MEMORY,
+        ),
+        ("tools/doctor/limits.py", "open", _KERNEL),
+        ("tools/doctor/memory.py", "os.access os.statvfs", _MEMORY),
+        ("tools/doctor/mounts.py", "open", _KERNEL),
+        (
+            "tools/doctor/place.py",
+            ".is_dir .stat os.access os.scandir os.statvfs",
+            "looks at folders above a store too, and never opens a file",
+        ),
+        ("tools/doctor/stores.py", "Mapping open os.path.lexists os.stat", _KERNEL),
+        ("tools/retention.py", "Mapping", _MEMORY),
         ("tools/repair.py", "Mapping os.ftruncate", _MEMORY),
     )
 }

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 #: The modules that own a format, and the format.
 OWNERS: Final = {
     "actors/registry/access.py": "the kernel's struct ucred",
+    "tools/doctor/stores.py": "the kernel's struct flock",
     "supervisor/relay.py": "the kernel's struct ucred",
     "bench/harness/results/histograms.py": "the frame of HdrHistogram's compressed form",
     "broker/wire/command.py": "frames and headers of RocketMQ's protocol",

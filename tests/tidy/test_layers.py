@@ -23,7 +23,7 @@ ALLOWED = {
     "actors": {"conf", "shm", "store"},
     "supervisor": {"conf", "shm", "store", "actors"},
     "client": {"conf", "shm", "store"},
-    "tools": {"conf", "shm", "store"},
+    "tools": {"conf", "shm", "store", "actors"},
     "broker": {"conf", "shm", "store", "client"},
     "monitor": {"shm", "store", "client", ""},
     "names": {"conf", "store", "broker"},
@@ -86,7 +86,7 @@ FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("",),
     ),
     "actors": (("",), ("registry", "schedule", "transactions")),
-    "tools": (("holes", "raw"), ("backup", "rocketmq"), ("", "verify")),
+    "tools": (("doctor", "holes", "raw"), ("backup", "rocketmq"), ("", "verify")),
     "pipeline": (("",), ("sink",), ("source",), ("spark",), ("jobs",)),
     "cli": (
         ("shared",),

@@ -14,7 +14,8 @@ from silomq.store.consumequeue.queue import ENTRY
 from silomq.store.disk.paths import PROGRESS
 from silomq.store.recovery import durable_progress
 from silomq.store.retention import removal
-from silomq.store.retention.rules import expired, removable_below
+from silomq.store.retention.judgement import Limits, due
+from silomq.store.retention.rules import removable_below
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,15 +25,16 @@ if TYPE_CHECKING:
 
 def clean(store: Store, durable: Progress, expected: dict[Queue, dict[int, bytes]]) -> int:
     """What the clean process does, in its order: the new minimum of the log."""
-    gone = expired(
-        removal.log_ages(store.folders.commit_log),
+    limits = Limits(
         file_size=FILE_SIZE,
         removable=removable_below(store.ends[-1], durable.dispatched, FILE_SIZE),
+        end=store.ends[-1],
         now_ms=0,
         reserved_ms=0,
-        at_once=True,
-        most=1000,
+        forced=True,
     )
+    ages = removal.log_ages(store.folders.commit_log)
+    gone = due(ages, limits, lambda _: True, most=1000)
     least = gone[-1] + FILE_SIZE if gone else 0
     for base in gone:
         removal.remove(store.folders.commit_log, base)

@@ -9,10 +9,8 @@ from hypothesis import strategies as st
 from silomq.store.retention.rules import (
     UNKNOWN,
     DiskFlag,
-    LogFileAge,
     Ratios,
     Verdict,
-    expired,
     index_files_to_go,
     is_hour_to_delete,
     judge_disk,
@@ -99,62 +97,6 @@ def test_hour(when: str, hour: int, *, true: bool) -> None:
 )
 def test_removable_below(wrote: int, durable: int, below: int) -> None:
     assert removable_below(wrote, durable, 100) == below
-
-
-def files(*modified: int, first: int = 0) -> list[LogFileAge]:
-    """Files of 100 bytes with these times."""
-    return [LogFileAge(first + 100 * i, time) for i, time in enumerate(modified)]
-
-
-@pytest.mark.parametrize(
-    ("found", "now", "at_once", "most", "due"),
-    [
-        ([], 1000, False, 10, []),
-        (files(0, 0, 0), 999, False, 10, []),
-        (files(0, 0, 0), 1000, False, 10, [0, 100, 200]),
-        (files(0, 1, 2), 1001, False, 10, [0, 100]),
-        (files(0, 500, 0), 1000, False, 10, [0]),  # never from the middle
-        (files(0, 0, 0), 1000, False, 2, [0, 100]),
-        (files(900, 900, 900), 1000, True, 10, [0, 100, 200]),
-        (files(900, 900, 900), 1000, True, 1, [0]),
-        (files(0, 0, 0, first=300), 1000, False, 10, [300, 400]),  # the end of 500 is 600
-        (files(0, 0, first=500), 1000, True, 10, []),
-    ],
-)
-def test_expired(
-    found: list[LogFileAge], now: int, *, at_once: bool, most: int, due: list[int]
-) -> None:
-    got = expired(
-        found,
-        file_size=100,
-        removable=500,
-        now_ms=now,
-        reserved_ms=1000,
-        at_once=at_once,
-        most=most,
-    )
-    assert got == due
-
-
-def test_expired_looks_no_further_than_it_must() -> None:
-    looked = []
-
-    def ages() -> object:
-        for file in files(0, 5000, 0, 0):
-            looked.append(file.base)
-            yield file
-
-    got = expired(
-        ages(),  # type: ignore[arg-type]
-        file_size=100,
-        removable=500,
-        now_ms=1000,
-        reserved_ms=10,
-        at_once=False,
-        most=10,
-    )
-    assert got == [0]
-    assert looked == [0, 100]
 
 
 @pytest.mark.parametrize(

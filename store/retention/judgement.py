@@ -1,0 +1,119 @@
+"""Why a commit-log file stays or goes. The clean process and `silo retention explain` both ask
+`judge`, so the explanation cannot differ from what is done.
+
+All functions are pure. Times are epoch ms, offsets those of the commit log.
+"""
+
+from __future__ import annotations
+
+import enum
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Final
+
+from .rules import LogFileAge, is_hour_to_delete
+
+#: A log offset behind everything: nothing waits.
+NOWHERE: Final = 2**64 - 1
+_NEVER_MS: Final = 2**62
+_HOUR_S: Final = 3600
+
+
+class Why(enum.StrEnum):
+    """What decides about a file. With DUE it goes."""
+
+    END = "end"
+    DELAYED = "delayed"
+    TRANSACTION = "transaction"
+    YOUNG = "young"
+    UNCONSUMED = "unconsumed"
+    DUE = "due"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What decides about the files of a log whose last byte is before `end`.
+
+    A file that ends behind `removable` (see `removable_below`) stays. So does one that ends behind
+    `delayed` or `transactions`, where the first message lies that waits, unless the disk is `full`.
+    With `forced` it then goes. Otherwise it must be `reserved_ms` old, or `reserved_size` bytes
+    (0: no limit) must follow it. After that it stays until it is `unconsumed_ms` old, if a group
+    has not consumed all of it.
+    """
+
+    file_size: int
+    removable: int
+    end: int
+    now_ms: int
+    reserved_ms: int
+    reserved_size: int = 0
+    unconsumed_ms: int = 0
+    delayed: int = NOWHERE
+    transactions: int = NOWHERE
+    full: bool = False
+    forced: bool = False
+
+    def by_size_only(self) -> Limits:
+        """The limits outside the hours of `delete_when`: a log that is too large need not wait."""
+        return replace(self, reserved_ms=_NEVER_MS)
+
+    def is_too_large(self, base: int) -> bool:
+        """Whether enough of the log follows the file at `base`."""
+        return 0 < self.reserved_size <= self.end - (base + self.file_size)
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """Why a file stays, and until when as far as that is known: None if it is not."""
+
+    why: Why
+    until_ms: int | None = None
+
+
+#: Whether all groups have consumed everything below a log offset.
+Consumed = Callable[[int], bool]
+
+
+def judge(file: LogFileAge, limits: Limits, consumed: Consumed) -> Judgement:
+    """Decides about one file, whatever becomes of those before it. Asks `consumed` only if nothing
+    else decides.
+    """
+    end = file.base + limits.file_size
+    if end > limits.removable:
+        return Judgement(Why.END)
+    if not limits.full:
+        if end > limits.delayed:
+            return Judgement(Why.DELAYED)
+        if end > limits.transactions:
+            return Judgement(Why.TRANSACTION)
+    if limits.forced:
+        return Judgement(Why.DUE)
+    expires = file.modified_ms + limits.reserved_ms
+    if limits.now_ms < expires and not limits.is_too_large(file.base):
+        return Judgement(Why.YOUNG, expires)
+    bound = file.modified_ms + limits.unconsumed_ms
+    if not limits.full and limits.now_ms < bound and not consumed(end):
+        return Judgement(Why.UNCONSUMED, bound)
+    return Judgement(Why.DUE)
+
+
+def due(files: Iterable[LogFileAge], limits: Limits, consumed: Consumed, *, most: int) -> list[int]:
+    """The offsets of the files that are due for removal, oldest first: up to `most`, and none
+    behind a file that must stay. `files` must ascend; they are read only as far as needed.
+    """
+    found: list[int] = []
+    for file in files:
+        if len(found) >= most or judge(file, limits, consumed).why is not Why.DUE:
+            break
+        found.append(file.base)
+    return found
+
+
+def next_hour(delete_when: str, from_ms: int) -> int:
+    """The first time from `from_ms` on that lies in an hour of `delete_when`, in local time."""
+    moment = from_ms / 1000
+    while not is_hour_to_delete(delete_when, time.localtime(moment).tm_hour):
+        local = time.localtime(moment)
+        moment = int(moment) + _HOUR_S - local.tm_min * 60 - local.tm_sec
+    return int(moment * 1000)
