@@ -281,9 +281,10 @@ def test_who_may_not_send_ends_no_transaction(
         )
     )
     accounts.chmod(0o600)
-    settings = ("aclEnable=true", f"acl_file={accounts}")
     with (
-        BrokerProcess(store.path, *settings, listen="127.0.0.1:0") as broker,
+        BrokerProcess(
+            store.path, "aclEnable=true", f"acl_file={accounts}", listen="127.0.0.1:0"
+        ) as broker,
         SigningClient(broker.address, ADMIN, "12345678") as admin,
         SigningClient(broker.address, "only-reads", "12345678") as reader,
     ):

@@ -70,9 +70,13 @@ def test_what_a_group_has_not_consumed_stays(tmp_path: Path) -> None:
             assert held[0]["when_ms"] >= held[0]["modified_ms"] + 3_600_000
             first = log_files(store)[0]
             beat = store.control.beat("clean")
-            beats = {beat.load()}
-            # It has looked at them, and has let them be.
-            eventually(lambda: beats.add(beat.load()) or len(beats) > 3, "clean has looked")
+            beats: set[int] = set()
+
+            def has_looked() -> bool:
+                beats.add(beat.load())
+                return len(beats) > 3
+
+            eventually(has_looked, "clean has looked at them, and has let them be")
             assert log_files(store)[0] == first
             assert first < active(store)
             taken = 1
