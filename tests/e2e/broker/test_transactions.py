@@ -266,27 +266,17 @@ def test_who_may_not_send_ends_no_transaction(
 ) -> None:
     group = f"of-{topic}"  # other tests have left transactions of g open
     accounts = tmp_path / "plain_acl.yml"
-    accounts.write_text(
-        json.dumps(
-            {
-                "accounts": [
-                    {"accessKey": ADMIN, "secretKey": "12345678", "admin": True},
-                    {
-                        "accessKey": "only-reads",
-                        "secretKey": "12345678",
-                        "topicPerms": [f"{topic}=SUB"],
-                    },
-                ]
-            }
-        )
-    )
+    secret = "12345678"
+    may_read = {"accessKey": "only-reads", "secretKey": secret, "topicPerms": [f"{topic}=SUB"]}
+    administers = {"accessKey": ADMIN, "secretKey": secret, "admin": True}
+    accounts.write_text(json.dumps({"accounts": [administers, may_read]}))
     accounts.chmod(0o600)
     with (
         BrokerProcess(
             store.path, "aclEnable=true", f"acl_file={accounts}", listen="127.0.0.1:0"
         ) as broker,
-        SigningClient(broker.address, ADMIN, "12345678") as admin,
-        SigningClient(broker.address, "only-reads", "12345678") as reader,
+        SigningClient(broker.address, ADMIN, secret) as admin,
+        SigningClient(broker.address, "only-reads", secret) as reader,
     ):
         beat(reader, "a listener", group)
         half = prepare(admin, topic, b"x", group, topic)
