@@ -119,6 +119,8 @@ class Status:
             pulls_missed=missed,
             put_ms_99=latencies.percentile(0.99),
             put_ms_longest=latencies.all.longest_ms,
+            put_ms_sum=latencies.all.sum_ms,
+            put_ms_below=latencies.below(),
         )
 
     def _listed(self, listed: int) -> list[Group]:

@@ -6,8 +6,7 @@ import contextlib
 import os
 import shutil
 import threading
-import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any, Final
 
 import psutil
@@ -25,6 +24,7 @@ from ..client.admin.figures import lag
 from ..shm.metrics import LIMITS_US, Histogram
 from ..store.errors import IllegalMessage
 from ..store.status import PutMessageStatus
+from .broker_families import broker_families
 from .looks import NOT_THERE
 from .rocketmq_names import rocketmq_families
 from .rows import Rows
@@ -62,7 +62,6 @@ _LEVELS: Final = (
     ("trans_open", "transactions_open", "Transactions that are not ended"),
 )
 _POSITIONS: Final = ("min_offset", "dispatched", "flushed", "committed", "wrote", "ready")
-_MOST_BROKERS: Final = 16
 
 
 class StoreCollector(Collector):
@@ -120,7 +119,7 @@ class StoreCollector(Collector):
         yield _gauge("topics_summed", "Topics that have no row of their own", topics_summed)
         yield _rows("group_lag_messages", "Messages not acknowledged", "group", group_rows)
         yield _gauge("groups_summed", "Groups that have no row of their own", groups_summed)
-        yield from _of_brokers(status["brokers"])
+        yield from broker_families(status["brokers"])
         if self._rocketmq_names:
             yield from rocketmq_families(status, topic_rows, group_rows)
 
@@ -233,22 +232,3 @@ def _of_disk(store: str, status: dict[str, Any]) -> Iterator[Metric]:
     with contextlib.suppress(OSError):
         free = shutil.disk_usage(os.path.join(store, "commitlog")).free
         yield _gauge("disk_free_bytes", "Free bytes on the commit log's disk", free)
-
-
-def _of_brokers(brokers: Iterable[dict[str, Any]]) -> Iterator[Metric]:
-    """What brokers say of themselves. The label is the session: names come from clients."""
-    told = [broker for broker in brokers if not broker["problem"]][:_MOST_BROKERS]
-    for field, name, about, counter in (
-        ("connections", "broker_connections", "Connections of a broker", False),
-        ("messages_sent", "broker_messages_put", "Messages put by way of a broker", True),
-        ("messages_pulled", "broker_messages_got", "Messages that a broker gave out", True),
-        ("pulls_found", "broker_pulls_found", "Pulls that found messages", True),
-        ("pulls_missed", "broker_pulls_missed", "Pulls that found none", True),
-        ("bytes_in", "broker_received_bytes", "Bytes that a broker has received", True),
-        ("bytes_out", "broker_sent_bytes", "Bytes that a broker has sent", True),
-    ):
-        rows = {str(number): float(broker[field]) for number, broker in enumerate(told)}
-        yield _rows(name, about, "broker", rows, counter=counter)
-    now = time.time()
-    ages = {str(n): max(0.0, now - b["written_ms"] / 1000) for n, b in enumerate(told)}
-    yield _rows("broker_status_age_seconds", "Since a broker has told its figures", "broker", ages)

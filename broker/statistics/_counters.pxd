@@ -17,7 +17,7 @@ cdef class Meter:
 
 cdef class Latencies:
     cdef uint64_t steps[STEPS]
-    cdef readonly int64_t longest_ms  # the longest time
+    cdef readonly int64_t longest_ms, sum_ms  # the longest time, and all times together
 
     cdef void count(self, int64_t ms) noexcept
 

@@ -53,6 +53,8 @@ cdef class Latencies:
         cdef int64_t step
         if ms > self.longest_ms:
             self.longest_ms = ms
+        if ms > 0:
+            self.sum_ms += ms
         if ms <= 0:
             step = 0
         elif ms < 20:

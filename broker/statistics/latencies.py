@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import Final
 
+from ...shm.protocol.broker_status import PUT_LIMITS_MS
 from ._counters import LIMITS, Latencies
 
 #: RocketMQ's ranges: the upper end (ms) of each, and its name.
@@ -17,7 +18,7 @@ _LAST: Final = "10s~"
 #: RocketMQ begins the distribution anew each minute (s).
 _PERIOD_S: Final = 60.0
 
-assert {end for end, _ in _RANGES} <= set(LIMITS)
+assert {*PUT_LIMITS_MS, *(end for end, _ in _RANGES)} <= set(LIMITS)
 
 
 class PutLatencies:
@@ -47,6 +48,14 @@ class PutLatencies:
             first = behind
         found[_LAST] = sum(counts[first:])
         return found
+
+    def below(self) -> list[int]:
+        """How many puts since the start took less than each of PUT_LIMITS_MS, and how many there
+        were.
+        """
+        counts = self.all.counts()
+        ends = [LIMITS.index(limit) + 1 for limit in PUT_LIMITS_MS]
+        return [*(sum(counts[:end]) for end in ends), sum(counts)]
 
     def percentile(self, share: float) -> float:
         """So long (ms) took this share of the puts at most; 0.0 if there were none."""

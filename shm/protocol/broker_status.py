@@ -17,6 +17,9 @@ from msgspec import Meta, Struct
 MOST_TEXT: Final = 255
 #: Entries of a list.
 MOST_ENTRIES: Final = 1024
+#: The steps in which times of puts are counted, ms.
+PUT_LIMITS_MS: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000)
+_STEPS: Final = len(PUT_LIMITS_MS) + 1
 
 Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Rate = Annotated[float, Meta(ge=0, le=1e12)]
@@ -92,7 +95,8 @@ class BrokerStatus(_Part, frozen=True):
     that it has put into the store's ring, `messages_pulled` those in answers to pulls. `bytes_in`
     and `bytes_out` are those of its connections. `pulls_missed` counts pulls that found no message.
     The times of puts, milliseconds, are the longest, and the one that 99 of 100 puts of the running
-    minute did not exceed.
+    minute did not exceed. `put_ms_below` has how many puts took less than each of PUT_LIMITS_MS,
+    and how many there were; `put_ms_sum` is the sum of their times.
     """
 
     name: Text
@@ -120,6 +124,8 @@ class BrokerStatus(_Part, frozen=True):
     pulls_missed: Count
     put_ms_99: Rate
     put_ms_longest: Count
+    put_ms_sum: Count
+    put_ms_below: Annotated[list[Count], Meta(min_length=_STEPS, max_length=_STEPS)]
 
 
 _DECODER: Final = msgspec.json.Decoder(BrokerStatus)

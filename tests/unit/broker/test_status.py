@@ -104,6 +104,8 @@ def test_what_was_done(monkeypatch: pytest.MonkeyPatch) -> None:
     found = rig.document()
     assert (found.pulls_found, found.pulls_missed) == (11, 22)
     assert (found.put_ms_99, found.put_ms_longest) == (5.0, 4)
+    assert found.put_ms_sum == 4
+    assert found.put_ms_below == [0, 0, *[1] * 12]
     assert (found.listens, found.told) == ("127.0.0.1:1", "127.0.0.1:2")
     for _ in range(11):
         now += 1

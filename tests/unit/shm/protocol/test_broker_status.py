@@ -26,6 +26,7 @@ GOOD: dict[str, Any] = {
     "producer_groups": [{"group": "p", "connections": 1}],
     "name_servers": [{"address": "h:3", "state": "failed", "problem": "why"}],
     "pulls_found": 7, "pulls_missed": 8, "put_ms_99": 1.0, "put_ms_longest": 9,
+    "put_ms_sum": 30, "put_ms_below": [*range(14)],
 }  # fmt: skip
 
 
