@@ -85,4 +85,4 @@ def _reply(folder: Path, fd: int) -> None:
         for message in consumer:
             if message.body == _LAST:
                 return
-            producer.reply(message, message.body)
+            producer.reply_async(message, message.body)

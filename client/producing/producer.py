@@ -20,6 +20,7 @@ from .send_session import SendSession
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
+    from ._future import SendFuture
     from ._message import Message
 
 
@@ -143,6 +144,32 @@ class Producer(Sender):
 
         Raises IllegalArgument for a message that is no request; the other arguments and errors are
         those of `send`.
+        """
+        sent = reply(
+            self,
+            request,
+            body,
+            tags=tags,
+            keys=keys,
+            properties=properties,
+            flag=flag,
+            timeout=timeout,
+        )
+        return sent.result(timeout)
+
+    def reply_async(
+        self,
+        request: Request,
+        body: Buffer | str | Message,
+        *,
+        tags: str | None = None,
+        keys: str | Iterable[str] | None = None,
+        properties: Mapping[str, str] | None = None,
+        flag: int = 0,
+        timeout: float | Own | None = OWN,
+    ) -> SendFuture:
+        """Replies to a request as `reply` does, and returns a SendFuture as `send_async` does: many
+        replies may be under way.
         """
         return reply(
             self,

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
     from ..arguments import Own
+    from ._future import SendFuture
     from ._message import Message
     from ._sender import Sender
-    from .send_result import SendResult
 
 #: Stands for the topic of replies in a producer's routes.
 REPLIES = Delayed(REPLIES_TOPIC, "")
@@ -48,8 +48,8 @@ def reply(
     properties: Mapping[str, str] | None,
     flag: int,
     timeout: float | Own | None,
-) -> SendResult:
-    """See `Producer.reply`."""
+) -> SendFuture:
+    """See `Producer.reply_async`."""
     asked: object = getattr(request, "properties", None)
     if not isinstance(asked, Mapping):
         arguments.refuse_type("request", request, "a message that was consumed")
@@ -61,7 +61,7 @@ def reply(
         )
     session = session_of(producer)
     route = session.routes.get(REPLIES) or session.open_topic(REPLIES)
-    sent = send_with_pairs(
+    return send_with_pairs(
         producer,
         REPLIES,
         body,
@@ -73,4 +73,3 @@ def reply(
         queue=reply_queue(pairs[REPLY_TO_CLIENT], len(route.slots)),
         timeout=timeout,
     )
-    return sent.result(timeout)

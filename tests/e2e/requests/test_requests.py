@@ -24,6 +24,7 @@ from silomq import (
     ReplyFuture,
     RequestProducer,
     RequestTimeout,
+    SendFuture,
     StoreClosed,
 )
 from silomq.client.producing._sender import session_of
@@ -99,6 +100,23 @@ def test_many_requests_are_under_way_at_a_time(
         for thread in threads:
             thread.join()
         assert in_threads == dict(enumerate(found[:8]))
+
+
+def test_many_replies_are_under_way_at_a_time(
+    store: StoreProcess, topic: str, asker: RequestProducer
+) -> None:
+    waiting = [asker.request_async(topic, str(n), timeout=LONG_S) for n in range(200)]
+    with Producer(store.path) as replier, Consumer(store.path, topic) as consumer:
+        sent: list[SendFuture] = []
+        while len(sent) < len(waiting):
+            requests = consumer.poll(100, LONG_S)
+            sent += [replier.reply_async(one, b"re: " + one.body) for one in requests]
+        assert all(one.result(LONG_S).status.name == "PUT_OK" for one in sent)
+        replier.send(topic, b"no request")
+        (message,) = consumer.poll(1, LONG_S)
+        with pytest.raises(IllegalArgument, match="this message is none"):
+            replier.reply_async(message, "x")
+    assert [one.result().body for one in waiting] == [b"re: %d" % n for n in range(200)]
 
 
 def test_the_first_reply_counts(store: StoreProcess, topic: str, asker: RequestProducer) -> None:
