@@ -137,7 +137,7 @@ class Admin(GroupAdmin):
           by local clients: `get_found`, `get_missed`, and `get_messages` that they read. Names
           that end in `_rates` are growths a second in the last 10, 60 and 600 s. Lags of flush and
           dispatch in bytes, messages and seconds.
-        - `brokers`: what each broker of the store says of itself (docs/broker-status.md): connections,
+        - `brokers`: what each broker of the store says of itself (docs/network.md): connections,
           requests, groups, name servers. Each has `session`, `uid`, and `problem`: "", or why there
           is nothing else. Texts in it come from the network as they are.
         """
