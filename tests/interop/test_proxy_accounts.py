@@ -1,5 +1,5 @@
 """RocketMQ's proxy 5.3.3 before a broker with accounts. The proxy signs with an account of its own,
-whose rights docs/network.md lists; `silo acl` takes each of them away while all runs.
+whose rights docs/proxy.md lists; `silo acl` takes each of them away while all runs.
 """
 
 from __future__ import annotations
