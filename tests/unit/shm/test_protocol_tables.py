@@ -154,6 +154,7 @@ def test_a_new_version_is_a_decision() -> None:
         "next board": "after id",
         "metrics": "id",
         "reads": "id",
+        "users": "id",
     }
 
 
