@@ -22,7 +22,7 @@ ALLOWED = {"pipeline/jobs/audit_files.py": {"pickle"}}
 
 def names_in(tree: ast.Module) -> set[str]:
     """The test functions of a module, those of classes with the class's name."""
-    found = set()
+    found: set[str] = set()
     for node in tree.body:
         inside = node.body if isinstance(node, ast.ClassDef) else [node]
         prefix = f"{node.name}::" if isinstance(node, ast.ClassDef) else ""

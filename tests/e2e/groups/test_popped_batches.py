@@ -46,8 +46,8 @@ def test_a_batch_has_the_rows_that_a_consumer_gets(store: StoreProcess, topic: s
         by_place = [("physical_offset", "ascending")]
         assert found.sort_by(by_place).equals(wanted.sort_by(by_place))
         assert worker.poll_arrow(10).num_rows == 0
-        few = ["queue_offset", "body"]
-        assert worker.poll_arrow(10, columns=few).schema.names == few
+        few = worker.poll_arrow(10, columns=("queue_offset", "body"))
+        assert few.schema.names == ["queue_offset", "body"]
         worker.ack_polled()
     with member(store, topic) as worker:
         assert worker.poll(10) == []
