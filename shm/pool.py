@@ -14,7 +14,7 @@ import os
 import posix_ipc
 
 from ._memory import Mapping
-from .segments import create_segment, object_name
+from .segments import create_segment, object_name, open_leftover
 
 
 def _kind(number: int) -> str:
@@ -29,16 +29,15 @@ def create(store_id: int, buffers: int, size: int) -> None:
         create_segment(store_id, _kind(number), size)
 
 
-def count(store_id: int) -> int:
-    """The number of buffers that exist, counted from buffer 0 to the first that is missing."""
+def count(store_id: int, owner: int = 0) -> int:
+    """The number of buffers that exist, counted from buffer 0 to the first that is missing, or was
+    not made by a user whom `open_leftover` trusts.
+    """
     number = 0
-    while True:
-        try:
-            memory = posix_ipc.SharedMemory(object_name(store_id, _kind(number)))
-        except posix_ipc.ExistentialError:
-            return number
-        memory.close_fd()
+    while (fd := open_leftover(store_id, _kind(number), owner)) is not None:
+        os.close(fd)
         number += 1
+    return number
 
 
 class Pool:

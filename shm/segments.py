@@ -4,6 +4,11 @@ A name holds the store's identity, which is made from the device and inode of it
 stores never share an object. A copied folder is another store, and a renamed one is the same. Only
 the store's user can open segments, whatever the umask. Clients get read-only descriptors over the
 registry's socket.
+
+Every user may make objects in /dev/shm, also under the names of a store that does not run. A start
+believes what a killed run has left there: which processes to await, how far the log was, the bytes
+of the pool. So it takes only objects of root, of its own user, or of the owner of the store's
+folder, and removes all others.
 """
 
 from __future__ import annotations
@@ -13,6 +18,7 @@ import errno
 import hashlib
 import os
 import re
+import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -66,6 +72,48 @@ def open_segment(store_id: int, kind: str) -> int:
     """
     memory = posix_ipc.SharedMemory(object_name(store_id, kind), flags=0, mode=0, read_only=True)
     return int(memory.fd)
+
+
+def open_leftover(store_id: int, kind: str, owner: int) -> int | None:
+    """A read-only descriptor of a segment that a run before this one has left, which the caller
+    closes. None if there is none that root, this user or `owner` has made.
+    """
+    try:
+        fd = open_segment(store_id, kind)
+    except (posix_ipc.ExistentialError, posix_ipc.PermissionsError):
+        return None
+    if _is_trusted(os.fstat(fd), owner):
+        return fd
+    os.close(fd)
+    return None
+
+
+def _is_trusted(about: os.stat_result, owner: int) -> bool:
+    """A second name (hard link) may have been given to an object of another store."""
+    users = (0, os.geteuid(), owner)
+    return about.st_uid in users and stat.S_ISREG(about.st_mode) and about.st_nlink == 1
+
+
+def remove_strangers(store_id: int, owner: int) -> list[str]:
+    """Removes objects under the store's names that another user has made, and returns their names.
+    Raises PermissionError if this user may not.
+    """
+    removed = []
+    for name in leftovers(store_id):
+        with contextlib.suppress(FileNotFoundError):
+            about = os.lstat(_SHM / name)
+            if _is_trusted(about, owner):
+                continue
+            try:
+                os.unlink(_SHM / name)
+            except PermissionError as error:
+                why = (
+                    f"user {about.st_uid} has made an object of this store's name, which only "
+                    "that user and root may remove: remove it"
+                )
+                raise PermissionError(error.errno, why, str(_SHM / name)) from error
+            removed.append(name)
+    return removed
 
 
 def create_semaphore(store_id: int, kind: str) -> posix_ipc.Semaphore:

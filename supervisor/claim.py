@@ -13,6 +13,7 @@ import signal
 
 import psutil
 
+from ..shm import segments
 from ..shm.control import ACTORS
 from ..store.disk import files as disk
 from ..store.disk.files import Folder
@@ -50,11 +51,14 @@ def take_lock(root: Folder) -> int:
     return fd
 
 
-def await_old_actors(store_id: int) -> list[int]:
+def await_old_actors(store_id: int, owner: int) -> list[int]:
     """Waits for the actors of a killed supervisor to end, and kills them after a second. Returns
-    their process ids. Raises StoreError for an actor that does not die within 10 s.
+    their process ids. First removes what a stranger has put in the place of the store's memory;
+    `owner` is the user who owns its folder. Raises StoreError for an actor that does not die within
+    10 s, OSError.
     """
-    control = old_control(store_id)
+    segments.remove_strangers(store_id, owner)
+    control = old_control(store_id, owner)
     if control is None:
         return []
     waited = []

@@ -65,7 +65,7 @@ def prepare(settings: Settings, pulse: Pulse = unheard) -> tuple[World, int]:
         store_id = segments.store_identity(settings.store_path)
         check_layout(folders, settings)
         pulse("waiting for processes of an earlier run", 0, 0)
-        await_old_actors(store_id)
+        await_old_actors(store_id, folders.root.about(".").owner)
         control, table, report = recover(folders, settings, store_id, undo, pulse)
         if settings.transient_store_pool_enable:
             make_pool(settings, store_id)
@@ -111,7 +111,8 @@ def recover(
     `undo` gets the removal of shared memory. Raises Corrupt, StoreError, OSError. A store that is
     refused keeps what a killed run left: the next start must be refused for the same reason.
     """
-    pool_rest = look_in_pool(store_id, settings.mapped_file_size_commit_log)
+    owner = folders.root.about(".").owner
+    pool_rest = look_in_pool(store_id, settings.mapped_file_size_commit_log, owner)
     published = shared_progress.read(folders, store_id)  # before any file's rights change
     if pool_rest is None and published is None:
         undo.callback(segments.remove_all, store_id)
@@ -161,6 +162,12 @@ def open_folders(path: os.PathLike[str] | str) -> StoreFolders:
         if not folders.root.is_writable():
             folders.close()
             raise PermissionError(errno.EACCES, "the folder is not writable", os.fspath(path))
+        if folders.root.about(".").is_open_to_all:
+            folders.close()
+            raise StoreError(
+                f"{os.fspath(path)} may be written by every user of this machine, who could put "
+                f"files and links into the store: chmod o-w {os.fspath(path)}"
+            )
     except OSError as error:
         where = error.filename or path
         if os.fspath(where).startswith(f"{os.fspath(path)}/"):

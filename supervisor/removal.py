@@ -33,7 +33,7 @@ def remove_store(path: Path) -> None:
     with contextlib.suppress(FileNotFoundError):
         with Folder.open(path) as folder, _locked(folder):
             store_id = segments.store_identity(path)
-            await_old_actors(store_id)
+            await_old_actors(store_id, folder.about(".").owner)
             segments.remove_all(store_id)
             for name in folder.names():
                 if name in _NAMES:

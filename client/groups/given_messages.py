@@ -2,21 +2,38 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
-from typing import Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from ...store.errors import IllegalArgument
 from .. import arguments
 from ..consuming.message_view import MessageView
 from ..times import Start, parse_start
+from .popped_messages import Rows
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_PLACE: Final = "physical_offset"
 _LONGEST_S = 365 * 86_400.0
 
 
-def given_messages(value: MessageView | Iterable[MessageView]) -> list[MessageView]:
-    """One message that was read, or several. Each is looked at before the next one is taken."""
+def given_messages(
+    value: MessageView | Iterable[MessageView] | pa.RecordBatch,
+) -> list[MessageView] | Rows:
+    """One message that was read, or several. Each is looked at before the next one is taken. Or
+    rows of `poll_arrow`. Raises IllegalArgument, IllegalType.
+    """
     if isinstance(value, MessageView):
         return [value]
+    arrow = sys.modules.get("pyarrow")
+    if arrow is not None and isinstance(value, arrow.RecordBatch):
+        if _PLACE not in value.schema.names:
+            raise IllegalArgument(
+                f"rows are acknowledged by their column {_PLACE}: poll it as well"
+            )
+        return Rows(value.column(_PLACE).to_pylist())
     if not arguments.is_iterable(value):
         arguments.refuse_type("messages", value, "a MessageView, or an iterable of them")
 

@@ -215,9 +215,9 @@ class GroupConsumer:
         `Consumer.poll_arrow` explains the arguments and the type.
 
         A batch is acknowledged as a whole: with `auto_ack` by the next `poll` or `poll_arrow`,
-        otherwise by `ack_polled`. Single rows cannot be acknowledged or sent back (`nack`). Tag
-        filters cost little here; an SQL expression is evaluated in Python, row by row. Raises as
-        `Consumer.poll_arrow`.
+        otherwise by `ack_polled`. With `mode="pop"` also rows of it: `ack(batch.filter(...))`.
+        Rows cannot be sent back. Tag filters cost little here; an SQL expression is evaluated in
+        Python, row by row. Raises as `Consumer.poll_arrow`.
         """
         arrow()
         wanted = WantedColumns.of(
@@ -341,10 +341,10 @@ class GroupConsumer:
 
     # -- acknowledging
 
-    def ack(self, messages: MessageView | Iterable[MessageView]) -> int:
+    def ack(self, messages: MessageView | Iterable[MessageView] | pa.RecordBatch) -> int:
         """Acknowledges messages: they never come to this group again. Returns how many of them were
         handed out and not acknowledged before. A message whose queue has gone to another member
-        does not count, and that member gets it again.
+        does not count, and that member gets it again. Rows need the column `physical_offset`.
         """
         return self._reader.ack(given_messages(messages))
 

@@ -18,7 +18,7 @@ from ...shm.bell import Reason
 from ...shm.control import StoreState
 from ...shm.protocol.answers import Joined
 from ...shm.protocol.requests import Join
-from ...store.errors import Corrupt, CorruptRange
+from ...store.errors import Corrupt, CorruptRange, IllegalUse
 from ...store.groups.ack_file import Queue
 from ...store.names import retry_topic
 from .._bell import Bell
@@ -33,6 +33,7 @@ from .arrow_batches import next_batch
 from .assigned_queue import AssignedQueue
 from .membership import Membership, Watch
 from .messages_ahead import MessagesAhead
+from .popped_messages import Rows
 from .retry import Returns, not_handed_out
 from .subscription import Selection, Subscription, filter_expressions, start_request
 
@@ -325,10 +326,12 @@ class GroupReader:
 
     # -- acknowledging
 
-    def ack(self, messages: Iterable[MessageView]) -> int:
+    def ack(self, messages: Iterable[MessageView] | Rows) -> int:
         """Acknowledges messages. Returns how many of them were handed out and not acknowledged
-        before.
+        before. Raises IllegalUse for rows.
         """
+        if isinstance(messages, Rows):
+            raise IllegalUse('rows are acknowledged with mode="pop" alone: ack_polled takes all')
         with self.lock:
             self._check_open()
             return sum(map(self._acknowledge, messages))

@@ -7,12 +7,13 @@ from typing import Final
 from ...shm._words import MOST_WORDS, Word
 from ...shm.protocol.pop_answers import PoppedLease
 from ...shm.protocol.requests import Watch
-from ...store.errors import CorruptRange
+from ...store.errors import Corrupt, CorruptRange, StoreError
 from ...store.groups.leases import runs
 from ...store.record.fields import with_more_reconsume_times
 from .._bell import Bell
 from ..consuming.cursors import Cursor, StoreView
 from ..consuming.message_view import MessageView
+from ..errors import TopicDeleted
 from ..session import Connection
 from .popped_messages import ACKNOWLEDGED, UNSEEN, Settlings
 from .subscription import Selection
@@ -59,6 +60,21 @@ class LeaseReader:
         for slots in self._slots.values():
             for slot in slots:
                 bell.watch(slot)
+
+    def read_what_can_be(
+        self, topic: str, lease: PoppedLease, max_bytes: int, settlings: Settlings
+    ) -> tuple[list[MessageView], StoreError | None]:
+        """As `read`, with the error instead of raising it. The caller raises it when there are no
+        messages to return. What could not be read comes again when its time is over, but for a
+        declared hole, which is acknowledged.
+        """
+        try:
+            return self.read(topic, lease, max_bytes, settlings), None
+        except (Corrupt, CorruptRange, TopicDeleted) as error:
+            if isinstance(error, CorruptRange) and (mask := hole_mask(error, lease)):
+                name = (topic, lease.queue_id, lease.first, lease.popped_ms)
+                settlings.add(name, mask, ACKNOWLEDGED)
+            return [], error
 
     def read(
         self, topic: str, lease: PoppedLease, max_bytes: int, settlings: Settlings

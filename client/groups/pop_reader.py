@@ -23,16 +23,17 @@ from ...shm.control import StoreState
 from ...shm.protocol.pop_answers import PoppedLease
 from ...shm.protocol.pops import MOST_POPPED, MOST_SETTLED, Look, Pop, Settle, Settling
 from ...shm.protocol.request import Answered, Request
-from ...store.errors import Corrupt, CorruptRange, IllegalUse, StoreError
+from ...store.errors import StoreError
 from .._bell import Bell
 from ..consuming.cursors import StoreView
 from ..consuming.message_view import MessageView
 from ..consuming.wanted_columns import WantedColumns
-from ..errors import SessionLost, StoreClosed, TopicDeleted
+from ..errors import SessionLost, StoreClosed
 from ..producing.send_result import SendResult
 from ..session import Connection, HungUp
 from .group_reader import TICK_S
-from .lease_reader import LeaseReader, hole_mask, with_times
+from .lease_reader import LeaseReader, with_times
+from .popped_batches import batch_of, popped_parts
 from .popped_messages import (
     ACKNOWLEDGED,
     UNSEEN,
@@ -40,6 +41,7 @@ from .popped_messages import (
     LeaseName,
     Popped,
     PoppedPart,
+    Rows,
     Settlings,
     after_ms,
     not_out,
@@ -162,8 +164,16 @@ class PopReader:
             return found.message
 
     def poll_arrow(self, wanted: WantedColumns, timeout: float) -> pa.RecordBatch:
-        """Not for members that pop: IllegalUse."""
-        raise IllegalUse('poll_arrow is not for a consumer with mode="pop": poll or iterate')
+        """A batch as `GroupConsumer.poll_arrow`. If it cannot be made, what was popped comes again
+        when its time is over.
+        """
+        with self.lock:
+            self._give_back_ahead()
+        found = popped_parts(self.pop_parts, wanted, timeout)
+        with self.lock:
+            batch = batch_of(found, wanted, self._view.log)
+            self.out.add_parts(found)
+            return batch
 
     # -- waiting
 
@@ -261,7 +271,8 @@ class PopReader:
             self.max_reconsume_times = answer.retry_max_times
         found: list[PoppedPart] = []
         for lease in answer.leases:
-            messages = self._read(topic, lease, max_bytes)
+            messages, error = self._leases.read_what_can_be(topic, lease, max_bytes, self.settlings)
+            self._error = error or self._error
             max_bytes -= size_of(messages)
             alive = self._without_dead(topic, lease, messages)
             if alive:
@@ -279,19 +290,6 @@ class PopReader:
         except HungUp:
             self._check_alive()
             raise
-
-    def _read(self, topic: str, lease: PoppedLease, max_bytes: int) -> list[MessageView]:
-        """The messages of a lease. An error is raised when there are none to return. What could not
-        be read comes again when its time is over, but for a declared hole, which is acknowledged.
-        """
-        try:
-            return self._leases.read(topic, lease, max_bytes, self.settlings)
-        except (Corrupt, CorruptRange, TopicDeleted) as error:
-            self._error = error
-            if isinstance(error, CorruptRange) and (mask := hole_mask(error, lease)):
-                name = (topic, lease.queue_id, lease.first, lease.popped_ms)
-                self.settlings.add(name, mask, ACKNOWLEDGED)
-            return []
 
     def _without_dead(
         self, topic: str, lease: PoppedLease, messages: list[MessageView]
@@ -334,13 +332,13 @@ class PopReader:
             self.begin_poll()
             self.say()
 
-    def ack(self, messages: Iterable[MessageView]) -> int:
+    def ack(self, messages: Iterable[MessageView] | Rows) -> int:
         """Acknowledges messages. Returns how many of them this member still had."""
         with self.lock:
             self._check_open()
             self.say()
-            for message in messages:
-                self.settle(message, ACKNOWLEDGED)
+            for found in self.out.take_each(messages):
+                self.settlings.add(found.lease, found.bit, ACKNOWLEDGED)
             return self.say()
 
     def nack(self, message: MessageView, delay_level: int) -> SendResult:

@@ -27,6 +27,10 @@ ACKNOWLEDGED = -1
 UNSEEN = -2
 
 
+class Rows(frozenset[int]):
+    """Rows of a batch, each by where its record lies in the log (`physical_offset`)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Popped:
     """A message that was popped, and its lease. Half of its time is over at `half`, all of it at
@@ -164,6 +168,16 @@ class HandedOut:
         """Removes a message, None if the caller does not have it."""
         self._take_apart()
         return self._singles.pop(key_of(message), None)
+
+    def take_each(self, messages: Iterable[MessageView] | Rows) -> Iterator[Popped]:
+        """Removes messages, those that the caller has."""
+        if not isinstance(messages, Rows):
+            yield from filter(None, map(self.take, messages))
+            return
+        self._take_apart()
+        for key, one in list(self._singles.items()):
+            if one.message.physical_offset in messages:
+                yield self._singles.pop(key)
 
     def settle_all(self, settlings: Settlings, after_ms: int) -> None:
         """Removes everything, to be settled in one way."""

@@ -46,14 +46,14 @@ _recorder = _recorder_asked_for()
 
 
 class About(NamedTuple):
-    """Size (bytes) and time of the last write (epoch ms) of a name, and what it is. A symbolic
-    link is neither a folder nor a file.
-    """
+    """A name's size (bytes), last write (epoch ms), kind (of a link: neither), owner and rights."""
 
     size: int
     modified_ms: int
     is_folder: bool
     is_file: bool
+    owner: int
+    is_open_to_all: bool
 
 
 class Folder:
@@ -153,8 +153,9 @@ class Folder:
         """The metadata of a name. Raises FileNotFoundError."""
         with self._naming(name):
             found = os.stat(name, dir_fd=self.fd, follow_symlinks=False)
-        mode, written_ms = found.st_mode, found.st_mtime_ns // 1_000_000
-        return About(found.st_size, written_ms, stat.S_ISDIR(mode), stat.S_ISREG(mode))
+        mode, ms = found.st_mode, found.st_mtime_ns // 1_000_000
+        kind = (stat.S_ISDIR(mode), stat.S_ISREG(mode), found.st_uid, bool(mode & stat.S_IWOTH))
+        return About(found.st_size, ms, *kind)
 
     def size(self, name: str) -> int:
         return self.about(name).size

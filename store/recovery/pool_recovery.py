@@ -23,8 +23,6 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
-import posix_ipc
-
 from ...shm import segments
 from ...shm._memory import Mapping
 from ...shm.control import SIZE, Control, LayoutError
@@ -65,12 +63,12 @@ class PoolPlan:
     end: LogEnd
 
 
-def look_in_pool(store_id: int, file_size: int) -> PoolRest | None:
-    """The bytes of the log that only the pool of a dead store holds, or None. Raises StoreError if
-    the settings do not fit the pool.
+def look_in_pool(store_id: int, file_size: int, owner: int = 0) -> PoolRest | None:
+    """The bytes of the log that only the pool of a dead store holds, or None. `owner` is the user
+    who owns the store's folder. Raises StoreError if the settings do not fit the pool.
     """
-    control = old_control(store_id)
-    buffers = count(store_id)
+    control = old_control(store_id, owner)
+    buffers = count(store_id, owner)
     if control is None or not buffers:
         return None
     rest = PoolRest(
@@ -216,11 +214,12 @@ def settle_pool(plan: PoolPlan, folders: StoreFolders, pulse: Pulse = unheard) -
     ]
 
 
-def old_control(store_id: int) -> Control | None:
-    """The control block of a dead store, read-only; None if there is none or it is not valid."""
-    try:
-        fd = segments.open_segment(store_id, "control")
-    except posix_ipc.ExistentialError:
+def old_control(store_id: int, owner: int = 0) -> Control | None:
+    """The control block of a dead store, read-only; None if there is none, it is not valid, or a
+    stranger has made it (`open_leftover`).
+    """
+    fd = segments.open_leftover(store_id, "control", owner)
+    if fd is None:
         return None
     try:
         control = Control(Mapping(fd, 0, SIZE, writable=False))

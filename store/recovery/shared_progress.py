@@ -69,8 +69,9 @@ def read(folders: StoreFolders, store_id: int) -> SharedProgress | None:
     """What the killed run of the store has published, or None if it is not to be trusted. To be
     called after its processes have ended.
     """
-    control = old_control(store_id)
-    if control is None or control.load("flush_error") or count(store_id):
+    owner = folders.root.about(".").owner
+    control = old_control(store_id, owner)
+    if control is None or control.load("flush_error") or count(store_id, owner):
         return None
     try:
         now = stamp(folders.root, ABORT)

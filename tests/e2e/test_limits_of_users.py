@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from support.commands import silo
-from support.harness import WAIT_S, StoreProcess
+from support.commands import SILO, silo
+from support.harness import WAIT_S, StoreProcess, eventually
 from support.other_users import GROUP, OTHER, USER, GroupStore, reachable_folder, run_as
 
 from silomq import Admin, GroupConsumer, Producer
@@ -187,3 +188,33 @@ def test_others_are_served_beside_a_flood_of_topics(store: StoreProcess) -> None
         names = [topic.topic for topic in admin.topics()]
     assert sum(name.startswith("flood") for name in names) == 20
     assert sum(name.startswith("mine") for name in names) == 20
+
+
+class ServedStore(StoreProcess):
+    """A store with a file of settings, which it reads again."""
+
+    @property
+    def command(self) -> list[str]:
+        where = ["--store", str(self.path), "--config", str(self.path.parent / "settings.toml")]
+        return [*SILO, "serve", *where]
+
+
+class ServedGroupStore(GroupStore, ServedStore):
+    """The same, reachable for a group."""
+
+
+def test_a_limit_changes_while_the_store_runs() -> None:
+    with reachable_folder() as folder:
+        text = f'socket_group = "{GROUP}"\nmapped_file_size_commit_log = "1MiB"\n'
+        settings = folder / "settings.toml"
+        settings.write_text(f"{text}max_topics_per_uid = 3\n")
+        with ServedGroupStore(folder / "store", socket_group=GROUP) as store:
+            with Producer(store.path) as producer:
+                producer.open_topic("there_already")
+            assert said_by(USER, TOPICS, store)[0].startswith("3 SERVICE_NOT_AVAILABLE")
+            registry = store.pid("registry")
+            settings.write_text(f"{text}max_topics_per_uid = 5\n")
+            store.running.send_signal(signal.SIGHUP)
+            eventually(lambda: store.is_ready("registry", but_not=registry), "it is replaced")
+            told = said_by(USER, TOPICS.replace("flood", "more"), store)[0]
+            assert told.startswith(f"2 SERVICE_NOT_AVAILABLE topic more{USER}-2: user {USER} has")

@@ -129,7 +129,10 @@ EXCEPTIONS: Final[dict[str, tuple[frozenset[str], str]]] = {
         ("shm/sealed.py", "os.ftruncate", _MEMORY),
         (
             "shm/segments.py",
-            ".is_dir Mapping os.chmod os.fchmod os.listdir os.posix_fallocate os.stat",
+            (
+                ".is_dir Mapping os.chmod os.fchmod os.listdir os.lstat os.posix_fallocate os.stat "
+                "os.unlink"
+            ),
             _MEMORY,
         ),
         ("store/consumequeue/queue.py", ".read_text", _KERNEL),

@@ -208,9 +208,8 @@ def test_what_cannot_be(store: StoreProcess, topic: str) -> None:
     with pytest.raises(IllegalMessage, match="does not exist"):
         member(store, "nothing")
     with member(store, topic) as only:
-        for call in (lambda: only.listen(print, orderly=True), only.poll_arrow):
-            with pytest.raises(IllegalUse):
-                call()
+        with pytest.raises(IllegalUse):
+            only.listen(print, orderly=True)
         only.poll()
         with pytest.raises(IllegalMessage, match="members that pop"):
             GroupConsumer(store.path, f"g-{topic}", topic)

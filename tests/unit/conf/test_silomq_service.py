@@ -57,6 +57,7 @@ def test_what_the_store_relies_on() -> None:
     assert option("Type") == ["notify"]
     assert option("RestartPreventExitStatus") == ["3 4 5"]
     assert option("PrivateUsers") == ["no"]
+    assert option("LimitCORE") == ["0"]
     assert option("RemoveIPC") == ["no"]
     assert option("LimitMEMLOCK")
     assert option("WatchdogSec")

@@ -83,7 +83,7 @@ def test_a_copy_has_the_bytes_and_the_time(tmp_path: Path) -> None:
     os.utime(tmp_path / "from", (1_600_000_000, 1_600_000_000))
     with disk.Folder.open(tmp_path) as folder:
         copy_file(folder, "from", folder, "to")
-        assert folder.about("to") == (len(data), 1_600_000_000_000, False, True)
+        assert folder.about("to")[:4] == (len(data), 1_600_000_000_000, False, True)
     assert (tmp_path / "to").read_bytes() == data
 
 
