@@ -73,7 +73,6 @@ EXCEPTIONS = {
         ),
         "the server of the standard library reads them",
     ),
-    "conf/logging.py: _Lines.msg": "structlog calls a logger's methods by the level",
     "conf/logging.py: _Lines.debug": "structlog calls a logger's methods by the level",
     **dict.fromkeys(
         ("store/record/format.py: SYS_MULTI_TAGS",),
