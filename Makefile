@@ -19,7 +19,7 @@ INSTALL := flock $(STAMPS) $(PIP) install
 PACKAGES := actors bench broker cli client conf monitor names pipeline pyspark_silomq shm store supervisor testing tools
 SOURCES := pyproject.toml MANIFEST.in $(wildcard __init__.py py.typed) \
 	$(shell find $(addsuffix /,$(PACKAGES) setup) -name __pycache__ -prune -o \
-		\( -type d -o -name '*.py' -o -name '*.py[ix]' -o -name '*.pxd' -o -name '*.h' -o -name '*.toml' -o -name '*.service' \
+		\( -type d -o -name '*.py' -o -name '*.py[ix]' -o -name '*.pxd' -o -name '*.h' -o -name '*.toml' -o -name '*.json' -o -name '*.service' \
 		-o -name '*.socket' -o -name '*.sysusers' -o -name '*.tmpfiles' \) -print)
 FAULTS := build/faults
 # RocketMQ's own releases, for the tests that open each other's stores.
@@ -59,8 +59,9 @@ help:  ## list the tasks
 demo: $(STAMPS)/demo $(STAMPS)/spark $(STAMPS)/silomq  ## a tour on real data: send, read, kill, recover, compute
 	$(RUN) -m silomq.cli.demo
 
-serve: $(STAMPS)/silomq  ## run a store in ./store until Ctrl-C
-	$(VENV)/bin/silo serve --store ./store
+# Not ./store, which has sources.
+serve: $(STAMPS)/silomq  ## run a store in ./my-store until Ctrl-C
+	$(VENV)/bin/silo serve --store ./my-store
 
 test: lint fault-build interop $(STAMPS)/demo $(STAMPS)/bench $(STAMPS)/classes $(STAMPS)/browser $(STAMPS)/docs $(STAMPS)/scripts $(STAMPS)/systemd  ## everything CI runs: checks and all tests but the long ones
 	SILOMQ_FAULT_BUILD='$(CURDIR)/$(FAULTS)' $(RUN) -m pytest -n $(JOBS) --dist loadscope --no-loadscope-reorder $(ARGS)

@@ -21,7 +21,7 @@ from typing import Any, ClassVar
 import posix_ipc
 import setproctitle
 
-from ..conf.logging import configure, from_word, get_logger
+from ..conf.logging import configure, from_word, get_logger, tell_repeats
 from ..conf.settings import FlushDiskType, Settings
 from ..shm._memory import Mapping
 from ..shm.bell import BellEnds
@@ -155,6 +155,14 @@ class Actor:
         self._logging = self.control.word("logging")
         self._logs_as = 0
         self.logger: Any = get_logger()
+        self.metrics.watch(self.settings.slow_operation_ms / 1000, self.say_slow)
+
+    def say_slow(self, stage: str, seconds: float) -> None:
+        """Warns of a step that took longer than `slow_operation_ms`."""
+        limit = self.settings.slow_operation_ms
+        self.logger.warning(
+            "a step was slow", stage=stage, took_ms=round(seconds * 1000), limit_ms=limit
+        )
 
     def setup(self) -> None:
         """Takes over the state that the killed process before this one left, if any. The actor
@@ -181,6 +189,7 @@ class Actor:
         if wanted != self._logs_as:
             self._logs_as = wanted
             configure(self.world.store_name, self.name, *from_word(wanted))
+        tell_repeats()
 
     def _pass_gate(self) -> None:
         """Waits until the supervisor has noted this process and releases its semaphore."""
@@ -238,6 +247,7 @@ class Actor:
             return 1
         finally:
             self.teardown()
+            tell_repeats(everything=True)
         return 0
 
 

@@ -71,6 +71,8 @@ class Append(Actor):
         self.allocate_error = self.control.word("allocate_error")
         self.disk_flags = self.control.word("disk_flags")
         self.file_rolls = self.metrics.own("file_rolls")
+        slow_ms = self.settings.slow_operation_ms
+        self.slow_ns = slow_ms * 1_000_000 + _SLICE_NS if slow_ms else 0
         self.file_waits = self.metrics.own_histogram("file_wait_time")
         self.file: LogFile | None = None
         self.warmed = self.control.word("warmed")
@@ -146,6 +148,7 @@ class Append(Actor):
             self.beat()
             self._choose_status()
             reason = self.kernel.run(self.spinning.spin_ns, _SLICE_NS)
+            self._look_at_clock()
             self._tell_allocate()
             if reason == kernel.ROLL:
                 self._next_file()
@@ -161,6 +164,14 @@ class Append(Actor):
                 self.sessions.finish_closing()
                 self._sleep()
         self._drain(spin_ns)
+
+    def _look_at_clock(self) -> None:
+        """Warns if the kernel was kept for long beyond its slice: by the disk, because of pages
+        that are not in memory, or by other processes on its core.
+        """
+        ran_ns = time.monotonic_ns() - self._beat.load()
+        if ran_ns > self.slow_ns > 0:
+            self.say_slow("append", (ran_ns - _SLICE_NS) / 1e9)
 
     def _choose_status(self) -> None:
         """Sets the status with which the kernel refuses puts; PUT_OK means that it appends them.

@@ -12,7 +12,7 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 from ..conf.broker_settings import TlsMode
-from ..conf.logging import get_logger
+from ..conf.logging import get_logger, tell_repeats
 from ..shm.bell import Reason
 from ..store.errors import StoreError
 from ..store.record.ids import Host
@@ -171,13 +171,9 @@ class Broker:
         for processor in (*processors, self._admin, self._routes):
             self._handlers |= processor.handlers
         status = Status(
-            parts,
-            limits=self._limits,
-            reasons=self.reasons,
-            registrar=self._registrar,
-            listens=str(bound),
-            told=advertised,
-        )
+            parts, limits=self._limits, reasons=self.reasons, registrar=self._registrar,
+            listens=str(bound), told=advertised,
+        )  # fmt: skip
         self._board = StatusBoard(parts.link, status.document, self.logger)
         self._board.tick()
         self.loop.listen(listener)
@@ -229,6 +225,7 @@ class Broker:
             connection.close("no heart-beat came for too long")
         self._checks.tick()
         self.reasons.tell()
+        tell_repeats()
         if self._admin is not None and parts.link.is_up:
             self._admin.tick()
         if self._board is not None:

@@ -1,138 +1,66 @@
-"""The `silo` command: runs a subcommand. Every error becomes one sentence and an exit status."""
+"""The `silo` command: runs a subcommand. Every error becomes one sentence and an exit status.
+
+What the commands need is imported within `main`, so that Ctrl-C is answered from the first moment.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
 from collections.abc import Sequence
-from importlib import import_module
-from typing import Final
 
-import click
-
-from .. import __version__
 from ..conf.standard_streams import open_missing
-from .shared.outcome import Exit, tell
 
-#: The module below this folder of each command. A module is imported when its command is needed:
-#: all of them would take three times as long as most commands run.
-_MODULES: Final = {
-    "serve": "running.serve",
-    "dev": "running.dev",
-    "send": "running.send",
-    "request": "running.request",
-    "tail": "running.tail",
-    "query": "running.query",
-    "status": "running.status",
-    "topics": "running.topics",
-    "delete-topic": "running.topics",
-    "groups": "running.groups",
-    "reset-offset": "running.groups",
-    "delete-group": "running.groups",
-    "transactions": "running.transactions",
-    "top": "running.top",
-    "metrics": "running.metrics",
-    "clean": "running.clean",
-    "config": "running.serve",
-    "names": "running.names",
-    "broker": "running.broker",
-    "acl": "running.acl",
-    "doctor": "offline.doctor",
-    "retention": "offline.retention",
-    "dump": "offline.dump",
-    "verify": "offline.verify",
-    "repair": "offline.repair",
-    "backup": "offline.backup",
-    "backups": "offline.backup",
-    "restore": "offline.backup",
-    "spark": "spark.spark",
-    "bench": "bench.bench",
-    "systemd": "systemd.systemd",
-}
-
-_EPILOG = """\b
-Exit status:
-  0    done
-  1    failed
-  2    wrong usage, or a message, topic or queue that the store refuses
-  3    a setting is wrong
-  4    another process has locked the store
-  5    data of the store is corrupt
-  6    the disk is full
-  130  ended by Ctrl-C
-"""
-
-
-class _Commands(click.Group):
-    """The group of all commands, each of which is imported when it is asked for."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """The names of all commands."""
-        return sorted(_MODULES)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command of this name, None if there is none."""
-        if cmd_name not in _MODULES:
-            return None
-        module = import_module(f".{_MODULES[cmd_name]}", __package__)
-        command: click.Command = getattr(module, cmd_name.replace("-", "_"))
-        return command
-
-
-@click.group(
-    cls=_Commands,
-    invoke_without_command=True,
-    epilog=_EPILOG,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-)
-@click.version_option(__version__, prog_name="silo")
-@click.pass_context
-def silo(context: click.Context) -> None:
-    """Run a SiloMQ message store, and send to it and read from it.
-
-    Data goes to stdout, everything else to stderr.
-    """
-    if context.invoked_subcommand is None:
-        click.echo(context.get_help())
+#: `Exit.INTERRUPTED`, which may not be imported yet.
+_INTERRUPTED = 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command with `arguments` (default: the process's own). Returns its exit status."""
     open_missing()
-    if "_SILO_COMPLETE" in os.environ:
-        return _complete(os.environ["_SILO_COMPLETE"])
     try:
-        status = _run(list(sys.argv[1:] if arguments is None else arguments))
-        sys.stdout.flush()
+        if "_SILO_COMPLETE" in os.environ:
+            return _complete(os.environ["_SILO_COMPLETE"])
+        return _run(list(sys.argv[1:] if arguments is None else arguments))
     except KeyboardInterrupt:
-        return Exit.INTERRUPTED
+        return _INTERRUPTED
     except BrokenPipeError:
         # The reader of the output has ended, as `head` does: that is no error, and no message is
         # needed.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return Exit.OK
-    except Exception as error:  # tracebacks are only for users who ask for them
-        if os.environ.get("SILO_TRACEBACK"):
-            raise
-        return tell(error)
-    return status
+        return 0
 
 
 def _run(arguments: list[str]) -> int:
     """Does the work of click's own `main`, which would handle broken pipes and Ctrl-C in another
     way.
     """
+    import click
+
+    from .commands import silo
+    from .shared.outcome import Exit, tell
+
+    assert _INTERRUPTED == Exit.INTERRUPTED
     try:
         with silo.make_context("silo", arguments) as context:
             status = silo.invoke(context)
+        sys.stdout.flush()
     except click.exceptions.Exit as end:
         return end.exit_code
+    except BrokenPipeError:
+        raise
+    except Exception as error:  # tracebacks are only for users who ask for them
+        if os.environ.get("SILO_TRACEBACK"):
+            raise
+        return tell(error)
     return status if isinstance(status, int) else Exit.OK
 
 
 def _complete(instruction: str) -> int:
     """Shell completion: eval "$(_SILO_COMPLETE=bash_source silo)"."""
     from click.shell_completion import shell_complete
+
+    from .commands import silo
 
     return shell_complete(silo, {}, "silo", "_SILO_COMPLETE", instruction)
 

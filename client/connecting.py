@@ -8,14 +8,26 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ..store.errors import TooManyOpenFiles
+from ..shm.control import LayoutError
+from ..store.errors import StoreError, TooManyOpenFiles
 from .errors import StoreClosed
 
 if TYPE_CHECKING:
     import socket
     from collections.abc import Iterator
 
+    from ..shm.control import Control
+    from ..shm.metrics import Metrics
+
 _AGAIN_S: Final = 0.005
+
+
+def check_version(memory: Control | Metrics, shown: str) -> None:
+    """Raises StoreError if shared memory of the store `shown` is not of this version."""
+    try:
+        memory.check()
+    except LayoutError as error:
+        raise StoreError(f"the store at {shown} is of another version: {error}") from error
 
 
 def enter(end: socket.socket, path: str, timeout_s: float) -> None:

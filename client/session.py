@@ -51,7 +51,7 @@ from ..store.status import PutMessageStatus
 from ..store.topics.topic_table import TopicTable
 from . import arguments
 from ._bell import Bell
-from .connecting import enter, explained
+from .connecting import check_version, enter, explained
 from .errors import StoreClosed, not_closed
 from .forks import abandon_in_child, forked_child
 from .reads import ReadCounts
@@ -114,7 +114,7 @@ class Connection:
             undo.callback(self.close)
             undo.callback(self.drop, fds)
             self.control = Control(Mapping(fds[0], 0, SIZE, writable=False))
-            self.control.check()
+            check_version(self.control, self.shown)
             table_size = os.fstat(fds[1]).st_size
             self.table = TopicTable(Mapping(fds[1], 0, table_size, writable=False))
             self.capacity = welcome.capacity

@@ -866,6 +866,29 @@ class Fields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         ),
     ] = 30_000
 
+    metrics_listen: Annotated[
+        str,
+        Text(
+            r"|unix:[^\x00]{1,107}|(localhost|127(\.[0-9]{1,3}){3}|\[::1\]):[0-9]{1,5}",
+            "empty, unix:PATH, or HOST:PORT with a loopback address",
+            "Where an exporter for Prometheus listens, which the supervisor starts and watches. "
+            "The systemd unit has no network: use unix:PATH there. Empty: no exporter.",
+        ),
+    ] = ""
+    metrics_rocketmq_names: Annotated[
+        bool,
+        Switch("That exporter also gives the values under the names of RocketMQ's exporter."),
+    ] = False
+    slow_operation_ms: Annotated[
+        int,
+        Duration(
+            "ms",
+            0,
+            DAY_MS,
+            "A step that takes longer (append, a sync, making a file) is told in the log with its "
+            "stage. It is far above what a sound disk needs. 0: none is told.",
+        ),
+    ] = 1000
     log_level: Annotated[
         LogLevel,
         Choice(

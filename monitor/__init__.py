@@ -8,6 +8,9 @@ move messages nothing.
 `--rocketmq-names` the values that RocketMQ's exporter has too come once more under its names
 (`rocketmq_names.py`), so that its dashboards go on working.
 
+**The dashboard** (`grafana.json`) asks for these names alone. A test runs each of its queries in a
+Prometheus that has scraped a store.
+
 **Few series.** Topics and groups come from clients, so their number has no bound. At most so many
 have rows of their own, for as long as the exporter runs, and the others are summed in one row named
 "other" (`rows.py`). A gauge says how many these are.

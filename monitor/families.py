@@ -97,7 +97,7 @@ class StoreCollector(Collector):
         yield from found
 
     def families(self) -> Iterator[Metric]:
-        """All families. Raises StoreError, LayoutError, OSError."""
+        """All families. Raises StoreError, OSError."""
         if self._admin is None:
             self._admin = Admin(self._store)
         admin = self._admin

@@ -12,11 +12,11 @@ import psutil
 
 from ..client.admin.admin import Admin
 from ..client.admin.figures import lag, rate
-from ..shm.control import ACTORS, ActorState, LayoutError, StoreState
+from ..shm.control import ACTORS, ActorState, StoreState
 from ..store.errors import IllegalMessage, StoreError
 
 #: What `Looks` raises for a store that is not there, or not of this version.
-NOT_THERE: Final = (StoreError, LayoutError, OSError)
+NOT_THERE: Final = (StoreError, OSError)
 #: Rates are those of so many of the last seconds.
 _WINDOW_S: Final = 5.0
 _RATES: Final = (

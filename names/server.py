@@ -14,7 +14,7 @@ from ..broker.loop.reasons import Reasons
 from ..broker.wire.address import Address
 from ..broker.wire.command import BadFrame, decode
 from ..broker.wire.frames import FrameReader
-from ..conf.logging import get_logger
+from ..conf.logging import get_logger, tell_repeats
 from ..store.disk.files import Folder
 from ..store.errors import StoreError
 from .processor import NamesProcessor
@@ -93,6 +93,7 @@ class NameServer:
             if now - connection.active_at > IDLE_S:
                 self.close(connection, "nothing came or went for 120 s")
         self._reasons.tell()
+        tell_repeats()
 
     def opened(self, connection: Connection) -> None:
         """A peer has connected."""

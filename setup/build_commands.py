@@ -14,11 +14,12 @@ Makefile uses it to find the modules with fault points.
 from __future__ import annotations
 
 import copy
+import os
 import re
 import runpy
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from Cython.Build import cythonize
 from setuptools.command.build_ext import build_ext
@@ -134,6 +135,7 @@ class BuildModules(build_ext):
         """
         _check_machine()
         self._name_the_root()
+        self._forget_unfinished()
         translated = cythonize(  # type: ignore[no-untyped-call]
             self.extensions,
             include_path=self.cython_include_dirs,
@@ -141,9 +143,42 @@ class BuildModules(build_ext):
             shared_utility_qualified_name=SHARED,
             force=self.force,
         )
+        self._mark.unlink()
         for module, found in zip(self.extensions, translated, strict=True):
             module.sources = found.sources
+        self._link_whole_files()
         super().build_extensions()
+
+    @property
+    def _mark(self) -> Path:
+        """A file that is there while sources are translated."""
+        return Path(self.build_temp) / "unfinished"
+
+    def _forget_unfinished(self) -> None:
+        """Removes the C files that an interrupted build has written. It may have written a part of
+        one, which is newer than its source.
+        """
+        self._mark.parent.mkdir(parents=True, exist_ok=True)
+        if self._mark.exists():
+            began = self._mark.stat().st_mtime_ns
+            for path in self._mark.parent.rglob("*.c"):
+                if path.stat().st_mtime_ns >= began:
+                    path.unlink()
+        self._mark.touch()
+
+    def _link_whole_files(self) -> None:
+        """Has each module linked under another name, and renamed when it is whole. A part of one,
+        left by an interrupted build, would be newer than its sources.
+        """
+        link = self.compiler.link_shared_object
+
+        def link_whole(objects: list[str], output: str, *words: Any, **options: Any) -> None:
+            part = f"{output}.part"
+            Path(part).unlink(missing_ok=True)
+            link(objects, part, *words, **options)
+            os.replace(part, output)
+
+        self.compiler.link_shared_object = link_whole
 
     def _name_the_root(self) -> None:
         """Makes a link to the root with the package's name, by which Cython finds .pxd files.

@@ -166,6 +166,10 @@ assert HISTOGRAM["counts"][0] + HISTOGRAM["counts"][1] <= 256
 assert max(at + size for at, size in METRICS.values()) <= SIZE
 
 
+#: Stages that pause on purpose: they are never called slow.
+_PAUSES: Final = frozenset(("clean",))
+
+
 @dataclass(frozen=True, slots=True)
 class Histogram:
     """How many times were in each step, and their sum and maximum, ns."""
@@ -201,10 +205,13 @@ class Histogram:
 
 
 class OwnHistogram:
-    """A histogram that this process writes, and no other does."""
+    """A histogram that this process writes, and no other does. `watch` hears of each time."""
 
-    def __init__(self, words: Iterator[OwnedWord]) -> None:
+    def __init__(
+        self, words: Iterator[OwnedWord], watch: Callable[[float], None] | None = None
+    ) -> None:
         self._sum, self._longest, *self._counts = words
+        self._watch = watch
 
     def timed(self, call: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> None:
         """Makes a call, and counts the time that it took."""
@@ -219,6 +226,8 @@ class OwnHistogram:
         self._sum.add(ns)
         if ns > self._longest.load():
             self._longest.store(ns)
+        if self._watch is not None:
+            self._watch(seconds)
 
 
 class Metrics:
@@ -228,6 +237,25 @@ class Metrics:
         self.memory = memory
         self.role = role
         self._read: dict[str, list[Word]] = {}
+        self._slow_s = 0.0
+        self._tell: Callable[[str, float], None] | None = None
+
+    def watch(self, slow_s: float, tell: Callable[[str, float], None]) -> None:
+        """Has `tell` called with the stage and its seconds, for each time from `slow_s` on that a
+        histogram counts which is asked for later. 0: for none.
+        """
+        self._slow_s, self._tell = slow_s, tell
+
+    def _watcher(self, stage: str) -> Callable[[float], None] | None:
+        limit, tell = self._slow_s, self._tell
+        if not limit or tell is None or stage in _PAUSES:
+            return None
+
+        def look(seconds: float) -> None:
+            if seconds >= limit:
+                tell(stage, seconds)
+
+        return look
 
     def create(self) -> None:
         """Writes the header of a new page. For start-up."""
@@ -254,7 +282,8 @@ class Metrics:
         """A histogram to write. Raises as `own`."""
         check_writer(field, WRITERS["metrics"][field], self.role)
         at, _ = METRICS[field]
-        return OwnHistogram(OwnedWord(self.memory, at + 8 * i) for i in range(2 + STEPS))
+        words = (OwnedWord(self.memory, at + 8 * i) for i in range(2 + STEPS))
+        return OwnHistogram(words, self._watcher(field.removesuffix("_time")))
 
     def load(self, field: str) -> int:
         """The value of a counter."""

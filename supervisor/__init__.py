@@ -32,6 +32,9 @@ watchdog is fed with proof of progress alone (`soundness.py`).
 
 **The socket** for clients is the store's own or the service manager's (`listener.py`).
 
+**The exporter** for Prometheus (`exporter.py`) is another program that the supervisor starts, not a
+fork: it gets nothing of the store but what each client gets, and no process waits for it.
+
 `prepare.py` recovers the store before the first fork, `first_words.py` says what was found,
 `main.py` is the loop. `children.py` starts, watches and buries the processes, `restarts.py` decides
 when one is started again, and `replacing.py` replaces one that works. `bad_files.py` keeps those

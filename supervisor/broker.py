@@ -119,7 +119,9 @@ class Broker:
         assert isinstance(message, Began | Belled), "no other mail brings descriptors"
         number = message.session
         get_logger().error(
-            "no descriptors for a session: it ends", session=number, advice=HOW_TO_RAISE
+            "no descriptors for a session in the supervisor: it ends",
+            session=number,
+            advice=HOW_TO_RAISE,
         )
         if number in self.world.sessions:
             self._close(number)

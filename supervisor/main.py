@@ -15,7 +15,7 @@ from typing import Any
 import setproctitle
 
 from ..actors.signals import handle_in_supervisor
-from ..conf.logging import configure, get_logger
+from ..conf.logging import configure, get_logger, tell_repeats
 from ..conf.settings import Settings
 from ..shm import segments
 from ..shm.control import ACTORS, ActorState, StoreState
@@ -25,6 +25,7 @@ from . import listener
 from .broker import Broker
 from .child import Child
 from .children import TICK_S, Children, GaveUp
+from .exporter import Exporter
 from .first_words import say_first_words
 from .live_settings import LiveSettings, Reread
 from .notify import Notifier
@@ -54,6 +55,7 @@ class Supervisor:
         self.selector = selectors.DefaultSelector()
         self.signal_fd, self.wakeup = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self.children = Children(self.world, self.selector, self.logger, self._opened)
+        self.exporter = Exporter(self.world, self.selector, self.logger)
         self.replacing = Replacing(self.children, self._turn, lambda: self.stop_requested)
         self.live = LiveSettings(self.world, reread, self.logger)
         self.hang_up = False
@@ -73,7 +75,7 @@ class Supervisor:
 
     def _opened(self) -> list[int]:
         """The supervisor's own descriptors, which its children do not need."""
-        return [self.signal_fd, self.wakeup]
+        return [self.signal_fd, self.wakeup, *self.exporter.opened()]
 
     def _on_stop(self, _number: int, _frame: object) -> None:
         self.stop_requested = True
@@ -118,19 +120,22 @@ class Supervisor:
         self.notifier.ready(_SERVING)
         pids = {name: child.pid for name, child in self.children.running.items()}
         self.logger.info("store running", pids=pids)
+        self.exporter.begin()
 
     # -- watching
 
     def _turn(self, patience_s: float) -> None:
         """One turn of the loop: events of children and mail, then starts that are due."""
         self.beat_word.store(time.monotonic_ns())
-        patience_s = min(patience_s, self.children.patience_s())
+        patience_s = min(patience_s, self.children.patience_s(), self.exporter.patience_s())
         if self.notifier.watchdog_s:
             patience_s = min(patience_s, self.notifier.watchdog_s / 2)
         self._handle_events(patience_s)
         self.broker.send_waiting()
         self.history.tick()
+        tell_repeats()
         self.children.turn()
+        self.exporter.turn()
         if self.state.load() == StoreState.RUNNING:
             self._prove_progress()
 
@@ -138,6 +143,8 @@ class Supervisor:
         for key, _ in self.selector.select(patience_s):
             if isinstance(key.data, Child):
                 self.children.news(key.data, int(key.fd))
+            elif key.data is self.exporter:
+                self.exporter.news(key.fd)
             elif key.fd == self.signal_fd:
                 os.read(self.signal_fd, 4096)
             else:
@@ -170,7 +177,11 @@ class Supervisor:
                 continue
             self.live.use(before)
             why = f"{name} does not start with the new settings: nothing changes; see the log"
-            self.logger.error(why, changed=found.changed)
+            self.logger.error(
+                "an actor does not start with the new settings: nothing changes",
+                actor_name=name,
+                changed=found.changed,
+            )
             for again in found.replace[: number + 1]:
                 self.replacing.renew(again)
             found = Reread(refused=why)
@@ -186,6 +197,7 @@ class Supervisor:
         """
         self.stop_requested = self.children.stopping = True
         self.children.due.clear()
+        self.exporter.stop()
         within_s = self.world.settings.stop_timeout_ms / 1000
         self.notifier.stopping(within_s)
         self.state.store(StoreState.DRAINING)
@@ -196,6 +208,7 @@ class Supervisor:
             if child is not None:
                 clean &= self._stop_one(child, deadline)
         self.state.store(StoreState.STOPPED)
+        self.exporter.close()
         self._clean_up(clean=clean and self._all_is_durable())
 
     def _stop_one(self, child: Child, deadline: float) -> bool:
@@ -236,12 +249,15 @@ class Supervisor:
         rest = end - world.control.load("committed") if world.pool else 0
         if rest:
             # As after a kill of all processes: the next start puts them into the log.
-            why = "the log lacks messages of the pool: they wait in memory for the next start"
-            self.logger.error(why, bytes=rest)
+            self.logger.error(
+                "the log lacks messages of the pool: they wait in memory for the next start",
+                bytes=rest,
+            )
         else:
             segments.remove_all(world.store_id)
         os.close(self.lock)
         self.logger.info("store stopped", clean=clean, log_end=end)
+        tell_repeats(everything=True)
 
 
 def serve(

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 _SHORT_LIFE_S = 1.0
 _FREE_SHORT_LIVES = 5
 _FIRST_DELAY_S = 0.01
+#: A wait doubles so often at most, far beyond any bound: 2**1100 is no float.
+_MOST_DOUBLINGS = 40
 
 
 @dataclass
@@ -38,4 +40,8 @@ class RestartPolicy:
                 return None
         over = self.short_lives - (_FREE_SHORT_LIVES if was_ready else 1)
         self.loops = over > 0
-        return 0.0 if over <= 0 else min(_FIRST_DELAY_S * 2**over, self.max_delay_s)
+        return (
+            0.0
+            if over <= 0
+            else min(_FIRST_DELAY_S * 2 ** min(over, _MOST_DOUBLINGS), self.max_delay_s)
+        )

@@ -219,7 +219,7 @@ class Transactions(Actor):
             self.logger.error("a transaction waits for a topic", why=str(error))
             self.waiting.add(decided, now + PAUSE_MS)
         except IllegalMessage as error:
-            self.logger.error("cannot be committed", offset=half.offset, why=error.why)
+            self._cannot_be_committed(half, error.why)
         except Lost:
             self.settling.ended[half.identity] = None
         return None
@@ -247,6 +247,9 @@ class Transactions(Actor):
             return self.making.moved(half, half.checks, now)
         except (NoTopic, IllegalMessage, Lost):
             return None
+
+    def _cannot_be_committed(self, half: Half, why: str) -> None:
+        self.logger.error("cannot be committed", offset=half.offset, why=why)
 
     def _cannot_be_checked(self, half: Half, why: str, now: int) -> None:
         """Gives up a transaction whose half cannot be put once more. If its copy cannot be put
@@ -295,7 +298,7 @@ class Transactions(Actor):
         elif decided.refusals < _MOST_REFUSALS:
             self.waiting.add(decided._replace(refusals=decided.refusals + 1), now + PAUSE_MS)
         else:
-            self.logger.error("cannot be committed", offset=half.offset, why=why)
+            self._cannot_be_committed(half, why)
 
 
 def _now_ms() -> int:

@@ -10,7 +10,6 @@ from typing import Any, Final, TypeVar
 from ...client._bell import Bell
 from ...client.lookup.open_store import OpenStore
 from ...client.session import Connection
-from ...shm.control import LayoutError
 from ...shm.protocol.answer import Answer
 from ...shm.protocol.request import Request
 from ...store.errors import IllegalMessage, StoreError
@@ -79,14 +78,7 @@ class StoreLink:
                 time.sleep(_AGAIN_S)
 
     def _connect(self) -> tuple[Connection, OpenStore]:
-        try:
-            connection = Connection(
-                self._folder, self._ring_size, client="broker", start_s=_START_S
-            )
-        except LayoutError as error:
-            raise StoreError(
-                f"the store at {self._folder} is of another version: {error}"
-            ) from error
+        connection = Connection(self._folder, self._ring_size, client="broker", start_s=_START_S)
         try:
             connection.own_bell()
             return connection, OpenStore(self._folder, connection, queues_kept=_QUEUES_KEPT)

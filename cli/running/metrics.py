@@ -7,12 +7,13 @@ import os
 import signal
 import sys
 import threading
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from ..shared.common import say, store_option
+from ..shared.common import put_text, say, store_option
 from ..shared.outcome import Exit
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ Examples:
   silo metrics
   silo metrics --listen 127.0.0.1:9876
   silo metrics --listen unix:/run/silomq/metrics.sock
+  silo metrics --dashboard > silomq.json          # for Grafana
 """
 
 
@@ -54,14 +56,24 @@ Examples:
     is_flag=True,
     help="Also give the values under the names of RocketMQ's exporter.",
 )
+@click.option("--dashboard", is_flag=True, help="Print a dashboard for Grafana instead.")
 def metrics(
-    store: Path, listen: str | None, most_topics: int, most_groups: int, *, rocketmq_names: bool
+    store: Path,
+    listen: str | None,
+    most_topics: int,
+    most_groups: int,
+    *,
+    rocketmq_names: bool,
+    dashboard: bool,
 ) -> int:
     """Print the figures of a running store in Prometheus' text format, once.
 
     With --listen they are served instead. The store may then stop and come again: the figure
     silomq_up tells whether it runs.
     """
+    if dashboard:
+        put_text((files("silomq.monitor") / "grafana.json").read_text(encoding="utf-8").rstrip())
+        return Exit.OK
     from prometheus_client import CollectorRegistry
     from prometheus_client.exposition import generate_latest
 

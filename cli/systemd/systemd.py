@@ -19,11 +19,14 @@ _EPILOG = """\b
 Examples:
   silo systemd install --user              # a store of your own
   sudo silo systemd install --system       # the store of this machine
+  sudo silo systemd install --system --broker  # and a broker for it
   silo systemd install --system --dry-run  # print what it would write
 """
 _UNITS: Final = "silomq.socket silomq"
 #: Links that exist while the units are enabled.
-_ENABLED: Final = ("*.wants/silomq.socket", "*.wants/silomq.service")
+_ENABLED: Final = tuple(
+    f"*.wants/{unit}" for unit in ("silomq.socket", "silomq.service", "silomq-broker.service")
+)
 
 
 @click.group(epilog=_EPILOG)
@@ -67,6 +70,7 @@ def _options(command: Any) -> Any:
 
 @systemd.command(epilog=_EPILOG)
 @_options
+@click.option("--broker", is_flag=True, help="Also the unit and the settings of a broker.")
 def install(
     store: Path | None,
     python: str,
@@ -75,6 +79,7 @@ def install(
     is_system: bool | None,
     dry_run: bool,
     force: bool,
+    broker: bool,
 ) -> None:
     """Write the units, and the settings if there are none. Says what to run next.
 
@@ -82,7 +87,7 @@ def install(
     """
     from .installed_files import State, marked, state_of, write
 
-    files = _files(store, python, is_system=is_system)
+    files = _files(store, python, is_system=is_system, broker=broker)
     if dry_run:
         for file in files:
             put_text(
@@ -108,18 +113,19 @@ def install(
         else:
             write(file, path)
             put_line(f"wrote      {path}")
-    _say_next(is_system=bool(is_system))
+    _say_next(is_system=bool(is_system), broker=broker)
 
 
-def _say_next(*, is_system: bool) -> None:
+def _say_next(*, is_system: bool, broker: bool) -> None:
+    units = f"{_UNITS} silomq-broker" if broker else _UNITS
     if is_system:
         say(
             "next:\n  systemd-sysusers && systemd-tmpfiles --create silomq.conf\n"
-            f"  systemctl daemon-reload\n  systemctl enable --now {_UNITS}"
+            f"  systemctl daemon-reload\n  systemctl enable --now {units}"
         )
     else:
         say(
-            f"next:\n  systemctl --user daemon-reload\n  systemctl --user enable --now {_UNITS}\n"
+            f"next:\n  systemctl --user daemon-reload\n  systemctl --user enable --now {units}\n"
             "  loginctl enable-linger   # if the store is to run while you are logged out"
         )
 
@@ -138,13 +144,15 @@ def uninstall(
     """Remove the files that `install` wrote. The store and its settings stay."""
     from .installed_files import State, state_of
 
-    files = [file for file in _files(store, python, is_system=is_system) if not file.settings]
+    written = _files(store, python, is_system=is_system, broker=True)
+    files = [file for file in written if not file.settings]
     user = "" if is_system else "--user "
     units = _below(root, files[-1]).parent
     if any(link for pattern in _ENABLED for link in units.glob(pattern)):
         raise Failure(
             Exit.FAILED,
-            f"the units are enabled: first run systemctl {user}disable --now {_UNITS}",
+            f"the units are enabled: first run systemctl {user}disable --now {_UNITS}"
+            " (and silomq-broker, if it is there)",
         )
     if not dry_run:
         _check_user(root, is_system=is_system)
@@ -166,7 +174,9 @@ def uninstall(
     say(f"next:\n  systemctl {user}daemon-reload")
 
 
-def _files(store: Path | None, python: str, *, is_system: bool | None) -> list[ServiceFile]:
+def _files(
+    store: Path | None, python: str, *, is_system: bool | None, broker: bool
+) -> list[ServiceFile]:
     from . import unit_files
 
     if is_system is None:
@@ -174,10 +184,13 @@ def _files(store: Path | None, python: str, *, is_system: bool | None) -> list[S
     if store is not None:
         store = Path(os.path.abspath(store))
     if is_system:
-        return unit_files.of_machine(store or unit_files.STORE, python)
+        return unit_files.of_machine(store or unit_files.STORE, python, broker=broker)
     config_home = _home("XDG_CONFIG_HOME", ".config")
     return unit_files.of_user(
-        store or _home("XDG_DATA_HOME", ".local/share") / "silomq" / "store", python, config_home
+        store or _home("XDG_DATA_HOME", ".local/share") / "silomq" / "store",
+        python,
+        config_home,
+        broker=broker,
     )
 
 

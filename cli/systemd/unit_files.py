@@ -16,6 +16,8 @@ STORE: Final = Path("/var/lib/silomq/store")
 _CONFIG: Final = Path("/etc/silomq/silomq.toml")
 _USERS_STORE: Final = "%h/.local/share/silomq/store"
 _USERS_CONFIG: Final = "%E/silomq/silomq.toml"
+_BROKERS_CONFIG: Final = Path("/etc/silomq/silomq-broker.toml")
+_USERS_BROKERS_CONFIG: Final = "%E/silomq/silomq-broker.toml"
 _COMMAND: Final = "/usr/bin/env silo "
 _ADDRESS_MAX: Final = 107  # bytes in the address of a Unix socket
 #: Characters that a unit reads as they are: no space, quote, backslash, % or $.
@@ -33,9 +35,9 @@ class ServiceFile:
     settings: bool = False
 
 
-def of_machine(store: Path, python: str) -> list[ServiceFile]:
-    """The files of a store of this machine. Raises IllegalArgument for a path that a unit cannot
-    hold, or that the service could not reach.
+def of_machine(store: Path, python: str, *, broker: bool) -> list[ServiceFile]:
+    """The files of a store of this machine, and with `broker` those of its broker. Raises
+    IllegalArgument for a path that a unit cannot hold, or that the service could not reach.
     """
     _check(store, python)
     for what, path in (("--store", str(store)), ("the interpreter", python)):
@@ -61,11 +63,22 @@ def of_machine(store: Path, python: str) -> list[ServiceFile]:
             units / "silomq.socket", _put(_template("silomq.socket"), str(STORE), str(store))
         ),
         ServiceFile(units / "silomq.service", service),
+        *(_brokers_of_machine(units, store, python) if broker else ()),
     ]
 
 
-def of_user(store: Path, python: str, config_home: Path) -> list[ServiceFile]:
-    """The files of a store of one user. Raises IllegalArgument as `of_machine`."""
+def _brokers_of_machine(units: Path, store: Path, python: str) -> list[ServiceFile]:
+    service = _service("silomq-broker.service", python, (str(STORE), store))
+    if not store.is_relative_to(STORE.parent):
+        service = _put(service, f"ReadOnlyPaths={STORE.parent}\n", f"ReadOnlyPaths={store}\n")
+    return [
+        ServiceFile(_BROKERS_CONFIG, _template("silomq-broker.toml"), settings=True),
+        ServiceFile(units / "silomq-broker.service", service),
+    ]
+
+
+def of_user(store: Path, python: str, config_home: Path, *, broker: bool) -> list[ServiceFile]:
+    """The files of a store of one user. Arguments and errors as `of_machine`."""
     config = config_home / "silomq" / "silomq.toml"
     _check(store, python, str(config))
     service = _service(
@@ -77,6 +90,17 @@ def of_user(store: Path, python: str, config_home: Path) -> list[ServiceFile]:
         ServiceFile(config, _template("silomq.toml"), settings=True),
         ServiceFile(units / "silomq.socket", socket),
         ServiceFile(units / "silomq.service", service),
+        *(_brokers_of_user(config_home, store, python) if broker else ()),
+    ]
+
+
+def _brokers_of_user(config_home: Path, store: Path, python: str) -> list[ServiceFile]:
+    config = config_home / "silomq" / "silomq-broker.toml"
+    places = (_USERS_BROKERS_CONFIG, config), (_USERS_STORE, store)
+    service = _service("silomq-broker-user.service", python, *places)
+    return [
+        ServiceFile(config, _template("silomq-broker.toml"), settings=True),
+        ServiceFile(config_home / "systemd" / "user" / "silomq-broker.service", service),
     ]
 
 

@@ -11,6 +11,7 @@ from ...shm._memory import Mapping
 from ...shm.history import History, Looker, Row
 from ...shm.metrics import Metrics
 from ...shm.protocol.figure_requests import AskMetrics
+from ..connecting import check_version
 from ..session import Connection
 
 #: RocketMQ's rates are those of the last 10, 60 and 600 s.
@@ -40,7 +41,7 @@ class Lag:
 
 class Figures:
     """The metrics page and the history of the store behind `link`, read-only. Raises as
-    `Connection.ask`, and LayoutError for a store of another version.
+    `Connection.ask`, also for a store of another version.
     """
 
     def __init__(self, link: Connection) -> None:
@@ -50,7 +51,7 @@ class Figures:
         finally:
             link.drop(fds)
         self.metrics = Metrics(memory)
-        self.metrics.check()
+        check_version(self.metrics, link.shown)
         self.history = History(memory)
         self._looker = Looker(link.control, self.metrics)
 

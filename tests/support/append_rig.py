@@ -240,6 +240,7 @@ class Rig:
     def _world(self, stack: contextlib.ExitStack) -> World:
         """What append takes over: the rig's memory, files and rings."""
         settings = SimpleNamespace(
+            slow_operation_ms=1000,
             flush_disk_type=FlushDiskType.ASYNC_FLUSH,
             store_host=str(self.store_host).rpartition(":")[0].strip("[]"),
             store_port=self.store_host.port,

@@ -74,7 +74,6 @@ EXCEPTIONS = {
         "the server of the standard library reads them",
     ),
     "cli/running/topics.py: delete_topic": "`silo` finds a command by its name",
-    "conf/logging.py: _Lines.msg": "structlog calls a logger's methods by the level",
     "conf/logging.py: _Lines.debug": "structlog calls a logger's methods by the level",
     **dict.fromkeys(
         ("store/record/format.py: SYS_MULTI_TAGS",),

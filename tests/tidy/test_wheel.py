@@ -32,6 +32,18 @@ done
 """
 
 
+#: One that is killed while it writes a module.
+DYING = """#!/bin/sh
+for word do
+    [ "$before" = -o ] && case "$word" in
+        *.so*) echo broken > "$word"; kill -9 $$ ;;
+        *) touch "$word" ;;
+    esac
+    before=$word
+done
+"""
+
+
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the repository with the results of its last build: C files and compiled modules.
@@ -136,6 +148,43 @@ def test_an_edited_header_compiles_its_users_again(
     }
 
 
+def test_a_build_that_was_interrupted_leaves_no_part_of_a_module(
+    tree: Path, wheel: set[str], tmp_path: Path
+) -> None:
+    """A module of which a part was written would be newer than its sources, and stay."""
+    copy = shutil.copytree(tree, tmp_path / "copy", symlinks=True)
+    compiler = tmp_path / "cc"
+    compiler.write_text(DYING)
+    compiler.chmod(0o755)
+    header = copy / "store" / "consumequeue" / "entries.h"
+    header.touch()
+    with pytest.raises(subprocess.CalledProcessError):
+        _setuptools(copy, "build_ext", environ={"CC": str(compiler)})
+    assert any((copy / "build").rglob("*.so.part")), "it was interrupted while it wrote a module"
+    compiler.write_text(NOTING)
+    (tmp_path / "log").touch()
+    _setuptools(copy, "build_ext", environ={"CC": str(compiler)})
+    made = {Path(name).name.partition(".")[0] for name in (tmp_path / "log").read_text().split()}
+    assert {"_columns", "_dispatch", "_queue"} <= made, "the modules are not made again"
+    assert not any("broken" in path.read_text("latin-1") for path in copy.rglob("*.so"))
+
+
+def test_an_interrupted_translation_is_made_again(
+    tree: Path, wheel: set[str], tmp_path: Path
+) -> None:
+    copy = shutil.copytree(tree, tmp_path / "copy", symlinks=True)
+    (temp,) = {path.parents[1] for path in (copy / "build").rglob("shm/_words.c")}
+    (temp / "unfinished").touch()
+    part = temp / "shm" / "_words.c"
+    part.write_text("part of a C file")
+    compiler = tmp_path / "cc"
+    compiler.write_text(NOTING)
+    compiler.chmod(0o755)
+    _setuptools(copy, "build_ext", environ={"CC": str(compiler)})
+    assert part.read_text() != "part of a C file"
+    assert not (temp / "unfinished").exists()
+
+
 def _wheel_of(tree: Path) -> set[str]:
     shutil.rmtree(tree / "dist", ignore_errors=True)
     pip = [*PYTHON, "-m", "pip", "--quiet", "--disable-pip-version-check"]
@@ -171,5 +220,6 @@ def _package_files() -> set[str]:
         or (str(path.parent) in {*PACKAGES, *ROOMS} and path.suffix in {".py", ".pyi"})
         or (path.parent.name in ("suite", "workload") and path.suffix == ".toml")
         or (path.parts[0] == "conf" and path.suffix in DATA)
+        or (path.parts[0] == "monitor" and path.suffix == ".json")
     }
     return {"silomq/py.typed", "pyspark_silomq/__init__.py", *shipped, *compiled}

@@ -69,14 +69,8 @@ def test_what_a_group_has_not_consumed_stays(tmp_path: Path) -> None:
             assert "group slow has not consumed alpha[" in held[0]["about"]
             assert held[0]["when_ms"] >= held[0]["modified_ms"] + 3_600_000
             first = log_files(store)[0]
-            beat = store.control.beat("clean")
-            beats: set[int] = set()
-
-            def has_looked() -> bool:
-                beats.add(beat.load())
-                return len(beats) > 3
-
-            eventually(has_looked, "clean has looked at them, and has let them be")
+            for _ in range(3):  # it has looked at them, and has let them be
+                store.await_beat("clean")
             assert log_files(store)[0] == first
             assert first < active(store)
             taken = 1

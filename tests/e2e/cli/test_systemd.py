@@ -129,6 +129,36 @@ def test_uninstall_leaves_the_settings(tmp_path: Path) -> None:
     assert lines(systemd(tmp_path, "uninstall", "--user")) == []
 
 
+def test_a_broker_comes_with_the_store_if_it_is_asked_for(tmp_path: Path) -> None:
+    done = systemd(tmp_path, "install", "--user", "--broker")
+    assert "enable --now silomq.socket silomq silomq-broker" in done.stderr.decode()
+    config = tmp_path / ".config"
+    unit = (config / "systemd/user/silomq-broker.service").read_text()
+    assert (
+        f"ExecStart={sys.executable} -P -m silomq.cli.main broker "
+        f"--config {config}/silomq/silomq-broker.toml \\\n"
+        f"    --store {tmp_path}/.local/share/silomq/store\n"
+    ) in unit
+    settings = config / "silomq/silomq-broker.toml"
+    settings.write_text("")
+    assert ("kept", str(settings)) in lines(systemd(tmp_path, "install", "--user", "--broker"))
+    systemd(tmp_path, "uninstall", "--user")
+    assert set(tree(tmp_path)) == {
+        ".config/silomq/silomq.toml",
+        ".config/silomq/silomq-broker.toml",
+    }
+
+
+def test_the_machines_broker_may_read_the_store_and_no_more(tmp_path: Path) -> None:
+    options = ("--system", "--broker", "--root", str(tmp_path), "--python", "/opt/s/bin/python")
+    systemd(tmp_path, "install", *options, "--store", "/data/store")
+    unit = tree(tmp_path)["etc/systemd/system/silomq-broker.service"].decode()
+    assert "ReadOnlyPaths=/data/store\n" in unit
+    assert "--store /data/store --open\n" in unit
+    assert "--config /etc/silomq/silomq-broker.toml" in unit
+    assert "etc/silomq/silomq-broker.toml" in tree(tmp_path)
+
+
 def test_a_dry_run_writes_nothing(tmp_path: Path) -> None:
     done = systemd(tmp_path, "install", "--user", "--dry-run")
     assert tree(tmp_path) == {}
@@ -194,8 +224,9 @@ def test_what_a_unit_cannot_hold_is_refused(
 
 def test_systemd_finds_no_fault(tmp_path: Path) -> None:
     options = ("--system", "--root", str(tmp_path), "--python", COMMAND)
-    systemd(tmp_path, "install", *options)
-    units = [str(tmp_path / "etc/systemd/system" / name) for name in UNITS]
+    systemd(tmp_path, "install", "--broker", *options)
+    names = (*UNITS, "silomq-broker.service")
+    units = [str(tmp_path / "etc/systemd/system" / name) for name in names]
     assert "silomq" not in analyze("verify", *units)
     analyze("security", "--offline=true", "--threshold=10", units[1])
 
@@ -203,8 +234,9 @@ def test_systemd_finds_no_fault(tmp_path: Path) -> None:
 def test_systemd_finds_no_fault_with_a_users(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    systemd(tmp_path, "install", "--user", "--python", COMMAND)
+    systemd(tmp_path, "install", "--user", "--broker", "--python", COMMAND)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    units = [str(tmp_path / ".config/systemd/user" / name) for name in UNITS]
+    names = (*UNITS, "silomq-broker.service")
+    units = [str(tmp_path / ".config/systemd/user" / name) for name in names]
     assert "silomq" not in analyze("--user", "verify", *units)

@@ -11,7 +11,8 @@ from support.harness import StoreProcess
 from support.small_settings import SHIPPED_LIMITS, options
 
 from silomq import GroupConsumer, Producer
-from silomq.cli.main import main, silo
+from silomq.cli.commands import silo
+from silomq.cli.main import main
 from silomq.conf.printable import escape_json, printable, printable_json
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import pytest
 from e2e.documents.blocks import blocks, documents, prose
 from e2e.documents.expected import commands
 
-from silomq.cli.main import silo
+from silomq.cli.commands import silo
 
 _INLINE = re.compile(r"`(silo [^`]+)`")
 

@@ -134,3 +134,106 @@ def test_logging_imports_little() -> None:
         "import rich.console\n"
     )
     assert int(run(body, '"info"', '"console"').stdout) < RSS_LIMIT_KIB
+
+
+CLOCK = (
+    "import silomq.conf.logging as module\nnow = [100.0]\nmodule.time.monotonic = lambda: now[0]\n"
+)
+
+
+def test_an_event_that_repeats_is_counted_and_told_once() -> None:
+    body = (
+        CLOCK + "for i in range(500):\n    log.warning('bad packet', number=i)\n"
+        "log.info('other'); log.error('bad packet', number=-1)\n"
+        "now[0] += 9.9; module.tell_repeats()\nlog.info('not yet')\n"
+        "now[0] += 0.2; module.tell_repeats()\n"
+        "log.warning('bad packet', number=500)\n"
+    )
+    lines = [json.loads(line) for line in run(body).stderr.splitlines()]
+    assert [line.get("number") for line in lines[:10]] == list(range(10))
+    # Another event, and the same one at another level, are not held back.
+    assert [line["event"] for line in lines[10:13]] == ["other", "bad packet", "not yet"]
+    summary, last = lines[13:]
+    assert (summary["event"], summary["level"], summary["repeated"]) == (
+        "bad packet",
+        "warning",
+        490,
+    )
+    assert (summary["number"], last["number"]) == (499, 500)
+    assert "repeated" not in last
+
+
+@pytest.mark.parametrize("fmt", ["json", "console"])
+def test_what_was_held_back_is_told_before_the_process_ends_or_logs_in_another_way(
+    fmt: str,
+) -> None:
+    body = (
+        "for i in range(30):\n    log.info('a')\n"
+        f"configure('demo', 'append', 'info', '{fmt}')\n"
+        "for i in range(31):\n    log.info('b')\n"
+        "from silomq.conf.logging import tell_repeats\n"
+        "tell_repeats(everything=True); tell_repeats(everything=True)\n"
+    )
+    lines = run(body, '"info"', f'"{fmt}"').stderr.splitlines()
+    told = [line for line in lines if "repeated" in line]
+    assert len(lines) == 22
+    assert ["20" in told[0], "21" in told[1]] == [True, True]
+
+
+def test_a_fork_does_not_tell_what_its_parent_has_counted() -> None:
+    body = (
+        CLOCK + "import os\nfor i in range(30):\n    log.info('a')\n"
+        "if (child := os.fork()) == 0:\n"
+        "    configure('demo', 'flush', 'info')\n    now[0] += 20; module.tell_repeats()\n"
+        "    os._exit(0)\n"
+        "os.waitpid(child, 0); now[0] += 20; module.tell_repeats()\n"
+    )
+    lines = [json.loads(line) for line in run(body).stderr.splitlines()]
+    assert [line["repeated"] for line in lines if "repeated" in line] == [20]
+
+
+#: Names as a hostile client may choose them: line ends, terminal commands, and what looks like a
+#: line or a field of a log.
+HOSTILE = (
+    *(
+        "\n",
+        "\r",
+        "\x0b",
+        "\x85",
+        "\u2028",
+        "\x00",
+        "\x1b[2J",
+        "\x9b2J",
+        "\x1b]0;title\x07",
+        "\u202e",
+    ),
+    *("\ufeff", "\udcff", "\x7f", '", "event": "store stopped', "x level=error event=fake"),
+    *("\\n", "%s{0}"),
+)
+
+
+@pytest.mark.parametrize("fmt", ["json", "console"])
+def test_no_name_makes_a_line_or_a_field(fmt: str) -> None:
+    body = (
+        f"hostile = {''.join(HOSTILE)!a}\n"
+        f"for name in (*{HOSTILE!a}, hostile):\n    log = get_logger().bind()\n"
+        "    log.info('told', topic=name, nested={name: [name]}, **{'key' + name: name})\n"
+    )
+    done = run(body, '"info"', f'"{fmt}"')
+    # Ten lines of one event, and the rest is held back.
+    lines = done.stderr.split("\n")
+    assert (len(lines), lines[-1]) == (11, "")
+    assert all(line.isprintable() for line in lines)
+    if fmt == "json":
+        for line, name in zip(lines[:10], HOSTILE, strict=False):
+            found = json.loads(line)
+            assert (found["event"], found["level"], found["topic"]) == ("told", "info", name)
+            assert found["key" + name] == name
+            assert len(found) == 9
+
+
+def test_a_long_value_is_cut() -> None:
+    body = "log.info('told', error='x' * 100_000)\n"
+    line = json.loads(run(body).stderr)
+    assert len(line["error"]) < 2100
+    assert line["error"].endswith("... (100,000 characters)")

@@ -107,6 +107,23 @@ def test_memory_that_is_no_page_is_refused() -> None:
         page(memory=memory).check()
 
 
+def test_slow_steps_are_told_with_their_stage() -> None:
+    metrics = page("allocate")
+    told: list[tuple[str, float]] = []
+    metrics.watch(0.5, lambda stage, seconds: told.append((stage, seconds)))
+    own = metrics.own_histogram("make_time")
+    for seconds in (0.4, 0.5, 0.6):
+        own.add(seconds)
+    assert told == [("make", 0.5), ("make", 0.6)]
+    cleaning = page("clean", metrics.memory)  # type: ignore[arg-type] # it is a bytearray
+    cleaning.watch(0.5, lambda stage, seconds: told.append((stage, seconds)))
+    cleaning.own_histogram("clean_time").add(9)  # its pauses are on purpose
+    metrics.watch(0, lambda stage, seconds: told.append((stage, seconds)))
+    metrics.own_histogram("make_time").add(9)
+    assert len(told) == 2
+    assert metrics.histogram("make_time").count == 4
+
+
 # -- append's kernel
 
 
