@@ -17,6 +17,7 @@ from .offline.repair import repair
 from .offline.verify import verify
 from .running.acl import acl
 from .running.broker import broker
+from .running.changes import reload, restart
 from .running.clean import clean
 from .running.dev import dev
 from .running.groups import delete_group, groups, reset_offset
@@ -67,7 +68,7 @@ def silo(context: click.Context) -> None:
 for _command in (
     *(serve, dev, send, request, tail, query, status, topics, delete_topic),
     *(groups, reset_offset, delete_group, transactions),
-    *(top, metrics, clean, config, dump, verify, repair, backup, backups, restore),
+    *(top, metrics, restart, reload, clean, config, dump, verify, repair, backup, backups, restore),
     *(spark, names, broker, acl, bench, systemd),
 ):
     silo.add_command(_command)

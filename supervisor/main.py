@@ -23,6 +23,7 @@ from ..shm.history import HistoryWriter
 from ..store.disk.paths import ABORT
 from . import listener
 from .broker import Broker
+from .changes import Changes, RunningChange
 from .child import Child
 from .children import TICK_S, Children, GaveUp
 from .first_words import say_first_words
@@ -50,7 +51,8 @@ class Supervisor:
         configure(self.world.store_name, "supervisor", settings.log_level, settings.log_format)
         self.logger: Any = get_logger()
         say_first_words(self.world, self.logger)
-        self.broker = Broker(self.world)
+        self.changes = Changes()
+        self.broker = Broker(self.world, self.changes)
         self.selector = selectors.DefaultSelector()
         self.signal_fd, self.wakeup = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self.children = Children(self.world, self.selector, self.logger, self._opened)
@@ -95,6 +97,8 @@ class Supervisor:
                 if self.hang_up:
                     self.hang_up = False
                     self._reload()
+                elif (change := self.changes.next()) is not None:
+                    self._make(change)
         except GaveUp as error:
             self.logger.critical("giving up", why=str(error))
             status = error.status
@@ -159,7 +163,31 @@ class Supervisor:
                 self.logger.info("progress again: the watchdog is fed")
                 self.notifier.say(_SERVING)
 
-    def _reload(self) -> None:
+    def _make(self, change: RunningChange) -> None:
+        """Makes a change that a client has asked for."""
+        try:
+            if change.asked.what == "actor":
+                self._restart(change)
+            else:
+                found = self._reload()
+                change.finish(
+                    found.refused or found.said or "nothing has changed", done=not found.refused
+                )
+        except GaveUp as error:
+            change.finish(f"the store ends: {error}", done=False)
+            raise
+
+    def _restart(self, change: RunningChange) -> None:
+        name = change.asked.actor
+        self.logger.info("replacing an actor, as asked", actor_name=name)
+        if self.replacing.renew(name):
+            stalls = {name: self.replacing.stalls_ms[name]}
+            change.finish(f"{name} is replaced", done=True, stalls_ms=stalls)
+        else:
+            why = f"the new {name} ended before it served, and another one is started: see the log"
+            change.finish(why, done=False)
+
+    def _reload(self) -> Reread:
         """Reads the settings again, and tells the service manager what came of it."""
         before = self.world.settings
         self.notifier.reloading("reading the settings again")
@@ -176,6 +204,7 @@ class Supervisor:
             found = Reread(refused=why)
             break
         self.notifier.ready(found.refused or found.said or _SERVING)
+        return found
 
     # -- stopping
 
@@ -186,6 +215,7 @@ class Supervisor:
         """
         self.stop_requested = self.children.stopping = True
         self.children.due.clear()
+        self.changes.end()
         within_s = self.world.settings.stop_timeout_ms / 1000
         self.notifier.stopping(within_s)
         self.state.store(StoreState.DRAINING)

@@ -14,6 +14,7 @@ from ...store.retention.rules import DiskFlag
 from ...store.status import AckLevel
 from .. import arguments
 from ..session import Connection
+from . import changes
 from .brokers import read_brokers
 from .figures import Figures, statistics
 from .group_admin import GroupAdmin
@@ -278,6 +279,24 @@ class Admin(GroupAdmin):
         """
         self._link.request(Clean())
 
+    def restart(self, actor: str) -> float:
+        """Replaces the process `actor` of the store (`silo status` lists the names), and returns
+        for how long nobody did its work, ms. No message is lost or doubled.
+
+        Raises IllegalMessage for an unknown name and for users who may not do this: the store's
+        user and root may. Raises StoreError if the new process does not start.
+        """
+        name = arguments.text("actor", actor)
+        outcome = changes.follow(self._link, "actor", _unheard, actor=name)
+        return outcome.stalls_ms[name]
+
+    def reload(self) -> str:
+        """Has the store read its settings again, as SIGHUP does. Returns which have changed, and
+        which need a restart. Raises StoreError, which says what is wrong, if nothing changes;
+        IllegalMessage as `restart`.
+        """
+        return changes.follow(self._link, "settings", _unheard).text
+
     def close(self) -> None:
         """Ends the session. May be called again."""
         self._link.close()
@@ -294,6 +313,10 @@ class Admin(GroupAdmin):
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _unheard(_step: str) -> None:
+    """Nobody listens to the steps of a change."""
 
 
 def _number_or_none(name: str, value: object) -> int | None:

@@ -55,7 +55,7 @@ GOOD: dict[str, Any] = {
     "name": GROUP, "subscribe": TOPIC, "queue_id": 0, "offset": 0, "queue_offset": 0,
     "physical_offset": 0, "message_id": "0A00000100002A9F0000000000000000", "key": "k",
     "timestamp_ms": 1, "offsets": {0: 0}, "callback": lambda _: None, "expression": "a > 1",
-    "local": lambda _: True,
+    "local": lambda _: True, "actor": "clean",
 }  # fmt: skip
 SPARE_NAMES = ("delete_topic", "create_topic", "update_topic", "delete_group")
 PER_CALL_S = 20
