@@ -62,6 +62,12 @@ class Broker:
             Outbox(world.flush_mail[0], count, sleeper("flush", world.filed)),
         )
 
+    @property
+    def boxes(self) -> dict[str, Outbox]:
+        """The mail to each process that gets some."""
+        ringers = zip(RINGERS, self.ringers, strict=True)
+        return {"append": self.append, "registry": self.registry, **dict(ringers)}
+
     def read(self, end: socket.socket) -> None:
         """Handles all messages that have arrived at one end."""
         while True:
@@ -174,7 +180,7 @@ class Broker:
 
     def send_waiting(self) -> None:
         """Sends waiting messages, as far as the sockets have room."""
-        for box in (self.append, self.registry, *self.ringers):
+        for box in self.boxes.values():
             box.send()
 
     def close_all(self) -> None:

@@ -37,6 +37,11 @@ class RunningChange:
         else:
             self.ends.append(end)
 
+    @property
+    def steps(self) -> list[Step]:
+        """What was said so far, but for the outcome."""
+        return [said for said in self.said if isinstance(said, Step)]
+
     def say(self, text: str) -> None:
         """Says that a step begins, or is over."""
         self._say(Step(text))
@@ -64,7 +69,7 @@ class Changes:
     """The changes that wait, in the order in which they were asked for."""
 
     def __init__(self) -> None:
-        self._waiting: deque[RunningChange] = deque()
+        self.waiting: deque[RunningChange] = deque()
         self._known: deque[RunningChange] = deque(maxlen=_KNOWN)
 
     def ask(self, asked: ChangeAsked, fd: int) -> None:
@@ -77,17 +82,25 @@ class Changes:
         change = RunningChange(asked)
         self._known.append(change)
         change.attach(end)
-        if len(self._waiting) >= _WAITING:
+        if len(self.waiting) >= _WAITING:
             change.finish(
                 f"{_WAITING} other changes wait already, nothing is done: try again later",
                 done=False,
             )
             return
-        self._waiting.append(change)
+        self.waiting.append(change)
+
+    def bring(self, change: RunningChange) -> None:
+        """Knows a change that another supervisor began."""
+        self._known.append(change)
+
+    def fds(self) -> list[int]:
+        """The descriptors of all who listen."""
+        return [end.fileno() for change in self._known for end in change.ends]
 
     def next(self) -> RunningChange | None:
         """The change that is to be made now."""
-        return self._waiting.popleft() if self._waiting else None
+        return self.waiting.popleft() if self.waiting else None
 
     def end(self) -> None:
         """Refuses those that wait, because the store stops."""

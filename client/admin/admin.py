@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
@@ -10,6 +11,7 @@ from typing import Any, Self
 from ...shm.control import ACTORS, ActorState, Control, StoreState, failed_actors
 from ...shm.protocol.answers import TopicEntry
 from ...shm.protocol.requests import Alter, AskReport, AskTopic, AskTopics, Clean, Create, Delete
+from ...store.errors import IllegalArgument
 from ...store.retention.rules import DiskFlag
 from ...store.status import AckLevel
 from .. import arguments
@@ -19,6 +21,8 @@ from .brokers import read_brokers
 from .figures import Figures, statistics
 from .group_admin import GroupAdmin
 
+#: The longest trial of new code.
+_LONGEST_TRIAL_S = 3600.0
 # Words of the control block that `status` repeats (`shm/control.py` says what each one means).
 _WORDS = (
     "wrote",
@@ -296,6 +300,24 @@ class Admin(GroupAdmin):
         IllegalMessage as `restart`.
         """
         return changes.follow(self._link, "settings", _unheard).text
+
+    def reload_code(
+        self, *, trial_s: float = 5.0, say: Callable[[str], None] | None = None
+    ) -> dict[str, float]:
+        """Replaces the code of all the store's processes by that which is installed now, while
+        clients go on. Returns for how long nobody did the work of each process, ms.
+
+        New processes must run for `trial_s` (up to an hour) before they are kept. `say` hears of
+        each step. Raises StoreError, which says why, if the store runs its old code on;
+        IllegalMessage as `restart`.
+        """
+        seconds = arguments.seconds("trial_s", trial_s)
+        if seconds > _LONGEST_TRIAL_S:
+            raise IllegalArgument(f"trial_s {seconds:g}: at most {_LONGEST_TRIAL_S:.0f} seconds")
+        hears = _unheard if say is None else arguments.function("say", say)
+        trial_ms = round(seconds * 1000)
+        outcome = changes.follow(self._link, "code", hears, trial_ms=trial_ms)
+        return outcome.stalls_ms
 
     def close(self) -> None:
         """Ends the session. May be called again."""
