@@ -70,16 +70,14 @@ class Candidate:
 
     def __init__(self, name: str, turn: Callable[[float], None]) -> None:
         self._turn = turn
-        self._errors = os.memfd_create("silomq-errors", os.MFD_CLOEXEC)
-        self._end, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._end.setblocking(False)  # noqa: FBT003 - socket's own signature
-        parent = os.getpid()
         with contextlib.ExitStack() as undo:
+            self._errors = os.memfd_create("silomq-errors", os.MFD_CLOEXEC)
             undo.callback(os.close, self._errors)
+            self._end, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             undo.callback(self._end.close)
             with theirs:
-                become = functools.partial(_become, parent, theirs.fileno(), self._errors)
-                self.child = fork(name, become)
+                parent, end = os.getpid(), theirs.fileno()
+                self.child = fork(name, functools.partial(_become, parent, end, self._errors))
             undo.pop_all()
 
     def hello(self) -> Hello:

@@ -261,7 +261,7 @@ class Supervisor:
         world = unpack_world(handed.world, fds)
         world.take_role("supervisor")
         signalled = Signalled(hang_up_stops=handed.hang_up_stops)
-        signalled.hang_up = handed.hang_up
+        signalled.hang_up |= handed.hang_up
         found = cls(
             *(world, fds[handed.lock], handed.source, signalled),
             notifier=Notifier(),

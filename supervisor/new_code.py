@@ -91,7 +91,7 @@ class NewCode:
         began: dict[str, Child] = {}
         try:
             for name in ACTORS:
-                began[name] = self._renew(name)
+                began[name] = self._renew(name, release)
                 stall = self._replacing.stalls_ms[name]
                 change.say(f"{name} runs the new code: its work stood still for {stall:.1f} ms")
             self._try_out(began, change)
@@ -148,7 +148,7 @@ class NewCode:
 
     # -- actors
 
-    def _renew(self, name: str) -> Child:
+    def _renew(self, name: str, release: Hello) -> Child:
         """Puts a process of the new code in the place of an actor. Raises NotUp, OSError."""
         candidate = Candidate(name, self._turn)
         handed_over = False
@@ -161,7 +161,8 @@ class NewCode:
             return candidate.begin(msgspec.json.encode(HandedActor(name, world)), passed.fds)
 
         try:
-            candidate.hello()
+            if candidate.hello() != release:
+                raise NotUp("the code on the disk has changed again meanwhile")
             if self._is_stopping():
                 raise NotUp("the store stops")
             within_s = _READY_S + _SLOWER * self._children.setup_s.get(name, 0.0)

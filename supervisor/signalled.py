@@ -19,6 +19,8 @@ class Signalled:
         self.stop = False
         self.hang_up = False
         if hang_up_stops is False:
+            # One that waits since the exec of new code would be dropped with the handler below.
+            self.hang_up = signal.SIGHUP in signal.sigpending()
             signal.signal(signal.SIGHUP, signal.SIG_IGN)
         self.hang_up_stops = handle_in_supervisor(self._on_stop)
 

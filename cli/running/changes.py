@@ -63,7 +63,7 @@ def reload(store: Path, trial: float | None, *, code: bool, as_json: bool) -> No
 
     With --code all processes, the supervisor too, are replaced by the code that is installed now,
     one after another, while clients go on. If the new code does not come up, the old code runs on,
-    and the command says why. Settings are not read again.
+    and the command says why. Settings are not read again. Ctrl-C ends the command, not the change.
 
     Only the store's user and root may do this.
     """

@@ -7,9 +7,11 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
+import threading
 import time
+import traceback
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Self
 
 import pytest
 from support.checking.messages import check_store
@@ -20,6 +22,7 @@ from support.load.consumers import Consumers
 from support.load.producers import Producers
 from support.releases import Edits, Releases
 from support.service_manager import ServiceManager
+from support.small_settings import options
 
 from silomq import Admin, Producer
 from silomq.shm.control import ACTORS
@@ -46,15 +49,61 @@ def reload_code(store: StoreProcess, *more: str, trial_s: float = 0.0) -> dict[s
     return stalls
 
 
+class Prober:
+    """Sends one message after another, and knows the longest wait for an acknowledgement (s)."""
+
+    def __init__(self, store: Path) -> None:
+        self._store = store
+        self._over = threading.Event()
+        self._longest_s = 0.0
+        self._errors: list[str] = []
+        self._thread = threading.Thread(target=self._send)
+
+    def _send(self) -> None:
+        try:
+            with Producer(self._store) as producer:
+                while not self._over.wait(0.001):
+                    began = time.monotonic()
+                    producer.send("probe", b"x")
+                    self._longest_s = max(self._longest_s, time.monotonic() - began)
+        except Exception:  # noqa: BLE001 # the test reports it
+            self._errors.append(traceback.format_exc())
+
+    def finish(self) -> float:
+        self._over.set()
+        self._thread.join()
+        assert not self._errors, self._errors[0]
+        return self._longest_s
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("times", [2, pytest.param(20, marks=LONG)])
-def test_new_code_under_load(tmp_path: Path, releases: Releases, times: int) -> None:
-    store = StoreProcess(tmp_path / "store", environ=releases.environ)
+@pytest.mark.parametrize(
+    ("times", "settings"),
+    [
+        (2, {}),
+        pytest.param(20, {}, marks=LONG),
+        pytest.param(3, {"flush_disk_type": "SYNC_FLUSH"}, marks=LONG),
+        pytest.param(3, {"transient_store_pool_enable": "true"}, marks=LONG),
+    ],
+)
+def test_new_code_under_load(
+    tmp_path: Path, releases: Releases, times: int, settings: dict[str, Any]
+) -> None:
+    store = StoreProcess(tmp_path / "store", environ=releases.environ, **settings)
     sent = Sent()
     with store:
         with Admin(store.path) as admin:
             admin.create_topic("t")
         with (
+            Prober(store.path) as prober,
             Producers(store, ["t"], rate=400.0) as producers,
             Consumers(store.path, "t", ("one", "two")) as consumers,
         ):
@@ -79,12 +128,13 @@ def test_new_code_under_load(tmp_path: Path, releases: Releases, times: int) -> 
                 producers.await_flow(200)
             longest = max(worst, key=worst.__getitem__)
             print(f"longest stall in {times} changes: {longest}, {worst[longest]:.1f} ms: {worst}")
+            print(f"longest wait for an acknowledgement: {prober.finish() * 1000:.1f} ms")
             sent.add(producers.finish())
             consumers.finish(len(sent.acks) + len(sent.oneway))
         left = len(list(Path(f"/proc/{store.running.pid}/fd").iterdir()))
         assert left <= opened, "the supervisor holds descriptors of the code before it"
         assert "actor died" not in store.log_path.read_text()
-        check_store(store, sent, ["t"])
+        check_store(store, sent, ["t"], beside="probe")
         store.replace("append")  # the new supervisor sees deaths, and forks
         with Producer(store.path) as producer:
             producer.send("t2", b"x")
@@ -290,6 +340,54 @@ def test_new_code_goes_on_as_a_service(
         assert not manager.watchdog_expires(4.0, within_s=4.5)
         silo("restart", "registry", store=store.path)
         assert running(store, releases) == {"third"}
+
+
+def test_changes_that_wait_are_made_by_the_new_code(tmp_path: Path, releases: Releases) -> None:
+    with StoreProcess(tmp_path / "store", environ=releases.environ) as store:
+        releases.install("second")
+        first = Change(store, trial_s=0)
+        first.await_step("allocate runs")
+        append = store.pid("append")
+        waiting = subprocess.Popen([*SILO, "restart", "append", "--store", str(store.path)])
+        first.await_step("the supervisor executes")
+        new = store.pid("append")
+        assert new != append
+        assert waiting.wait(WAIT_S) == 0
+        assert store.pid("append") != new
+        first.process.communicate(timeout=WAIT_S)
+        assert first.process.returncode == 0
+        assert running(store, releases) == {"second"}
+
+
+class ConfiguredStore(StoreProcess):
+    """A store with a configuration file."""
+
+    @property
+    def file(self) -> Path:
+        return self.path.with_suffix(".toml")
+
+    @property
+    def command(self) -> list[str]:
+        where = ["--store", str(self.path), "--config", str(self.file)]
+        return [*SILO, "serve", *where, *options(self.settings)]
+
+
+def test_a_hang_up_while_the_supervisor_executes_new_code_is_not_lost(
+    tmp_path: Path, releases: Releases
+) -> None:
+    store = ConfiguredStore(tmp_path / "store", environ=releases.environ)
+    store.file.write_text("")
+    with store:
+        releases.install("second")
+        change = Change(store, trial_s=0)
+        change.await_step("the supervisor executes")
+        store.file.write_text("append_spin_us = 0\n")
+        time.sleep(0.1)
+        store.running.send_signal(signal.SIGHUP)
+        change.process.communicate(timeout=WAIT_S)
+        eventually(lambda: '"changed": ["append_spin_us"]' in store.log(), "it is read", 5)
+        assert change.process.returncode == 0
+        assert running(store, releases) == {"second"}
 
 
 def test_what_is_asked_for_wrongly_is_refused(tmp_path: Path) -> None:
