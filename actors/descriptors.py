@@ -89,7 +89,7 @@ class Descriptors:
 
 def raise_limit() -> Descriptors:
     """Raises this process's soft limit of open files to the hard one, for good: no process of the
-    store runs another program. Returns what there is then.
+    store runs another program than itself. Returns what there is then.
     """
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

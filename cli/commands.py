@@ -27,6 +27,8 @@ _MODULES: Final = {
     "transactions": "running.transactions",
     "top": "running.top",
     "metrics": "running.metrics",
+    "restart": "running.changes",
+    "reload": "running.changes",
     "clean": "running.clean",
     "config": "running.serve",
     "names": "running.names",

@@ -116,6 +116,22 @@ def remove_strangers(store_id: int, owner: int) -> list[str]:
     return removed
 
 
+def map_segment(store_id: int, kind: str) -> Mapping:
+    """An existing segment, mapped for writing. Raises posix_ipc.ExistentialError if there is no
+    such segment.
+    """
+    memory = posix_ipc.SharedMemory(object_name(store_id, kind))
+    try:
+        return Mapping(memory.fd, 0, os.fstat(memory.fd).st_size)
+    finally:
+        memory.close_fd()
+
+
+def open_semaphore(store_id: int, kind: str) -> posix_ipc.Semaphore:
+    """An existing semaphore. Raises posix_ipc.ExistentialError if there is none."""
+    return posix_ipc.Semaphore(object_name(store_id, kind))
+
+
 def create_semaphore(store_id: int, kind: str) -> posix_ipc.Semaphore:
     """A new semaphore with the count 0. Raises OSError as `create_segment`."""
     with _explained("a semaphore"):

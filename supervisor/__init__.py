@@ -35,6 +35,12 @@ watchdog is fed with proof of progress alone (`soundness.py`).
 **The exporter** for Prometheus (`exporter.py`) is another program that the supervisor starts, not a
 fork: it gets nothing of the store but what each client gets, and no process waits for it.
 
+**New code** (`new_code.py`) takes over a running store: its processes take the places of the
+actors, one after another, and the supervisor executes it last. `candidate.py` starts such a
+process, `successor.py` is its own side, `handover.py` and `takeover.py` are the state that is
+handed over, and `layouts.py` says which releases may run beside one another. `changes.py` has what
+clients ask for: this, or a new process in the place of one (`replacing.py`).
+
 `prepare.py` recovers the store before the first fork, `first_words.py` says what was found,
 `main.py` is the loop. `children.py` starts, watches and buries the processes, `restarts.py` decides
 when one is started again, and `replacing.py` replaces one that works. `bad_files.py` keeps those

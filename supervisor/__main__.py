@@ -10,12 +10,12 @@ import sys
 from collections.abc import Sequence
 
 from ..conf.printable import printable
-from ..conf.settings import SettingError, Settings, load
+from ..conf.settings import SettingError
 from ..conf.standard_streams import open_missing
 from ..store.errors import Corrupt, CorruptRange, StoreError, UnsupportedFeature
-from ..store.recovery.layout import known_sizes
 from .claim import AlreadyRunning
 from .listener import WrongSocket
+from .live_settings import SettingsSource
 from .main import serve
 
 FAILED, SETTING, LOCKED, CORRUPT, DISK_FULL = 1, 3, 4, 5, 6
@@ -45,11 +45,9 @@ def main(arguments: Sequence[str]) -> int:
     """
     open_missing()
 
-    def read() -> Settings:
-        return load(overrides=list(arguments), remembered=known_sizes)
-
+    source = SettingsSource(overrides=tuple(arguments))
     try:
-        settings = read()
+        settings = source.read()
     except SettingError as error:
         return _end(SETTING, str(error))
     except OSError as error:
@@ -57,7 +55,7 @@ def main(arguments: Sequence[str]) -> int:
     except StoreError as error:
         return _end(*explain(error))
     try:
-        return serve(settings, read)
+        return serve(settings, source)
     except (StoreError, OSError) as error:
         return _end(*explain(error))
 

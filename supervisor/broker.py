@@ -21,26 +21,31 @@ from ..shm.protocol.sessions import (
     AttachBell,
     Began,
     Belled,
+    ChangeAsked,
     Closing,
     Detach,
     DetachBell,
     Detached,
     Gone,
 )
+from .changes import Changes
 from .outbox import Outbox, Sleeper
 
 #: Beside append and the registry, these ring the bells of sessions.
 RINGERS: Final = ("reput", "flush")
-_MAIL: Final[msgspec.json.Decoder[Began | Belled | Closing | Detached]] = msgspec.json.Decoder(
-    Began | Belled | Closing | Detached
+_MAIL: Final[msgspec.json.Decoder[Began | Belled | Closing | Detached | ChangeAsked]] = (
+    msgspec.json.Decoder(Began | Belled | Closing | Detached | ChangeAsked)
 )
 
 
 class Broker:
-    """Reads and writes the supervisor's ends of the mail sockets."""
+    """Reads and writes the supervisor's ends of the mail sockets. `changes` gets those that clients
+    ask for.
+    """
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, changes: Changes) -> None:
         self.world = world
+        self.changes = changes
         control = world.control
         self.from_append = world.append_mail[0]
         self.from_registry = world.registry_mail[0]
@@ -56,6 +61,12 @@ class Broker:
             Outbox(world.reput_mail[0], count, sleeper("reput", world.dispatch_limit)),
             Outbox(world.flush_mail[0], count, sleeper("flush", world.filed)),
         )
+
+    @property
+    def boxes(self) -> dict[str, Outbox]:
+        """The mail to each process that gets some."""
+        ringers = zip(RINGERS, self.ringers, strict=True)
+        return {"append": self.append, "registry": self.registry, **dict(ringers)}
 
     def read(self, end: socket.socket) -> None:
         """Handles all messages that have arrived at one end."""
@@ -78,6 +89,8 @@ class Broker:
                     self._close(message.session)
                 case Detached():
                     self._detached(message.session)
+                case ChangeAsked():
+                    self.changes.ask(message, fds[0])
 
     def _add(self, began: Began, fds: list[int]) -> None:
         connection, ring, bell = fds if len(fds) == 3 else (fds[0], -1, -1)
@@ -116,6 +129,9 @@ class Broker:
         """Ends a session whose descriptors, or those of its bell, did not arrive, for want of
         descriptors in this process: the registry hangs up on its client.
         """
+        if isinstance(message, ChangeAsked):  # its client sees that nobody listens
+            get_logger().error("no descriptor for a change: nothing is done", advice=HOW_TO_RAISE)
+            return
         assert isinstance(message, Began | Belled), "no other mail brings descriptors"
         number = message.session
         get_logger().error(
@@ -166,7 +182,7 @@ class Broker:
 
     def send_waiting(self) -> None:
         """Sends waiting messages, as far as the sockets have room."""
-        for box in (self.append, self.registry, *self.ringers):
+        for box in self.boxes.values():
             box.send()
 
     def close_all(self) -> None:

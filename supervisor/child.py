@@ -31,6 +31,8 @@ class Child:
     ready_fd: int
     started: float
     ready: bool = False
+    #: How it ended: its exit status, or the number of a signal below zero.
+    ended: int | None = None
 
 
 def fork(name: str, become: Callable[[str, int], None]) -> Child:

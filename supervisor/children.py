@@ -7,9 +7,9 @@ import selectors
 import signal
 import time
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from ..actors.actor import BAD_FILE, OWN_SESSIONS, SHORTAGE, STORAGE_FULL, World
+from ..actors.actor import BAD_FILE, OWN_SESSIONS, SHORTAGE, STORAGE_FULL, Session, World
 from ..actors.descriptors import HOW_TO_RAISE, SHORTAGES
 from ..conf.logging import configure
 from ..shm import mail
@@ -58,6 +58,8 @@ class Children:
         self.policies: dict[str, RestartPolicy] = {}
         self.set_policies()
         self.bad_files = BadFiles(world.control.own("failed"), logger)
+        #: How long each actor took to be ready when it was started last (s).
+        self.setup_s: dict[str, float] = {}
         #: Actors that are being replaced (`replacing.py`): their deaths count for nothing here.
         self.planned: set[str] = set()
         self._selector = selector
@@ -147,6 +149,7 @@ class Children:
         if fd == child.ready_fd and fd >= 0:
             if os.read(child.ready_fd, 1):
                 child.ready = True
+                self.setup_s[child.name] = time.monotonic() - child.started
                 child.started = time.monotonic()
                 self.note(child.name, child.pid, ActorState.READY)
             self._forget_ready(child)
@@ -207,7 +210,8 @@ class Children:
             # The child may have become ready and died since the last turn.
             child.ready = os.read(child.ready_fd, 1) == b"1"
             self._forget_ready(child)
-        return os.waitstatus_to_exitcode(os.waitpid(child.pid, 0)[1])
+        child.ended = os.waitstatus_to_exitcode(os.waitpid(child.pid, 0)[1])
+        return child.ended
 
     def _forget_ready(self, child: Child) -> None:
         self._selector.unregister(child.ready_fd)
@@ -235,19 +239,36 @@ class Children:
                 child.started = now  # it dies a moment later: not to be killed in the next turn
 
 
+class Uses(NamedTuple):
+    """Which descriptors of a session a process uses. `ring` stands for append's eventfd too."""
+
+    connection: bool
+    ring: bool
+    bell: bool
+
+
+def uses(name: str, session: Session) -> Uses:
+    """What the process `name` uses of a session: all for the supervisor and the registry."""
+    if name in ("supervisor", "registry"):
+        return Uses(connection=True, ring=True, bell=True)
+    appends = name == "append"
+    mine = session.number == OWN_SESSIONS.get(name)
+    rings_bell = name in RINGERS or (appends and session.ring >= 0)
+    return Uses(connection=False, ring=appends or mine, bell=rings_bell)
+
+
 def keep_sessions_for(name: str, world: World) -> None:
     """In the actor `name`: closes the descriptors of sessions that it does not use. They would stay
     open here after the end of the session.
     """
-    for session in world.sessions.values():
-        if name != "registry":
+    for number, session in list(world.sessions.items()):
+        its = uses(name, session)
+        if not its.connection:
             mail.close_all([session.connection])
-        mine = session.number == OWN_SESSIONS.get(name)
-        if name not in ("registry", "append") and not mine:
+        if not its.ring:
             mail.close_all([fd for fd in (session.ring, session.bell) if fd >= 0])
-        rings_bell = name == "append" and session.ring >= 0
-        if session.client_bell and name not in ("registry", *RINGERS) and not rings_bell:
+        if session.client_bell and not its.bell:
             session.client_bell.close()
             session.client_bell = None
-    if name not in ("registry", "append", *OWN_SESSIONS, *RINGERS):
-        world.sessions.clear()
+        if not any(its):
+            del world.sessions[number]

@@ -10,8 +10,8 @@ heartbeat. For other settings the actors that read them are replaced, one after 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -19,9 +19,10 @@ import msgspec
 from ..actors.actor import World
 from ..conf.live import LIVE
 from ..conf.logging import configure, to_word
-from ..conf.settings import SettingError, Settings
+from ..conf.settings import SettingError, Settings, load
 from ..shm.control import ACTORS
 from ..store.errors import StoreError
+from ..store.recovery.layout import known_sizes
 from .prepare import check_admin_group
 
 
@@ -48,26 +49,40 @@ class Reread:
         return "; ".join(parts)
 
 
+class SettingsSource(msgspec.Struct, frozen=True):
+    """Where the settings of a store are read from, beside the environment: `conf/settings.py`."""
+
+    config_file: str | None = None
+    overrides: tuple[str, ...] = ()
+    defaults: dict[str, Any] | None = None
+
+    def read(self) -> Settings:
+        """Reads them, also again. Raises SettingError, StoreError, OSError."""
+        path = None if self.config_file is None else Path(self.config_file)
+        return load(path, overrides=self.overrides, remembered=known_sizes, defaults=self.defaults)
+
+
 class LiveSettings:
-    """Publishes the settings of logging, and reads all settings again with `reread`, from where
-    they were read at the start.
+    """Publishes the settings of logging, and reads all settings again, from where they were read at
+    the start.
     """
 
-    def __init__(self, world: World, reread: Callable[[], Settings], logger: Any) -> None:
+    def __init__(self, world: World, source: SettingsSource, logger: Any) -> None:
         self._world = world
-        self._reread = reread
+        self.source = source
         self._logger = logger
         self._word = world.control.own("logging")
-        self._publish(world.settings)
 
-    def _publish(self, settings: Settings) -> None:
+    def publish(self) -> None:
+        """Publishes the settings of logging that are in force."""
+        settings = self._world.settings
         self._word.store(to_word(settings.log_level, settings.log_format))
 
     def read(self) -> Reread:
         """Reads the settings again, and has `world.settings` be what is so from now on."""
         world = self._world
         try:
-            fresh = self._reread()
+            fresh = self.source.read()
             check_admin_group(fresh.admin_group)
             found = compare(world.settings, fresh)
             merged = merge(world.settings, fresh)
@@ -88,7 +103,7 @@ class LiveSettings:
         """Has the supervisor, and the actors that it starts, use these settings."""
         world = self._world
         world.settings = settings
-        self._publish(settings)
+        self.publish()
         configure(world.store_name, "supervisor", settings.log_level, settings.log_format)
 
 

@@ -9,12 +9,13 @@ import os
 import selectors
 import signal
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Self
 
 import setproctitle
 
-from ..actors.signals import handle_in_supervisor
+from .. import __version__
+from ..actors.actor import World
 from ..conf.logging import configure, get_logger, tell_repeats
 from ..conf.settings import Settings
 from ..shm import segments
@@ -23,16 +24,21 @@ from ..shm.history import HistoryWriter
 from ..store.disk.paths import ABORT
 from . import listener
 from .broker import Broker
+from .changes import Changes, RunningChange
 from .child import Child
 from .children import TICK_S, Children, GaveUp
 from .exporter import Exporter
 from .first_words import say_first_words
-from .live_settings import LiveSettings, Reread
+from .handover import HandedStore, unpack_world
+from .live_settings import LiveSettings, Reread, SettingsSource
+from .new_code import NewCode, NotReplaced
 from .notify import Notifier
 from .prepare import prepare
 from .processes import STOP_ORDER
 from .replacing import Replacing
+from .signalled import Signalled
 from .soundness import Soundness
+from .takeover import fill, pack_store
 
 _SERVING = "accepting messages"
 
@@ -40,63 +46,79 @@ _SERVING = "accepting messages"
 class Supervisor:
     """Runs one store until a signal ends it (`actors/signals.py`). `run` returns the exit status.
 
-    `reread` reads the settings again, for a reload.
+    `source` is where the settings are read again for a reload. `keeps_code` says why the code
+    cannot be replaced, "" if it can.
     """
 
-    def __init__(self, settings: Settings, reread: Callable[[], Settings]) -> None:
-        self.notifier = Notifier()
-        self.stop_requested = False
-        stops_on_hang_up = handle_in_supervisor(self._on_stop)
-        self.world, self.lock = prepare(settings, self.notifier.progress)
-        configure(self.world.store_name, "supervisor", settings.log_level, settings.log_format)
+    #: The change of code by which this process got its store, and since when (monotonic s) nobody
+    #: has done the supervisor's work.
+    change: RunningChange | None = None
+    since = 0.0
+
+    def __init__(
+        self,
+        world: World,
+        lock: int,
+        source: SettingsSource,
+        signalled: Signalled,
+        *,
+        notifier: Notifier,
+        keeps_code: str = "",
+    ) -> None:
+        self.world = world
+        self.lock = lock
+        self.signalled = signalled
+        self.notifier = notifier
+        self.keeps_code = keeps_code
         self.logger: Any = get_logger()
-        say_first_words(self.world, self.logger)
-        self.broker = Broker(self.world)
+        self.changes = Changes()
+        self.broker = Broker(world, self.changes)
         self.selector = selectors.DefaultSelector()
-        self.signal_fd, self.wakeup = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-        self.children = Children(self.world, self.selector, self.logger, self._opened)
-        self.exporter = Exporter(self.world, self.selector, self.logger)
-        self.replacing = Replacing(self.children, self._turn, lambda: self.stop_requested)
-        self.live = LiveSettings(self.world, reread, self.logger)
-        self.hang_up = False
-        if not stops_on_hang_up:
-            signal.signal(signal.SIGHUP, self._on_hang_up)
-        self.state = self.world.control.own("state")
-        self.beat_word = self.world.control.own_beat()
-        world = self.world
-        self.history = HistoryWriter(world.metrics_memory, world.control, world.metrics)
-        self.soundness = Soundness(
-            self.world, self.notifier.watchdog_s or 0.0, self.children.policies
+        self.signal_fd, self.wakeup = signalled.wake_loop()
+        self.children = Children(world, self.selector, self.logger, self._opened)
+        self.exporter = Exporter(world, self.selector, self.logger)
+        self.replacing = Replacing(self.children, self._turn, self._is_stopping)
+        self.new_code = NewCode(
+            *(self.children, self.replacing, self._turn, self._is_stopping),
+            pack=self._pack,
+            logger=self.logger,
         )
+        self.live = LiveSettings(world, source, self.logger)
+        self.state = world.control.own("state")
+        self.beat_word = world.control.own_beat()
+        self.history = HistoryWriter(world.metrics_memory, world.control, world.metrics)
+        self.soundness = Soundness(world, notifier.watchdog_s or 0.0, self.children.policies)
         self.unsound: list[str] = []
-        signal.set_wakeup_fd(self.wakeup, warn_on_full_buffer=False)
         for end in (self.broker.from_append, self.broker.from_registry, self.signal_fd):
             self.selector.register(end, selectors.EVENT_READ)
 
     def _opened(self) -> list[int]:
         """The supervisor's own descriptors, which its children do not need."""
-        return [self.signal_fd, self.wakeup, *self.exporter.opened()]
+        return [self.signal_fd, self.wakeup, *self.changes.fds(), *self.exporter.opened()]
 
-    def _on_stop(self, _number: int, _frame: object) -> None:
-        self.stop_requested = True
-
-    def _on_hang_up(self, _number: int, _frame: object) -> None:
-        self.hang_up = True
+    def _is_stopping(self) -> bool:
+        return self.signalled.stop
 
     def run(self) -> int:
         """Runs the store until a signal ends it. The exit status: 0 after a stop; when an actor
         could not start, STORAGE_FULL if it found no disk space, BAD_FILE if it lacked a file, else
         1.
         """
+        self.live.publish()
+        return self._live(self._start_all)
+
+    def _live(self, begin: Callable[[], None]) -> int:
         setproctitle.setproctitle(f"silomq[{self.world.store_name}] supervisor")
         status = 0
         try:
-            self._start_all()
-            while not self.stop_requested:
+            begin()
+            while not self.signalled.stop:
                 self._turn(TICK_S)
-                if self.hang_up:
-                    self.hang_up = False
+                if self.signalled.hang_up:
+                    self.signalled.hang_up = False
                     self._reload()
+                elif (change := self.changes.next()) is not None:
+                    self._make(change)
         except GaveUp as error:
             self.logger.critical("giving up", why=str(error))
             status = error.status
@@ -112,7 +134,7 @@ class Supervisor:
         for name in ACTORS:
             self.children.spawn(name)
             while not self.children.is_ready(name):
-                if self.stop_requested:
+                if self.signalled.stop:
                     return
                 self.notifier.progress(f"waiting for {name}")
                 self._turn(0.1)
@@ -166,7 +188,52 @@ class Supervisor:
                 self.logger.info("progress again: the watchdog is fed")
                 self.notifier.say(_SERVING)
 
-    def _reload(self) -> None:
+    def _make(self, change: RunningChange) -> None:
+        """Makes a change that a client has asked for."""
+        try:
+            if change.asked.what == "actor":
+                self._restart(change)
+            elif change.asked.what == "code":
+                self._replace_code(change)
+            else:
+                found = self._reload()
+                change.finish(
+                    found.refused or found.said or "nothing has changed", done=not found.refused
+                )
+        except GaveUp as error:
+            change.finish(f"the store ends: {error}", done=False)
+            raise
+
+    def _restart(self, change: RunningChange) -> None:
+        name = change.asked.actor
+        self.logger.info("replacing an actor, as asked", actor_name=name)
+        if self.replacing.renew(name):
+            stalls = {name: self.replacing.stalls_ms[name]}
+            change.finish(f"{name} is replaced", done=True, stalls_ms=stalls)
+        else:
+            why = f"the new {name} ended before it served, and another one is started: see the log"
+            change.finish(why, done=False)
+
+    def _replace_code(self, change: RunningChange) -> None:
+        """Replaces the code of all processes. If that succeeds, this process goes on elsewhere
+        (`take_over`).
+        """
+        if self.keeps_code:
+            change.finish(f"{self.keeps_code}; nothing was changed", done=False)
+            return
+        self.logger.info("replacing the code of all processes, as asked")
+        self.notifier.say("replacing the code of all processes")
+        self.exporter.stop()  # new code starts it again; no process may outlive its supervisor's code
+        self.exporter.close()
+        try:
+            self.new_code.change_code(change)
+        except NotReplaced as error:
+            self.logger.error("the code was not replaced", why=str(error))
+            self.notifier.say(f"the code was not replaced: {error}")
+            change.finish(f"the code was not replaced: {error}", done=False)
+            self.exporter.begin()
+
+    def _reload(self) -> Reread:
         """Reads the settings again, and tells the service manager what came of it."""
         before = self.world.settings
         self.notifier.reloading("reading the settings again")
@@ -187,6 +254,61 @@ class Supervisor:
             found = Reread(refused=why)
             break
         self.notifier.ready(found.refused or found.said or _SERVING)
+        return found
+
+    # -- a change of code
+
+    def _pack(self, change: RunningChange) -> tuple[HandedStore, list[int]]:
+        """All that this supervisor has, for the one that goes on in its place."""
+        return pack_store(
+            *(self.children, self.broker, self.live.source, self.signalled, change),
+            lock=self.lock,
+            keeps_code=self.keeps_code,
+            stalls_ms=dict(self.replacing.stalls_ms),
+        )
+
+    @classmethod
+    def take_over(cls, handed: HandedStore, fds: Mapping[int, int]) -> Self:
+        """The supervisor of a running store, in a process that got its state. It has done nothing
+        yet. Raises SettingError, StoreError, OSError.
+        """
+        world = unpack_world(handed.world, fds)
+        world.take_role("supervisor")
+        signalled = Signalled(hang_up_stops=handed.hang_up_stops)
+        signalled.hang_up |= handed.hang_up
+        found = cls(
+            *(world, fds[handed.lock], handed.source, signalled),
+            notifier=Notifier(),
+            keeps_code=handed.keeps_code,
+        )
+        found.change = fill(found.children, found.broker, handed, fds)
+        found.replacing.stalls_ms.update(handed.stalls_ms)
+        found.since = handed.since
+        return found
+
+    def go_on(self) -> int:
+        """Runs the store that `take_over` took, as `run` does."""
+        gc.collect()
+        gc.freeze()
+        self.live.publish()
+        return self._live(self._end_change_of_code)
+
+    def _end_change_of_code(self) -> None:
+        """The first turn of new code: the change of code is over."""
+        assert self.change is not None, "only a change of code hands a store over"
+        for name in ACTORS:
+            if name not in self.children.running:
+                self.children.due.setdefault(name, time.monotonic())
+        self.exporter.begin()
+        self._turn(0.0)
+        stalls_ms = self.replacing.stalls_ms
+        stalls_ms["supervisor"] = (time.monotonic() - self.since) * 1000
+        self.notifier.say(_SERVING)
+        self.logger.info("all processes run new code", release=__version__, stalls_ms=stalls_ms)
+        self.change.finish(
+            f"all processes run release {__version__}", done=True, stalls_ms=stalls_ms
+        )
+        self.change = None
 
     # -- stopping
 
@@ -195,8 +317,9 @@ class Supervisor:
         the shared memory (but for a pool whose bytes could not be written) and, if all is durable,
         `abort` and unused log files.
         """
-        self.stop_requested = self.children.stopping = True
+        self.signalled.stop = self.children.stopping = True
         self.children.due.clear()
+        self.changes.end()
         self.exporter.stop()
         within_s = self.world.settings.stop_timeout_ms / 1000
         self.notifier.stopping(within_s)
@@ -261,14 +384,25 @@ class Supervisor:
 
 
 def serve(
-    settings: Settings, reread: Callable[[], Settings], claimed: Callable[[], None] = lambda: None
+    settings: Settings,
+    source: SettingsSource,
+    claimed: Callable[[], None] = lambda: None,
+    keeps_code: str = "",
 ) -> int:
-    """Runs a store in this process until SIGTERM or SIGINT. Returns the exit status. `reread` reads
-    the settings again for a SIGHUP. `claimed` is called once the store is this process's own.
+    """Runs a store in this process until SIGTERM or SIGINT. Returns the exit status. `source` is
+    where the settings are read again for a reload. `claimed` is called once the store is this
+    process's own. `keeps_code` says why the code of the store cannot be replaced, "" if it can.
 
     Raises StoreError, Corrupt and OSError when the store cannot start.
     """
     configure(settings.store_path.name, "supervisor", settings.log_level, settings.log_format)
-    supervisor = Supervisor(settings, reread)
+    notifier = Notifier()
+    signalled = Signalled()
+    world, lock = prepare(settings, notifier.progress)
+    configure(world.store_name, "supervisor", settings.log_level, settings.log_format)
+    say_first_words(world, get_logger())
+    supervisor = Supervisor(
+        world, lock, source, signalled, notifier=notifier, keeps_code=keeps_code
+    )
     claimed()
     return supervisor.run()

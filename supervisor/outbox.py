@@ -78,6 +78,11 @@ class Outbox:
             self._count.wake()
             self._sleeper.wake()
 
+    @property
+    def waiting(self) -> list[tuple[SessionMail, list[int]]]:
+        """The messages that wait, with their descriptors."""
+        return list(self._waiting)
+
     def drop(self, closing: Collection[int]) -> None:
         """Drops messages that bring one of these descriptors."""
         kept = [(m, fds) for m, fds in self._waiting if not any(fd in closing for fd in fds)]

@@ -36,21 +36,30 @@ class Replacing:
         self._children = children
         self._turn = turn
         self._is_stopping = is_stopping
+        #: Why the last process did not come up.
+        self.failure = ""
         #: How long nobody did the work of each actor that was replaced, ms.
         self.stalls_ms: dict[str, float] = {}
 
-    def renew(self, name: str, start: Callable[[], Child | None] | None = None) -> bool:
+    def renew(
+        self,
+        name: str,
+        start: Callable[[], Child | None] | None = None,
+        within_s: float = float("inf"),
+    ) -> bool:
         """Ends an actor, starts the next one, and returns when that serves. `start` begins a
         process that waits at its gate, or returns None if it cannot; without it the actor is
         forked.
 
-        Returns False if the new process could not be started, or ended before it was ready. Then
-        another one is forked in the next turn of the loop. Raises GaveUp.
+        Returns False, and says in `failure` why, if the new process could not be started, ended
+        before it was ready, or was not ready `within_s`. Then another one is forked in the next
+        turn of the loop. Raises GaveUp.
         """
         children = self._children
         began = time.monotonic()
         child = children.running.get(name)
         children.planned.add(name)
+        self.failure = "could not be started"
         try:
             if child is not None:
                 self._end(child)
@@ -59,10 +68,8 @@ class Replacing:
             elif (started := start()) is not None:
                 children.adopt(started)
             successor = children.running.get(name)
-            while successor and not (successor.ready or self._is_stopping()):
-                self._turn(TICK_S)
-                if children.running.get(name) is not successor:
-                    successor = None
+            if successor is not None and not self._await_ready(successor, within_s):
+                successor = None
         finally:
             children.planned.discard(name)
         if successor is None:
@@ -70,6 +77,21 @@ class Replacing:
             return False
         self.stalls_ms[name] = (time.monotonic() - began) * 1000
         return True
+
+    def _await_ready(self, child: Child, within_s: float) -> bool:
+        """Waits until a new process serves, or the store is to stop. Whether it lives then."""
+        running, deadline = self._children.running, time.monotonic() + within_s
+        while running.get(child.name) is child:
+            if child.ready or self._is_stopping():
+                return True
+            left = deadline - time.monotonic()
+            if left <= 0:
+                self.failure = f"did not begin to serve within {within_s:.0f} s"
+                self._kill(child)
+                return False
+            self._turn(min(TICK_S, left))
+        self.failure = f"ended before it served ({how_it_ended(child)})"
+        return False
 
     def _end(self, child: Child) -> None:
         """Ends an actor. Its death counts for nothing, and nobody starts it again."""
@@ -81,6 +103,16 @@ class Replacing:
             while running.get(name) is child and time.monotonic() < deadline:
                 self._turn(0.1)
         if running.get(name) is child:
-            signal.pidfd_send_signal(child.pidfd, signal.SIGKILL)
-        while running.get(name) is child:
+            self._kill(child)
+
+    def _kill(self, child: Child) -> None:
+        signal.pidfd_send_signal(child.pidfd, signal.SIGKILL)
+        while self._children.running.get(child.name) is child:
             self._turn(TICK_S)
+
+
+def how_it_ended(child: Child) -> str:
+    """The end of a process in words."""
+    if child.ended is None:
+        return "it is not collected"
+    return f"signal {-child.ended}" if child.ended < 0 else f"exit status {child.ended}"

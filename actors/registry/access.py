@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from ...conf.settings import Settings
 from ...shm.protocol.admin_requests import Forbid
+from ...shm.protocol.changes import Change
 from ...shm.protocol.pops import SetMode
 from ...shm.protocol.requests import (
     Alter,
@@ -67,8 +68,14 @@ class Access:
 
     def check(self, peer: Peer, request: AnyRequest, *, own_group: str = "") -> None:
         """Raises Refused for a request that alters topics, groups or offsets, if the user may not.
-        A member of a consumer group may set the offsets of its `own_group`.
+        A member of a consumer group may set the offsets of its `own_group`. Owners alone may change
+        the processes of the store, whatever `acl_enable` says.
         """
+        if isinstance(request, Change) and not peer.owner:
+            raise illegal(
+                f"user {peer.uid} may not change the store's processes: the store's user and root "
+                "may"
+            )
         if peer.admin or not isinstance(request, _ALTERING):
             return
         if isinstance(request, Reset) and own_group and request.group == own_group:

@@ -24,6 +24,7 @@ from ...shm.protocol.answers import (
     Assigned,
     BellMade,
     BoardFound,
+    Changing,
     Done,
     Error,
     KeptFile,
@@ -35,6 +36,7 @@ from ...shm.protocol.answers import (
     TransferLimits,
     Welcome,
 )
+from ...shm.protocol.changes import Change
 from ...shm.protocol.figure_requests import AskUsers
 from ...shm.protocol.pops import Look, Pop, PopRequest, Settle
 from ...shm.protocol.requests import (
@@ -65,6 +67,7 @@ from ...store.status import AckLevel, PutMessageStatus
 from ...store.topics.table_changes import repair
 from ...store.topics.topic_table import TableFull
 from ..actor import TICK_S, Actor, Session
+from . import changes
 from .groups import Groups
 from .makers import group_of
 from .members import Member
@@ -78,7 +81,7 @@ from .turns import Turns
 #: A union of types would be made anew at each look.
 _POPPING = (Pop, Settle, Look)
 #: Answers whose descriptors were opened for them.
-_OPENED = (Assigned, KeptFile, BoardFound, MetricsFound, ReadsMade)
+_OPENED = (Assigned, KeptFile, BoardFound, MetricsFound, ReadsMade, Changing)
 
 
 class Registry(Actor):
@@ -309,6 +312,9 @@ class Registry(Actor):
                 return Report(report=self.world.report), ()
             case AskSettings():
                 return SettingsFound(settings=rocketmq_texts(kinds(), self.settings)), ()
+            case Change():
+                session = self.sessions.of(connection)
+                return changes.ask(self.sessions.inbox, session.number, request)
             case IsOpen():
                 return SessionOpen(open=request.session in self.sessions), ()
 

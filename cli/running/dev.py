@@ -15,13 +15,14 @@ import click
 
 from ..shared.common import put_line, say, set_option
 from .broker import load_broker_settings, open_option
-from .serve import load_settings, rereader
+from .serve import load_settings, source_of
 from .with_broker import Both, listen, run, split_overrides
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from ...conf.settings import Settings
+    from ...supervisor.live_settings import SettingsSource
 
 _EPILOG = """\b
 Examples:
@@ -81,8 +82,8 @@ def dev(
     broker = load_broker_settings(None, of_broker, developer.BROKER)
     listener, place = listen(address, is_open=is_open or broker.knows_clients)
     with _folder(store) as path:
-        settings, reread = _load(path, of_store, place)
-        both = Both(settings, reread, broker, listener)
+        settings, source = _load(path, of_store, place)
+        both = Both(settings, source, broker, listener)
         temporary = store is None
         remove = functools.partial(_remove, path) if temporary or clean_on_exit else None
         status, claimed = run(
@@ -113,13 +114,13 @@ def _folder(store: Path | None) -> Iterator[Path]:
 
 def _load(
     path: Path, overrides: list[str], place: dict[str, Any]
-) -> tuple[Settings, Callable[[], Settings]]:
+) -> tuple[Settings, SettingsSource]:
     from ...conf import developer
 
     of_store = [*overrides, f"store_path={path}"]
     defaults = {**developer.STORE, **place}
     settings, _ = load_settings(None, of_store, defaults)
-    return settings, rereader(None, of_store, defaults)
+    return settings, source_of(None, of_store, defaults)
 
 
 def _print_places(path: Path, address: str) -> None:

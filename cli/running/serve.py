@@ -17,9 +17,10 @@ from .broker import CONFIG_VARIABLE, load_broker_settings, open_option
 from .with_broker import Both, listen, run, serve_store, split_overrides
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from ...conf.settings import Settings
+    from ...supervisor.live_settings import SettingsSource
 
 _SERVE_EPILOG = """\b
 Examples:
@@ -76,16 +77,16 @@ def load_settings(
         raise Failure(Exit.SETTING, why) from error
 
 
-def rereader(
+def source_of(
     config_file: Path | None,
     overrides: Sequence[str],
     defaults: Mapping[str, Any] | None = None,
-) -> Callable[[], Settings]:
-    """Reads the same settings again, for a SIGHUP."""
-    from ...conf.settings import load
-    from ...store.recovery.layout import known_sizes
+) -> SettingsSource:
+    """Where the same settings are read again, for a SIGHUP."""
+    from ...supervisor.live_settings import SettingsSource
 
-    return lambda: load(config_file, overrides=overrides, remembered=known_sizes, defaults=defaults)
+    path = None if config_file is None else str(config_file)
+    return SettingsSource(path, tuple(overrides), None if defaults is None else dict(defaults))
 
 
 def _with_store(store: Path, overrides: Sequence[str]) -> list[str]:
@@ -126,7 +127,7 @@ def serve(
         return _serve_with_broker(store, config_file, overrides, address, is_open=is_open)
     texts = _with_store(store, overrides)
     settings, _ = load_settings(config_file, texts)
-    return serve_store(settings, rereader(config_file, texts))
+    return serve_store(settings, source_of(config_file, texts))
 
 
 def _serve_with_broker(
@@ -143,8 +144,8 @@ def _serve_with_broker(
     listener, place = listen(address, is_open=is_open or broker.knows_clients)
     texts = _with_store(store, of_store)
     settings, _ = load_settings(config_file, texts, place)
-    reread = rereader(config_file, texts, place)
-    status, _ = run(Both(settings, reread, broker, listener))
+    source = source_of(config_file, texts, place)
+    status, _ = run(Both(settings, source, broker, listener))
     return status
 
 

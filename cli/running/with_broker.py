@@ -15,14 +15,18 @@ if TYPE_CHECKING:
     from ...broker.wire.address import Address
     from ...conf.broker_settings import BrokerSettings
     from ...conf.settings import Settings
+    from ...supervisor.live_settings import SettingsSource
     from ...supervisor.store_and_broker import Work
+
+#: New code would not know that.
+_REMOVED = "this store is removed at its end (silo dev): end it and start another one"
 
 
 class Both(NamedTuple):
-    """What a store and its broker run with. `reread` reads the store's settings again."""
+    """What a store and its broker run with. `source` has the store's settings."""
 
     store: Settings
-    reread: Callable[[], Settings]
+    source: SettingsSource
     broker: BrokerSettings
     listener: socket.socket
 
@@ -86,17 +90,20 @@ def run(
 
 
 def serve_store(
-    settings: Settings, reread: Callable[[], Settings], claimed: Callable[[], None] = lambda: None
+    settings: Settings,
+    source: SettingsSource,
+    claimed: Callable[[], None] = lambda: None,
+    keeps_code: str = "",
 ) -> int:
-    """Runs a store in this process until a signal. Raises Failure with status 4 if another process
-    has it, StoreError, OSError.
+    """Runs a store in this process until a signal. `keeps_code` says why its code cannot be
+    replaced meanwhile. Raises Failure with status 4 if another process has it, StoreError, OSError.
     """
     from ...supervisor import main
     from ...supervisor.claim import AlreadyRunning
     from ...supervisor.listener import WrongSocket
 
     try:
-        return main.serve(settings, reread, claimed)
+        return main.serve(settings, source, claimed, keeps_code)
     except AlreadyRunning as error:
         raise Failure(Exit.LOCKED, str(error)) from error
     except WrongSocket as error:
@@ -108,7 +115,8 @@ def _run_store(
 ) -> int:
     both.listener.close()
     try:
-        status = serve_store(both.store, both.reread, claimed)
+        keeps_code = _REMOVED if afterwards is not None else ""
+        status = serve_store(both.store, both.source, claimed, keeps_code)
         if afterwards is not None:
             afterwards()
     except Exception as error:  # noqa: BLE001 - as at the end of every command

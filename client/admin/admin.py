@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
@@ -11,14 +12,18 @@ from ...shm.control import ACTORS, ActorState, Control, StoreState, failed_actor
 from ...shm.protocol.answers import TopicEntry, UserFound
 from ...shm.protocol.figure_requests import AskUsers
 from ...shm.protocol.requests import Alter, AskReport, AskTopic, AskTopics, Clean, Create, Delete
+from ...store.errors import IllegalArgument
 from ...store.retention.rules import DiskFlag
 from ...store.status import AckLevel
 from .. import arguments
 from ..session import Connection
+from . import changes
 from .brokers import read_brokers
 from .figures import Figures, statistics
 from .group_admin import GroupAdmin
 
+#: The longest trial of new code.
+_LONGEST_TRIAL_S = 3600.0
 # Words of the control block that `status` repeats (`shm/control.py` says what each one means).
 _WORDS = (
     "wrote",
@@ -283,6 +288,42 @@ class Admin(GroupAdmin):
         """
         self._link.request(Clean())
 
+    def restart(self, actor: str) -> float:
+        """Replaces the process `actor` of the store (`silo status` lists the names), and returns
+        for how long nobody did its work, ms. No message is lost or doubled.
+
+        Raises IllegalMessage for an unknown name and for users who may not do this: the store's
+        user and root may. Raises StoreError if the new process does not start.
+        """
+        name = arguments.text("actor", actor)
+        outcome = changes.follow(self._link, "actor", _unheard, actor=name)
+        return outcome.stalls_ms[name]
+
+    def reload(self) -> str:
+        """Has the store read its settings again, as SIGHUP does. Returns which have changed, and
+        which need a restart. Raises StoreError, which says what is wrong, if nothing changes;
+        IllegalMessage as `restart`.
+        """
+        return changes.follow(self._link, "settings", _unheard).text
+
+    def reload_code(
+        self, *, trial_s: float = 5.0, say: Callable[[str], None] | None = None
+    ) -> dict[str, float]:
+        """Replaces the code of all the store's processes by that which is installed now, while
+        clients go on. Returns for how long nobody did the work of each process, ms.
+
+        New processes must run for `trial_s` (up to an hour) before they are kept. `say` hears of
+        each step. Raises StoreError, which says why, if the store runs its old code on;
+        IllegalMessage as `restart`.
+        """
+        seconds = arguments.seconds("trial_s", trial_s)
+        if seconds > _LONGEST_TRIAL_S:
+            raise IllegalArgument(f"trial_s {seconds:g}: at most {_LONGEST_TRIAL_S:.0f} seconds")
+        hears = _unheard if say is None else arguments.function("say", say)
+        trial_ms = round(seconds * 1000)
+        outcome = changes.follow(self._link, "code", hears, trial_ms=trial_ms)
+        return outcome.stalls_ms
+
     def close(self) -> None:
         """Ends the session. May be called again."""
         self._link.close()
@@ -299,6 +340,10 @@ class Admin(GroupAdmin):
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _unheard(_step: str) -> None:
+    """Nobody listens to the steps of a change."""
 
 
 def _number_or_none(name: str, value: object) -> int | None:

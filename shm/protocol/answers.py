@@ -49,6 +49,12 @@ class MetricsFound(Answer, frozen=True, tag="metrics found"):
     """The metrics page and the history, whose read-only descriptor comes along."""
 
 
+class Changing(Answer, frozen=True, tag="changing"):
+    """A change of the store's processes begins, or waits for another one. The socket comes along at
+    which the supervisor says how it goes on.
+    """
+
+
 class ReadsMade(Answer, frozen=True, tag="reads made"):
     """The session's page of reads, whose descriptor comes along."""
 
@@ -365,6 +371,7 @@ AnyAnswer = (
     | BoardFound
     | MetricsFound
     | ReadsMade
+    | Changing
     | Welcome
     | Opened
     | OpenedDelayed

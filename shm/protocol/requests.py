@@ -53,16 +53,18 @@ next board     the board of the next session that has one            board found
 metrics        the metrics page and the history                      metrics found
 reads          a page on which the session counts its reads          reads made
 users          what each user has: sessions, rings, topics, groups   users
+change         another process, or new code, in the running store    changing
 =============  ====================================================  ==================
 
 Instead of these answers there may be an `error`. One message answers no request:
 `registry restarted` tells each client to repeat its pending request.
 
-Descriptors come with six answers. `welcome` brings those of the control block and of the topic
+Descriptors come with seven answers. `welcome` brings those of the control block and of the topic
 table, and for a session with a ring those of the ring and of append's eventfd. `bell made` brings
 the bell page and the client's socket (`shm/bell.py`). `assigned` and `kept` bring the two of an ack
 file (`store/groups/ack_file.py`), or none when the client has that file already. `board made` and
-`board found` bring that of a board (`shm/board.py`), for writing and for reading.
+`board found` bring that of a board (`shm/board.py`), for writing and for reading. `changing` brings
+a socket.
 
 Requests come from outside, so their fields have bounds, and the registry acts only on a packet that
 could be decoded into one of these structs. For some numbers and names the registry has narrower
@@ -105,6 +107,7 @@ from .answers import (
     TopicsPage,
     Welcome,
 )
+from .changes import Change
 from .figure_requests import AskMetrics, AskReads, AskUsers, FindBoard
 from .pops import PopRequest
 from .request import AnyNumber, Attributes, Index, Name, Number, Request
@@ -378,7 +381,9 @@ GroupRequest = Join | Sync | Busy | AskGroups | AskGroup | Reset | DeleteGroup
 SettingsRequest = OpenGroup | SetGroup | Forbid | AskGroupConfigs
 ProgressRequest = Keep | Release | Remote | AskProgress | AskOffsets | AskReaders
 KeptRequest = SettingsRequest | ProgressRequest
-SessionRequest = Watch | AskBell | Lease | Clean | AskReport | AskSettings | AskUsers | IsOpen
+SessionRequest = (
+    Watch | AskBell | Lease | Clean | AskReport | AskSettings | AskUsers | IsOpen | Change
+)
 BoardRequest = AskBoard | FindBoard | AskMetrics | AskReads
 AnyRequest = (
     Hello | TopicRequest | GroupRequest | KeptRequest | PopRequest | SessionRequest | BoardRequest

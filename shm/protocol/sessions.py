@@ -16,6 +16,7 @@ closing      registry    supervisor            the client is gone
 detach       supervisor  append                append what is left in its ring, then close it
 detached     append      supervisor            nothing of the session is used any more
 detach bell  supervisor  reput, flush          its bell is no longer rung
+change       registry    supervisor            its client asks for a change of processes
 gone         supervisor  registry              its index and its grants are free again
 ===========  ==========  ====================  ==================================================
 
@@ -77,6 +78,17 @@ class Detached(SessionMail, frozen=True, tag="detached"):
 
 class DetachBell(SessionMail, frozen=True, tag="detach bell"):
     """The process is to ring the session's bell no more."""
+
+
+class ChangeAsked(SessionMail, frozen=True, tag="change"):
+    """The session's client asks for a change (`changes.py`), and listens at the other end of the
+    socket that comes along.
+    """
+
+    number: int
+    what: str
+    actor: str
+    trial_ms: int
 
 
 class Gone(SessionMail, frozen=True, tag="gone"):

@@ -19,6 +19,8 @@ from ..consumequeue.queue import ENTRY_SIZE, WINDOW_GROWTH, WINDOW_UNIT, QueueFi
 from ..disk.paths import file_name
 from ..errors import Corrupt, StoreError
 from ..index.file import IndexFiles
+from ..record.fields import HEAD_BYTES, store_time_of
+from ..record.format import decode_record
 from ..topics.topic_table import TopicTable
 from . import _dispatch as kernel
 
@@ -196,8 +198,6 @@ class Dispatching:
         (`getMappedFileByTime`). Writes through a mapping leave a file the time at which its last
         page was *first* written, which is before the page's other messages.
         """
-        from ..record.fields import HEAD_BYTES, store_time_of
-
         try:
             offset, _, _ = self.queues.entry(topic, queue_id, last)
             file = self.log.open(self.log.base_of(offset))
@@ -209,8 +209,6 @@ class Dispatching:
         self.queues.set_modified(topic, queue_id, last, min(stored_ms, time.time_ns() // 10**6))
 
     def _add_queue(self) -> None:
-        from ..record.format import decode_record
-
         assert self._file is not None
         at = self.position - self._file.base
         record = decode_record(memoryview(self._file.mapping), at, check_crc=False)

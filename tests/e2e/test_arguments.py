@@ -18,7 +18,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from support.harness import LONG, StoreProcess
+from support.harness import LONG, PYTHON, StoreProcess
 from support.hostile_values import VALUES, Refused
 from support.public_calls import CALLS, Call
 from support.repliers import Replier
@@ -55,10 +55,24 @@ GOOD: dict[str, Any] = {
     "name": GROUP, "subscribe": TOPIC, "queue_id": 0, "offset": 0, "queue_offset": 0,
     "physical_offset": 0, "message_id": "0A00000100002A9F0000000000000000", "key": "k",
     "timestamp_ms": 1, "offsets": {0: 0}, "callback": lambda _: None, "expression": "a > 1",
-    "local": lambda _: True,
+    "local": lambda _: True, "actor": "clean",
 }  # fmt: skip
 SPARE_NAMES = ("delete_topic", "create_topic", "update_topic", "delete_group")
 PER_CALL_S = 20
+
+
+class KeepsCode(StoreProcess):
+    """A store whose code cannot be replaced."""
+
+    @property
+    def command(self) -> list[str]:
+        code = (
+            "import sys\nfrom silomq.supervisor import main\n"
+            "from silomq.supervisor.live_settings import SettingsSource\n"
+            "source = SettingsSource(overrides=tuple(sys.argv[1:]))\n"
+            "sys.exit(main.serve(source.read(), source, keeps_code='it is kept'))"
+        )
+        return [*PYTHON, "-c", code, *super().command[len(PYTHON) + 2 :]]
 
 
 class World:
@@ -71,6 +85,8 @@ class World:
         self.reader = self.open.enter_context(StoreReader(store.path))
         self.admin = self.open.enter_context(Admin(store.path))
         self.admin.create_topic(SPARE)
+        keeps_code = self.open.enter_context(KeepsCode(store.path.parent / "kept"))
+        self.kept = self.open.enter_context(Admin(keeps_code.path))
         self.transactions = self.open.enter_context(TransactionProducer(store.path, GROUP))
         self.requests = self.open.enter_context(RequestProducer(store.path))
         self.open.enter_context(Replier(store.path, TOPIC))
@@ -108,6 +124,8 @@ class World:
             return self.transactions.begin(TOPIC, b"transaction")
         if kind is MessageView:
             return self.reader.at(TOPIC, 0, 0)
+        if call == (Admin, "reload_code"):  # its only effect would be other processes
+            return self.kept
         made = {
             Producer: self.producer,
             RequestProducer: self.requests,

@@ -142,7 +142,9 @@ EXCEPTIONS: Final[dict[str, tuple[frozenset[str], str]]] = {
         ("store/consumequeue/queue.py", ".read_text", _KERNEL),
         ("store/recovery/pool_recovery.py", "Mapping", _MEMORY),
         ("store/recovery/power_cut.py", ".read_bytes", _KERNEL),
+        ("supervisor/candidate.py", "os.pread", _MEMORY),
         ("supervisor/child.py", "open", _KERNEL),
+        ("supervisor/handover.py", "os.pread os.pwrite", _MEMORY),
         ("supervisor/listener.py", "open os.stat", "the kernel's files; a socket's folder"),
         (
             "tools/doctor/kernel.py",

@@ -21,7 +21,7 @@ ALLOWED = {
     "shm": {"conf"},
     "store": {"conf", "shm"},
     "actors": {"conf", "shm", "store"},
-    "supervisor": {"conf", "shm", "store", "actors"},
+    "supervisor": {"conf", "shm", "store", "actors", ""},
     "client": {"conf", "shm", "store"},
     "tools": {"conf", "shm", "store", "actors"},
     "broker": {"conf", "shm", "store", "client"},

@@ -189,6 +189,15 @@ def _state(pid: int) -> str:
         return file.read().rsplit(")", 1)[1].split()[0]
 
 
+def test_new_code_would_not_remove_the_store(tmp_path: Path) -> None:
+    with dev(tmp_path) as server:
+        pids = server.pid("supervisor"), server.pid("append")
+        done = silo("reload", "--code", store=server.store, status=1)
+        assert "end it and start another one; nothing was changed" in sentence(done)
+        assert (server.pid("supervisor"), server.pid("append")) == pids
+        server.exchange("t")
+
+
 def test_a_named_folder_keeps_its_messages(tmp_path: Path) -> None:
     store = tmp_path / "kept"
     with dev(tmp_path, "--store", str(store)) as server:

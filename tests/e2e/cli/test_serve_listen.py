@@ -42,6 +42,18 @@ def events(server: DevServer) -> list[tuple[str, str]]:
     return [(line["actor"], line["event"]) for line in lines]
 
 
+def test_new_code_of_the_store_leaves_its_broker_alone(server: DevServer) -> None:
+    """The store is the same process, so the parent of both still watches it."""
+    server.exchange("t")
+    broker, store = server.pid("broker"), server.pid("supervisor")
+    silo("reload", "--code", "--trial", "0", store=server.store)
+    assert (server.pid("broker"), server.pid("supervisor")) == (broker, store)
+    server.exchange("u")
+    assert server.stop() == 0
+    assert server.nothing_runs()
+    assert memory_of(server.store) == []
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_the_broker_ends_before_the_store(server: DevServer, number: signal.Signals) -> None:
     server.exchange("t")

@@ -12,6 +12,7 @@ from silomq.shm.protocol import (
     admin_requests,
     answer,
     answers,
+    changes,
     figure_requests,
     pop_answers,
     pops,
@@ -67,7 +68,7 @@ def test_the_table_of_requests_names_each_with_its_answers() -> None:
 
 
 def test_every_request_and_answer_can_be_received() -> None:
-    modules = (requests, pops, admin_requests, figure_requests)
+    modules = (requests, pops, admin_requests, figure_requests, changes)
     asked = [structs(module, request.Request) for module in modules]
     assert set().union(*asked) == set(REQUESTS)
     given = structs(answers, answer.Answer) | structs(pop_answers, answer.Answer)
@@ -155,6 +156,7 @@ def test_a_new_version_is_a_decision() -> None:
         "metrics": "id",
         "reads": "id",
         "users": "id",
+        "change": "number what actor trial_ms id",
     }
 
 

@@ -13,6 +13,7 @@ import pytest
 from silomq.actors.registry.access import Access
 from silomq.actors.registry.refusals import Refused
 from silomq.conf.settings import Settings
+from silomq.shm.protocol.changes import Change
 from silomq.shm.protocol.requests import (
     Alter,
     AnyRequest,
@@ -130,6 +131,21 @@ def test_topics_groups_and_offsets_are_altered_by_owners_and_admins_alone(
     assert may(access, STRANGER, STRANGERS_GROUP, request_) is not altering
     assert all(may(access, *who, request_) for who in ((1000, 9), (0, 0), (STRANGER, 70), (71, 9)))
     assert may(access_of(acl_enable=False), STRANGER, STRANGERS_GROUP, request_)
+
+
+def test_owners_alone_change_the_processes_of_a_store(
+    operators: Access, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert operators is not None
+    monkeypatch.setattr("os.getuid", lambda: 1000)
+    request = Change(number=1, what="code")
+    for access in (access_of(admin_group="operators"), access_of(acl_enable=False)):
+        for uid, gid in ((STRANGER, STRANGERS_GROUP), (STRANGER, 70), (71, 9)):
+            peer = access.peer(cast("socket.socket", Peer(uid, gid)))
+            with pytest.raises(Refused, match="may not change the store's processes"):
+                access.check(peer, request)
+        assert may(access, 1000, 9, request)
+        assert may(access, 0, 0, request)
 
 
 def test_a_member_sets_the_offsets_of_its_own_group(operators: Access) -> None:
