@@ -101,17 +101,17 @@ def remove_strangers(store_id: int, owner: int) -> list[str]:
     removed = []
     for name in leftovers(store_id):
         with contextlib.suppress(FileNotFoundError):
-            about = os.lstat(_SHM / name)
+            about = os.lstat(SHM / name)
             if _is_trusted(about, owner):
                 continue
             try:
-                os.unlink(_SHM / name)
+                os.unlink(SHM / name)
             except PermissionError as error:
                 why = (
                     f"user {about.st_uid} has made an object of this store's name, which only "
                     "that user and root may remove: remove it"
                 )
-                raise PermissionError(error.errno, why, str(_SHM / name)) from error
+                raise PermissionError(error.errno, why, str(SHM / name)) from error
             removed.append(name)
     return removed
 

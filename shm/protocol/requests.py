@@ -113,7 +113,6 @@ from .pops import PopRequest
 from .request import AnyNumber, Attributes, Index, Name, Number, Request
 
 PROTOCOL: Final = 2
-
 #: Client ids of one group, and its topics.
 MOST_CLIENTS = 10_000
 Queue = tuple[Name, Index]
@@ -379,8 +378,7 @@ OpenRequest = Open | OpenDelayed | OpenTransaction | OpenRetry | OpenReplies
 TopicRequest = OpenRequest | Create | Alter | Delete | AskTopic | AskTopics
 GroupRequest = Join | Sync | Busy | AskGroups | AskGroup | Reset | DeleteGroup
 SettingsRequest = OpenGroup | SetGroup | Forbid | AskGroupConfigs
-ProgressRequest = Keep | Release | Remote | AskProgress | AskOffsets | AskReaders
-KeptRequest = SettingsRequest | ProgressRequest
+KeptRequest = SettingsRequest | Keep | Release | Remote | AskProgress | AskOffsets | AskReaders
 SessionRequest = (
     Watch | AskBell | Lease | Clean | AskReport | AskSettings | AskUsers | IsOpen | Change
 )
