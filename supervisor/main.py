@@ -223,7 +223,7 @@ class Supervisor:
             return
         self.logger.info("replacing the code of all processes, as asked")
         self.notifier.say("replacing the code of all processes")
-        self.exporter.stop()  # new code starts it again; no process may outlive its supervisor's code
+        self.exporter.stop()  # new code starts its own
         self.exporter.close()
         try:
             self.new_code.change_code(change)

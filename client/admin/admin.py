@@ -147,8 +147,8 @@ class Admin(GroupAdmin):
           `in_flight_bytes` (what lies in them unanswered). `topics` and `groups` say how many it
           has made; 0 for the store's own user and root, who have no limits.
         - `brokers`: what each broker of the store says of itself (docs/broker-status.md):
-          connections, requests, groups, name servers. Each has `session`, `uid`, and `problem`: "", or why there
-          is nothing else. Texts in it come from the network as they are.
+          connections, requests, groups, name servers. Each has `session`, `uid`, and `problem`: "",
+          or why there is nothing else. Texts in it come from the network as they are.
         """
         control = self._link.control
         words = {name: control.load(name) for name in _WORDS}
