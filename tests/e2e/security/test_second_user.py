@@ -262,7 +262,7 @@ def victim() -> Iterator[int]:
         process.kill()
 
 
-def test_memory_that_a_stranger_has_planted_is_not_believed(victim: int) -> None:
+def test_memory_that_a_stranger_planted_is_not_believed(victim: int) -> None:
     with reachable_folder() as folder:
         (folder / "store").mkdir()
         prefix = plant(folder / "store", victim)
