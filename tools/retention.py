@@ -218,7 +218,7 @@ class _Looker:
             about = _words(found, limits, file, first)
             why = str(found.why)
             if found.why is Why.DUE and stays is not None:
-                why, about = _BEHIND, f"it would go, and goes after {stays.base:020d}"
+                why, about = _BEHIND, f"it would go, and goes after the file {stays.base:,}"
             elif found.why is Why.DUE and file.base in leases:
                 patience = self.settings.destroy_mapped_file_interval_forcibly_ms
                 why = _READER
@@ -236,6 +236,8 @@ class _Looker:
 
 def _words(found: Judgement, limits: Limits, file: LogFileAge, first: Unconsumed | None) -> str:
     match found.why:
+        case Why.END if file.base > 0 and file.base >= limits.end:
+            return "it is made ahead of the end of the log"
         case Why.END if file.base + limits.file_size > limits.end:
             return "it has the end of the log"
         case Why.END:

@@ -42,15 +42,13 @@ def explain(
     if as_json:
         put_json(found.as_dict(), indent=2)
         return
-    table = plain_table("", "file", "last written", "stays or goes", "when", "why")
+    table = plain_table("", "file", "", "goes", "why", right=(0,))
     for file in found.files:
-        written = _time(file.modified_ms)
         when = "not known" if file.when_ms is None else _time(file.when_ms)
         if file.why == "end":
             when = "-"
-        table.add_row(
-            f"{file.base:020d}", written, "goes" if file.goes else "stays", when, file.about
-        )
+        # The file's name is this offset in twenty digits.
+        table.add_row(f"{file.base:,}", "goes" if file.goes else "stays", when, file.about)
     output().print(table)
     for note in found.notes:
         say(f"silo: {note}")

@@ -131,12 +131,13 @@ def test_the_explanation_is_what_is_done(tmp_path: Path) -> None:
         assert f"{hour:02d}" == store.settings["delete_when"]
         assert found[3]["when_ms"] == found[2]["when_ms"] >= found[2]["modified_ms"] + 3_600_000
         assert (found[-1]["why"], found[-1]["when_ms"]) == ("end", None)
+        assert "the end of the log" in found[-1]["about"]
         silo("clean", store=store.path)
         eventually(lambda: log_files(store)[0] == bases[2], "what was due goes")
         assert whys(store)[0] == "young"
         check_readable(store, sent)
         text = silo("retention", "explain", str(store.path)).stdout.decode()
-        assert f"{bases[2]:020d}" in text
+        assert f" {bases[2]:,} " in text
         assert "file_reserved_time_h" in text
     told = silo("retention", "explain", str(store.path), "--json")
     assert "does not run" in json.loads(told.stdout)["notes"][-1]
