@@ -92,7 +92,7 @@ class Supervisor:
 
     def _opened(self) -> list[int]:
         """The supervisor's own descriptors, which its children do not need."""
-        return [self.signal_fd, self.wakeup, *self.changes.fds()]
+        return [self.signal_fd, self.wakeup, *self.changes.fds(), *self.new_code.fds()]
 
     def _is_stopping(self) -> bool:
         return self.signalled.stop
