@@ -51,8 +51,8 @@ class Consumers:
             got = Counter(queue for _, queue, _ in found)
             behind = {q: max(o for _, i, o in found if i == q) + 1 - n for q, n in got.items()}
             assert len(found) == wanted, (
-                f"{group} got {len(found)} of {wanted}: {dict(got)} by queue, of which so many were "
-                f"passed over: {behind}"
+                f"{group} got {len(found)} of {wanted}: {dict(got)} by queue, so many "
+                f"were passed over: {behind}"
             )
 
     def __enter__(self) -> Self:
