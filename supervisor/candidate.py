@@ -80,6 +80,11 @@ class Candidate:
                 self.child = fork(name, functools.partial(_become, parent, end, self._errors))
             undo.pop_all()
 
+    @property
+    def fds(self) -> list[int]:
+        """The supervisor's descriptors of it, which no other child needs."""
+        return [fd for fd in (self._errors, self._end.fileno()) if fd >= 0]
+
     def hello(self) -> Hello:
         """What it says first. Raises NotUp."""
         return self._receive(Hello, "import its modules")

@@ -18,15 +18,13 @@ from .. import __version__
 from ..actors.actor import World
 from ..conf.logging import configure, get_logger, tell_repeats
 from ..conf.settings import Settings
-from ..shm import segments
 from ..shm.control import ACTORS, ActorState, StoreState
 from ..shm.history import HistoryWriter
-from ..store.disk.paths import ABORT
-from . import listener
 from .broker import Broker
 from .changes import Changes, RunningChange
 from .child import Child
 from .children import TICK_S, Children, GaveUp
+from .closing import close_store
 from .exporter import Exporter
 from .first_words import say_first_words
 from .handover import HandedStore, unpack_world
@@ -94,7 +92,8 @@ class Supervisor:
 
     def _opened(self) -> list[int]:
         """The supervisor's own descriptors, which its children do not need."""
-        return [self.signal_fd, self.wakeup, *self.changes.fds(), *self.exporter.opened()]
+        own = (self.signal_fd, self.wakeup)
+        return [*own, *self.changes.fds(), *self.new_code.fds(), *self.exporter.opened()]
 
     def _is_stopping(self) -> bool:
         return self.signalled.stop
@@ -332,7 +331,7 @@ class Supervisor:
                 clean &= self._stop_one(child, deadline)
         self.state.store(StoreState.STOPPED)
         self.exporter.close()
-        self._clean_up(clean=clean and self._all_is_durable())
+        close_store(self.world, self.broker, self.lock, clean=clean)
 
     def _stop_one(self, child: Child, deadline: float) -> bool:
         """Ends an actor by SIGTERM, and by SIGKILL at the deadline. Whether it ended by itself."""
@@ -347,40 +346,6 @@ class Supervisor:
                 return False
             self._handle_events(left)
         return True
-
-    def _all_is_durable(self) -> bool:
-        control = self.world.control
-        wrote = control.load("wrote")
-        return wrote == control.load("flushed") == control.load("dispatched")
-
-    def _clean_up(self, *, clean: bool) -> None:
-        world = self.world
-        end = world.control.load("wrote")
-        if clean:
-            log = world.log
-            used = (
-                log.base_of(end) if end % log.file_size == 0 else log.base_of(end) + log.file_size
-            )
-            log.remove_from(used)
-            try:
-                log.unwrite_from(end)
-            except OSError as error:  # it would only save the next start some time
-                self.logger.warning("cannot mark the log's end as unwritten", error=str(error))
-            world.folders.root.unlink(ABORT)
-        self.broker.close_all()
-        listener.close(world.listener, world.folders)
-        rest = end - world.control.load("committed") if world.pool else 0
-        if rest:
-            # As after a kill of all processes: the next start puts them into the log.
-            self.logger.error(
-                "the log lacks messages of the pool: they wait in memory for the next start",
-                bytes=rest,
-            )
-        else:
-            segments.remove_all(world.store_id)
-        os.close(self.lock)
-        self.logger.info("store stopped", clean=clean, log_end=end)
-        tell_repeats(everything=True)
 
 
 def serve(

@@ -81,6 +81,11 @@ class NewCode:
         self._is_stopping = is_stopping
         self._pack = pack
         self._logger = logger
+        self._candidate: Candidate | None = None
+
+    def fds(self) -> list[int]:
+        """The descriptors of a process of new code that waits."""
+        return [] if self._candidate is None else self._candidate.fds
 
     def change_code(self, change: RunningChange) -> None:
         """Replaces the actors, then this process: returns only by raising NotReplaced, GaveUp."""
@@ -110,7 +115,7 @@ class NewCode:
         NotReplaced.
         """
         try:
-            candidate = Candidate("rehearsal", self._turn)
+            candidate = self._candidate = Candidate("rehearsal", self._turn)
         except OSError as error:
             raise NotReplaced(f"cannot start a process: {error.strerror}; {so_far}") from error
         try:
@@ -150,7 +155,7 @@ class NewCode:
 
     def _renew(self, name: str, release: Hello) -> Child:
         """Puts a process of the new code in the place of an actor. Raises NotUp, OSError."""
-        candidate = Candidate(name, self._turn)
+        candidate = self._candidate = Candidate(name, self._turn)
         handed_over = False
 
         def start() -> Child | None:

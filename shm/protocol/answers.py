@@ -362,15 +362,13 @@ class UsersFound(Answer, frozen=True, tag="users"):
     users: list[UserFound]
 
 
+BoardAnswer = BoardMade | BoardFound | MetricsFound | ReadsMade
 AnyAnswer = (
     Error
     | RegistryRestarted
     | Done
     | BellMade
-    | BoardMade
-    | BoardFound
-    | MetricsFound
-    | ReadsMade
+    | BoardAnswer
     | Changing
     | Welcome
     | Opened

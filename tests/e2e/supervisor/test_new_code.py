@@ -109,7 +109,8 @@ def test_new_code_under_load(
         ):
             producers.await_flow()
             assert running(store, releases) == {"first"}
-            sessions = store.control.load("sessions")
+            sessions = 6  # three producers, two members, and the prober
+            eventually(lambda: store.control.load("sessions") == sessions, "all are there")
             opened = len(list(Path(f"/proc/{store.running.pid}/fd").iterdir()))
             worst: dict[str, float] = {}
             for number in range(times):
@@ -130,11 +131,11 @@ def test_new_code_under_load(
             print(f"longest stall in {times} changes: {longest}, {worst[longest]:.1f} ms: {worst}")
             print(f"longest wait for an acknowledgement: {prober.finish() * 1000:.1f} ms")
             sent.add(producers.finish())
+            check_store(store, sent, ["t"], beside="probe")
             consumers.finish(len(sent.acks) + len(sent.oneway))
         left = len(list(Path(f"/proc/{store.running.pid}/fd").iterdir()))
         assert left <= opened, "the supervisor holds descriptors of the code before it"
         assert "actor died" not in store.log_path.read_text()
-        check_store(store, sent, ["t"], beside="probe")
         store.replace("append")  # the new supervisor sees deaths, and forks
         with Producer(store.path) as producer:
             producer.send("t2", b"x")
@@ -208,9 +209,8 @@ def impatient(tmp_path: Path) -> Releases:
     return found
 
 
-def test_a_release_that_does_not_come_up_leaves_the_old_one_running(
-    tmp_path: Path, impatient: Releases
-) -> None:
+def test_a_release_that_does_not_come_up(tmp_path: Path, impatient: Releases) -> None:
+    """It leaves the old one running, and says why."""
     store = StoreProcess(tmp_path / "store", environ=impatient.environ)
     with store, Producers(store, ["t"], rate=300.0) as producers:
         producers.await_flow(100)
@@ -298,9 +298,7 @@ PAUSES_S = [0.0, 0.15, 0.05, 0.1, 0.2, 0.25, 0.3, 0.4]
 
 
 @pytest.mark.parametrize("pauses_s", [PAUSES_S[:2], pytest.param(PAUSES_S, marks=LONG)])
-def test_a_stop_in_the_middle_of_a_change_is_a_clean_stop(
-    tmp_path: Path, releases: Releases, pauses_s: list[float]
-) -> None:
+def test_a_stop_in_a_change(tmp_path: Path, releases: Releases, pauses_s: list[float]) -> None:
     store = StoreProcess(tmp_path / "store", environ=releases.environ)
     releases.install("second")
     for step, pause_s in [("append runs the new code", 0.0)] + [("executes", p) for p in pauses_s]:
@@ -372,9 +370,8 @@ class ConfiguredStore(StoreProcess):
         return [*SILO, "serve", *where, *options(self.settings)]
 
 
-def test_a_hang_up_while_the_supervisor_executes_new_code_is_not_lost(
-    tmp_path: Path, releases: Releases
-) -> None:
+def test_a_hang_up_during_an_exec(tmp_path: Path, releases: Releases) -> None:
+    """It is not lost."""
     store = ConfiguredStore(tmp_path / "store", environ=releases.environ)
     store.file.write_text("")
     with store:

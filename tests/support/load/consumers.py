@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import traceback
+from collections import Counter
 from typing import TYPE_CHECKING, Self
 
 from silomq import GroupConsumer
@@ -47,7 +48,12 @@ class Consumers:
         assert not self.errors, "\n".join(self.errors)
         for group, found in self.found.items():
             assert len(set(found)) == len(found), f"{group} got messages twice"
-            assert len(found) == wanted, f"{group} got {len(found)} of {wanted}"
+            got = Counter(queue for _, queue, _ in found)
+            behind = {q: max(o for _, i, o in found if i == q) + 1 - n for q, n in got.items()}
+            assert len(found) == wanted, (
+                f"{group} got {len(found)} of {wanted}: {dict(got)} by queue, so many "
+                f"were passed over: {behind}"
+            )
 
     def __enter__(self) -> Self:
         for thread in self._threads:
