@@ -362,6 +362,7 @@ class UsersFound(Answer, frozen=True, tag="users"):
     users: list[UserFound]
 
 
+OpenAnswer = Opened | OpenedDelayed | OpenedTransaction | OpenedReplies
 BoardAnswer = BoardMade | BoardFound | MetricsFound | ReadsMade
 AnyAnswer = (
     Error
@@ -371,10 +372,7 @@ AnyAnswer = (
     | BoardAnswer
     | Changing
     | Welcome
-    | Opened
-    | OpenedDelayed
-    | OpenedTransaction
-    | OpenedReplies
+    | OpenAnswer
     | Deleted
     | TopicFound
     | TopicsPage
