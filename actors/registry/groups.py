@@ -15,13 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ...shm.protocol.answer import Answer
-from ...shm.protocol.answers import (
-    Assigned,
-    Done,
-    Joined,
-    ResetAnswer,
-    Revoke,
-)
+from ...shm.protocol.answers import Assigned, Done, Joined, ResetAnswer, Revoke
 from ...shm.protocol.requests import (
     AskGroup,
     AskGroups,
@@ -107,6 +101,8 @@ class Groups:
                 continue
             member = Member(about.session, indexes[about.session], about, reader.number)
             member.owned = set(about.queues)
+            # Until they are divided anew: without a target all of them would be revoked.
+            member.target = {one for one in member.owned if self.table.find(one[0]) is not None}
             self.members[about.session] = member
             self._divide_soon(about.group)
 
@@ -255,8 +251,8 @@ class Groups:
             taken |= {queue for queue in member.target if side.holds(queue)}
         owned = kept | (member.target - taken)
         member.settle()
-        if owned == member.owned:
-            return
+        if owned == member.owned == kept:
+            return  # a queue that is given back, and assigned again, needs a new ack file
         freed = member.owned - owned
         queues = sorted(owned)
         unknown = {q for q in owned - member.owned if not self.progress.knows(group, q)}

@@ -40,6 +40,7 @@ class Membership:
         self._link = link
         self._view = view
         self._ack_file = 0  # the number of the ack file that is written here; 0: none
+        self._released: list[Queue] = []  # given back, of which the store may not know yet
         self._dispatched = link.control.word("dispatched")
         self.notice_seen = -1
         self._missed = 0  # in queues that were given back
@@ -115,18 +116,17 @@ class Membership:
         return True
 
     def _sync(self, release: Callable[[list[Queue]], bool]) -> bool:
-        released: list[Queue] = []
         while True:
-            answer, fds = self._link.ask(Sync(self._ack_file, released))
+            answer, fds = self._link.ask(Sync(self._ack_file, self._released))
             try:
                 if isinstance(answer, Revoke):
                     if not release(answer.revoke):
                         return False
                     self._give_back(answer.revoke)
-                    released += answer.revoke
+                    self._released += answer.revoke
                 elif fds:
                     self._take(AckWriter(*fds), answer.number)
-                    released = []
+                    self._released = []
                 else:
                     return self._resume_kept()
             finally:
