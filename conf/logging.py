@@ -36,6 +36,9 @@ _FIRST: Final = ("timestamp", "level", "store", "actor", "pid", "event")
 #: line tells how many there were.
 BURST: Final = 10
 WINDOW_S: Final = 10.0
+#: A value that is not written: events that have different ones are counted each by itself. There
+#: must be few of them.
+KIND: Final = "_kind"
 #: Longer values are cut, in characters. A traceback may be longer.
 _MOST: Final = 2000
 _MOST_TRACEBACK: Final = 20_000
@@ -71,7 +74,7 @@ class _Repeats:
     """
 
     def __init__(self) -> None:
-        self._kinds: dict[tuple[str, str], _Kind] = {}
+        self._kinds: dict[tuple[str, str, str], _Kind] = {}
         self._waiting = 0
         self._pid = os.getpid()
         self.rest: tuple[Processor, ...] = ()
@@ -88,7 +91,7 @@ class _Repeats:
         """Passes an event on, or counts it. Raises structlog.DropEvent."""
         now = time.monotonic()
         self.tell(now)
-        key = str(event["event"]), method
+        key = str(event["event"]), method, str(event.pop(KIND, ""))
         kind = self._kinds.get(key)
         if kind is None or now - kind.began >= WINDOW_S:
             kind = self._kinds[key] = _Kind(now)

@@ -76,10 +76,7 @@ class LocalReplies:
 
     def tick(self) -> None:
         """Begins when there are producers and replies. Looks for requesters of kept replies."""
-        if self._kept:
-            kept, self._kept, self._kept_bytes = self._kept, [], 0
-            for until_ms, record in kept:
-                self._push(record, until_ms)
+        self._push_kept()
         if self._runs or not self._link.is_up or not self._producers.counts():
             return
         if self._link.find(REPLIES_TOPIC) is not None:
@@ -99,6 +96,7 @@ class LocalReplies:
                     await self._holds.wait(REPLIES_TOPIC, 0, end, until, None)
                     continue
                 records, self._place = read_on(self._reading, REPLIES_TOPIC, self._place)
+                self._push_kept()  # a requester that has come gets its first reply first
                 for record in records:
                     self._push(record, useful_until_ms(record))
                 await let_others_work(self._loop)
@@ -107,6 +105,12 @@ class LocalReplies:
                 self._logger.warning("local replies are read anew", error=str(error))
         finally:
             self._runs = False
+
+    def _push_kept(self) -> None:
+        """Looks for the requesters of kept replies."""
+        kept, self._kept, self._kept_bytes = self._kept, [], 0
+        for until_ms, record in kept:
+            self._push(record, until_ms)
 
     def _push(self, record: Record, until_ms: float) -> None:
         """Pushes a reply, if it is of use; keeps it for a requester that is not connected."""

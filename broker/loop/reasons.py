@@ -6,6 +6,8 @@ import re
 import time
 from typing import Any, Final
 
+from ...conf.logging import KIND
+
 #: Reasons are logged this often (s), each with how many connections or requests it has ended.
 EVERY_S: Final = 1.0
 _MOST: Final = 20
@@ -42,5 +44,7 @@ class Reasons:
             return
         self._told_at = now
         for why, count in self._counts.items():
-            self._logger.warning(self._what, why=why, count=count, last_peer=peer)
+            kind = _NUMBER.sub("N", why)
+            more = {KIND: kind if kind in self.total else _OTHERS}
+            self._logger.warning(self._what, why=why, count=count, last_peer=peer, **more)
         self._counts.clear()

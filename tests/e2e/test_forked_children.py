@@ -87,6 +87,7 @@ class Clients:
             "send_batch_async": lambda: producer.send_batch_async(topic, [b"x"]),
             "send_batch_oneway": lambda: producer.send_batch_oneway(topic, [b"x"]),
             "reply": lambda: producer.reply(REQUEST, b"x"),
+            "reply_async": lambda: producer.reply_async(REQUEST, b"x"),
             "open_topic": lambda: producer.open_topic(topic),
             "flush": lambda: producer.flush(0.0),
             "cancel": lambda: producer.cancel(self.waiting),

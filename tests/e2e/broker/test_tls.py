@@ -72,6 +72,7 @@ def test_big_answers_and_requests_that_follow_each_other(secure: SecureClient) -
     body = random.Random(3).randbytes(200_000)
     for number in range(5):
         assert secure.ask(10, send_fields("big", f"K{number}"), body).code == 0
+    eventually(lambda: body in secure.ask(11, pull_fields("big", 4)).body, "all are dispatched")
     opaques = [secure.send(11, pull_fields("big", number % 5)) for number in range(60)]
     for opaque in opaques:
         assert body in secure.answer(opaque).body

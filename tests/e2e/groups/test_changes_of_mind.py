@@ -18,9 +18,7 @@ def join(link: Connection, topic: str) -> None:
     link.request(Join(f"g-{topic}", "clustering", {topic: ("TAG", "*")}, Start("earliest")))
 
 
-def test_a_queue_that_is_given_back_too_late_comes_in_a_new_ack_file(
-    store: StoreProcess, topic: str
-) -> None:
+def test_a_queue_given_back_too_late_is_told_again(store: StoreProcess, topic: str) -> None:
     """The member for which it was revoked has gone meanwhile. The one that gave it back has dropped
     it, and reads it again only if it is told.
     """

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from support.checking.messages import check_store
 from support.commands import sentence, silo
-from support.harness import PYTHON, StoreProcess, kill_now
+from support.harness import PYTHON, WAIT_S, StoreProcess, kill_now
 from support.load.producers import Producers
 from support.small_settings import options
 
@@ -101,6 +101,8 @@ def test_a_stop_during_a_restart_is_a_clean_stop(tmp_path: Path) -> None:
         kill_now(store.running.pid, signal.SIGTERM)
         with pytest.raises(StoreError):
             _restart_for_ever(admin)
+        # A second signal must not meet a process that has just put its handlers away.
+        assert store.running.wait(WAIT_S) == 0, store.log()
 
 
 def _restart_for_ever(admin: Admin) -> None:

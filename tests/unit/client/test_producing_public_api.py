@@ -11,8 +11,8 @@ from silomq import Message, Producer, SendFuture, SendResult
 PUBLIC = {
     Producer: {
         "cancel", "close", "fileno", "flush", "in_flight", "open_topic", "poll", "rejected",
-        "reply", "send", "send_async", "send_batch", "send_batch_async", "send_batch_oneway",
-        "send_oneway", "store", "timeout",
+        "reply", "reply_async", "send", "send_async", "send_batch", "send_batch_async",
+        "send_batch_oneway", "send_oneway", "store", "timeout",
     },
     SendFuture: {
         "add_done_callback", "count", "done", "exception", "queue_id", "result", "topic",

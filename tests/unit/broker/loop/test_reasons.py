@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from silomq.broker.loop.reasons import Reasons
+from silomq.conf.logging import KIND
 
 
 class Logger:
@@ -27,7 +28,8 @@ def test_many_reasons() -> None:
     assert reasons.total["reason "] == 101
     assert reasons.total["other reasons"] >= 79
     assert sum(reasons.total.values()) == 200
-    assert logger.lines[0] == {"why": "reason ", "count": 1, "last_peer": "h:1"}
+    first = {"why": "reason ", "count": 1, "last_peer": "h:1", KIND: "reason "}
+    assert logger.lines[0] == first
     assert len(logger.lines) < 30
 
 
