@@ -27,7 +27,6 @@ from ..store.retention import removal
 from ..store.retention.consumption import first_unconsumed, read_offsets
 from ..store.retention.judgement import NOWHERE, Consumed, Limits, due
 from ..store.retention.rules import (
-    HOUR_MS,
     MANUAL_RUNS,
     UNKNOWN,
     DiskFlag,
@@ -35,7 +34,6 @@ from ..store.retention.rules import (
     is_hour_to_delete,
     judge_disk,
     released,
-    removable_below,
 )
 from .actor import TICK_S, Actor
 
@@ -176,19 +174,14 @@ class Clean(Actor):
 
     def _limits(self, *, full: bool) -> Limits:
         """What decides about the files now. `full`: the disk overrides what is waited for."""
-        settings, wrote = self.settings, self.control.load("wrote")
-        return Limits(
-            file_size=self.log.file_size,
-            removable=removable_below(wrote, self._durable().dispatched, self.log.file_size),
-            end=wrote,
+        return Limits.of(
+            self.settings,
+            end=self.control.load("wrote"),
+            durable=self._durable().dispatched,
             now_ms=int(time.time() * 1000),
-            reserved_ms=settings.file_reserved_time_h * HOUR_MS,
-            reserved_size=settings.file_reserved_size,
-            unconsumed_ms=settings.file_reserved_unconsumed_h * HOUR_MS,
             delayed=self.control.load("schedule_floor"),
             transactions=self.control.load("trans_floor"),
             full=full,
-            forced=full and settings.clean_file_forcibly_enable,
         )
 
     def _consumed(self) -> Consumed:

@@ -31,6 +31,7 @@ from typing import Any, Final
 import msgspec
 
 from ..actors.signals import HANDLED
+from ..conf.logging import tell_repeats
 from ..shm.control import ACTORS
 from . import handover
 from .candidate import Candidate, Hello, NotUp, interpreter
@@ -230,6 +231,7 @@ class NewCode:
             handover.write_all(page, msgspec.json.encode(handed))
             for fd in (page, *fds):
                 os.set_inheritable(fd, True)  # noqa: FBT003 - os's own signature
+            tell_repeats(everything=True)
             arguments = [*interpreter(), "supervise", str(page)]
             os.execv(sys.executable, arguments)  # noqa: S606 - no shell is wanted
         finally:

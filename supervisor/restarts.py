@@ -40,8 +40,6 @@ class RestartPolicy:
                 return None
         over = self.short_lives - (_FREE_SHORT_LIVES if was_ready else 1)
         self.loops = over > 0
-        return (
-            0.0
-            if over <= 0
-            else min(_FIRST_DELAY_S * 2 ** min(over, _MOST_DOUBLINGS), self.max_delay_s)
-        )
+        if over <= 0:
+            return 0.0
+        return min(_FIRST_DELAY_S * 2 ** min(over, _MOST_DOUBLINGS), self.max_delay_s)

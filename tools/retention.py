@@ -32,7 +32,6 @@ from ..store.retention.rules import (
     Ratios,
     Verdict,
     judge_disk,
-    removable_below,
 )
 from ..store.topics.topic_table import TopicTable
 from .doctor import stores
@@ -137,7 +136,7 @@ class _Looker:
         return verdict
 
     def _limits(self, disk: Verdict) -> Limits:
-        settings, control = self.settings, self.here.control
+        control = self.here.control
         durable = end = 0
         with contextlib.suppress(FileNotFoundError), self.root.folder(OURS) as ours:
             found = durable_progress.read(ours)
@@ -155,20 +154,15 @@ class _Looker:
                 f"the store runs, but {self.here.trouble or 'cannot be looked at'}: what waits in "
                 "it is not considered; run this as the store's user"
             )
-        size = settings.mapped_file_size_commit_log
         runs = self.here.runs and control is not None
-        return Limits(
-            file_size=size,
-            removable=removable_below(end, durable, size),
+        return Limits.of(
+            self.settings,
             end=end,
+            durable=durable,
             now_ms=self.now_ms,
-            reserved_ms=settings.file_reserved_time_h * HOUR_MS,
-            reserved_size=settings.file_reserved_size,
-            unconsumed_ms=settings.file_reserved_unconsumed_h * HOUR_MS,
             delayed=control.load("schedule_floor") if runs and control else NOWHERE,
             transactions=control.load("trans_floor") if runs and control else NOWHERE,
             full=disk.at_once,
-            forced=disk.at_once and settings.clean_file_forcibly_enable,
         )
 
     def _first_unconsumed(self, least: int) -> Unconsumed | None:

@@ -145,8 +145,7 @@ class Producer(Sender):
         Raises IllegalArgument for a message that is no request; the other arguments and errors are
         those of `send`.
         """
-        sent = reply(
-            self,
+        sent = self.reply_async(
             request,
             body,
             tags=tags,

@@ -10,9 +10,10 @@ import enum
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, Self
 
-from .rules import LogFileAge, is_hour_to_delete
+from ...conf.settings import Settings
+from .rules import HOUR_MS, LogFileAge, is_hour_to_delete, removable_below
 
 #: A log offset behind everything: nothing waits.
 NOWHERE: Final = 2**64 - 1
@@ -53,6 +54,36 @@ class Limits:
     transactions: int = NOWHERE
     full: bool = False
     forced: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        settings: Settings,
+        *,
+        end: int,
+        durable: int,
+        now_ms: int,
+        delayed: int,
+        transactions: int,
+        full: bool,
+    ) -> Self:
+        """The limits by the settings of a store. What lies below the log offset `durable` has
+        durable queue entries.
+        """
+        size = settings.mapped_file_size_commit_log
+        return cls(
+            file_size=size,
+            removable=removable_below(end, durable, size),
+            end=end,
+            now_ms=now_ms,
+            reserved_ms=settings.file_reserved_time_h * HOUR_MS,
+            reserved_size=settings.file_reserved_size,
+            unconsumed_ms=settings.file_reserved_unconsumed_h * HOUR_MS,
+            delayed=delayed,
+            transactions=transactions,
+            full=full,
+            forced=full and settings.clean_file_forcibly_enable,
+        )
 
     def by_size_only(self) -> Limits:
         """The limits outside the hours of `delete_when`: a log that is too large need not wait."""

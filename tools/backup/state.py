@@ -15,7 +15,7 @@ from ...store.disk.paths import CONFIG, HOLES, LAYOUT_FILE, OURS, PROGRESS, TOPI
 from ...store.errors import StoreError
 from ...store.groups import ack_file, lease_journal
 from ...store.recovery.log_begin import LOG_BEGIN
-from ...store.topics import deletions
+from ...store.topics import deletions, makers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 #: Of `silomq/`: what the backup writes itself, and what is copied late.
 _WRITTEN: Final = (PROGRESS, LOG_BEGIN, LAYOUT_FILE)
-_LATE: Final = (deletions.FILE_NAME, f"{deletions.FILE_NAME}.bak")
+_LATE: Final = (deletions.FILE_NAME, f"{deletions.FILE_NAME}.bak", makers.FILE_NAME)
 _TRIES: Final = 20
 
 
@@ -52,8 +52,9 @@ def _is_early(name: str) -> bool:
 
 
 def copy_late(copier: Copier) -> None:
-    """Copies what must not be behind the log: topics, deletions, declared holes. To be done after
-    the end of the log is chosen, because a record's topic is saved before the record is taken.
+    """Copies what must not be behind the log: topics, who made them, deletions, declared holes. To
+    be done after the end of the log is chosen, because the registry notes a topic before the topic
+    has a record.
     """
     # A deletion is noted before its topic leaves topics.json. A start finishes one that is noted.
     for name in (TOPICS, f"{TOPICS}.bak"):

@@ -3,8 +3,8 @@
 It gets frames over a pipe: a kind, a second, a size, then as many bytes. It is a process of its own
 because a histogram takes milliseconds, in which the worker would send nothing. It fills its
 histograms once a second, and the kernel runs it when a core has nothing else to do (SCHED_IDLE):
-otherwise it would take the core from the processes that are measured. If the pipe fills up, it gets
-its share like others.
+otherwise it would take the core from the processes that are measured. If the pipe fills up, the
+worker waits for it.
 """
 
 from __future__ import annotations
@@ -75,8 +75,11 @@ class Recorder:
                 self._hurry()
 
     def _hurry(self) -> None:
-        """Has the recorder run beside others, and waits for it from now on."""
-        os.sched_setscheduler(self._pid, os.SCHED_OTHER, os.sched_param(0))
+        """Has the recorder run beside others, and waits for it from now on. An ordinary user may
+        not change it: then this process waits, which leaves a core to it.
+        """
+        with contextlib.suppress(PermissionError):
+            os.sched_setscheduler(self._pid, os.SCHED_OTHER, os.sched_param(0))
         os.set_blocking(self._fd, True)
 
     def end_second(self, second: int, messages: int, size: int, errors: int) -> None:

@@ -17,12 +17,12 @@ import pytest
 from support.checking.messages import check_store
 from support.checking.sent import Sent
 from support.commands import SILO, sentence, silo
+from support.configured_stores import ConfiguredStore
 from support.harness import LONG, WAIT_S, StoreProcess, eventually, kill_now, lives
 from support.load.consumers import Consumers
 from support.load.producers import Producers
 from support.releases import Edits, Releases
 from support.service_manager import ServiceManager
-from support.small_settings import options
 
 from silomq import Admin, Producer
 from silomq.shm.control import ACTORS
@@ -355,19 +355,6 @@ def test_changes_that_wait_are_made_by_the_new_code(tmp_path: Path, releases: Re
         first.process.communicate(timeout=WAIT_S)
         assert first.process.returncode == 0
         assert running(store, releases) == {"second"}
-
-
-class ConfiguredStore(StoreProcess):
-    """A store with a configuration file."""
-
-    @property
-    def file(self) -> Path:
-        return self.path.with_suffix(".toml")
-
-    @property
-    def command(self) -> list[str]:
-        where = ["--store", str(self.path), "--config", str(self.file)]
-        return [*SILO, "serve", *where, *options(self.settings)]
 
 
 def test_a_hang_up_during_an_exec(tmp_path: Path, releases: Releases) -> None:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 from support.checking.messages import check_store
 from support.commands import sentence, silo
+from support.configured_stores import ConfiguredStore
 from support.harness import PYTHON, WAIT_S, StoreProcess, kill_now
 from support.load.producers import Producers
-from support.small_settings import options
 
 from silomq import Admin, IllegalMessage, StoreError
 from silomq.shm.control import ACTORS
@@ -108,19 +108,6 @@ def test_a_stop_during_a_restart_is_a_clean_stop(tmp_path: Path) -> None:
 def _restart_for_ever(admin: Admin) -> None:
     while True:
         admin.restart("flush")
-
-
-class ConfiguredStore(StoreProcess):
-    """A store with a configuration file."""
-
-    @property
-    def file(self) -> Path:
-        return self.path.with_suffix(".toml")
-
-    @property
-    def command(self) -> list[str]:
-        where = ["--store", str(self.path), "--config", str(self.file)]
-        return [*PYTHON, "-m", "silomq.cli.main", "serve", *where, *options(self.settings)]
 
 
 def test_a_reload_says_what_came_of_it(tmp_path: Path) -> None:

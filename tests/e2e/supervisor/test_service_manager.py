@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from support.checking.messages import check_store
 from support.checking.sent import Sent
+from support.configured_stores import ConfiguredStore
 from support.harness import PYTHON, WAIT_S, StoreProcess, eventually
 from support.load.producers import Producers
 from support.service_manager import ServiceManager
@@ -202,20 +203,6 @@ def test_an_actor_that_is_replaced_does_not_starve_it_and_a_crash_loop_does(
 
 
 # -- reload
-
-
-class ConfiguredStore(StoreProcess):
-    """A store with a configuration file."""
-
-    @property
-    def file(self) -> Path:
-        return self.path.with_suffix(".toml")
-
-    @property
-    def command(self) -> list[str]:
-        pairs = [w for k, v in self.settings.items() for w in ("--set", f"{k}={v}")]
-        where = ["--store", str(self.path), "--config", str(self.file)]
-        return [*PYTHON, "-m", "silomq.cli.main", "serve", *where, *pairs]
 
 
 def reload(store: StoreProcess, manager: ServiceManager) -> tuple[dict[str, str], dict[str, str]]:

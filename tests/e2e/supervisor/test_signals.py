@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from support.commands import SILO, SMALL_OPTIONS
+from support.configured_stores import ConfiguredStore
 from support.harness import WAIT_S, StoreProcess, connect, eventually, lives, memory_of
+from support.small_settings import SHIPPED_LIMITS
 
 from silomq import Producer
 from silomq.actors.signals import IGNORED
@@ -30,19 +32,6 @@ if TYPE_CHECKING:
 HARMLESS = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGUSR1, *IGNORED)
 
 
-class ConfiguredStore(StoreProcess):
-    """A store that `silo serve` runs with a configuration file."""
-
-    @property
-    def file(self) -> Path:
-        return self.path.with_suffix(".toml")
-
-    @property
-    def command(self) -> list[str]:
-        where = ["--store", str(self.path), "--config", str(self.file)]
-        return [*SILO, "serve", *where, *SMALL_OPTIONS]
-
-
 def events(store: StoreProcess) -> list[dict[str, Any]]:
     lines = store.log_path.read_text().splitlines()
     return [json.loads(line) for line in lines if line.startswith("{")]
@@ -53,7 +42,7 @@ def said(store: StoreProcess, event: str) -> list[dict[str, Any]]:
 
 
 def test_sighup_reads_the_logging_settings_again(tmp_path: Path) -> None:
-    store = ConfiguredStore(tmp_path / "store")
+    store = ConfiguredStore(tmp_path / "store", base=SHIPPED_LIMITS)
     store.file.write_text('log_level = "error"\n')
     with store, Producer(store.path) as producer:
         pids = store.pids()
@@ -86,7 +75,7 @@ def senseless_packet(store: StoreProcess) -> None:
 
 
 def test_an_actor_uses_the_level_that_it_is_told(tmp_path: Path) -> None:
-    store = ConfiguredStore(tmp_path / "store")
+    store = ConfiguredStore(tmp_path / "store", base=SHIPPED_LIMITS)
     store.file.write_text('log_level = "error"\n')
     told = "makes no sense"
     with store, Producer(store.path) as producer:
@@ -116,7 +105,7 @@ def await_beats(store: StoreProcess, actor: str) -> None:
 
 @pytest.mark.parametrize("text", ['log_level = "loud"\n', "no TOML", 'max_sessions = "many"\n'])
 def test_bad_settings_are_told_and_change_nothing(tmp_path: Path, text: str) -> None:
-    store = ConfiguredStore(tmp_path / "store")
+    store = ConfiguredStore(tmp_path / "store", base=SHIPPED_LIMITS)
     store.file.write_text("")
     with store:
         store.file.write_text(text)
