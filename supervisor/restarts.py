@@ -42,4 +42,4 @@ class RestartPolicy:
         self.loops = over > 0
         if over <= 0:
             return 0.0
-        return min(_FIRST_DELAY_S * 2 ** min(over, _MOST_DOUBLINGS), self.max_delay_s)
+        return min(_FIRST_DELAY_S * 2.0 ** min(over, _MOST_DOUBLINGS), self.max_delay_s)
