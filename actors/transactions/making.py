@@ -38,9 +38,13 @@ class Lost(Exception):
     """The half's record is gone or damaged. The log says so."""
 
 
+class NotWritten(Exception):
+    """The half lies in the pool, and commit has not written it to its file yet."""
+
+
 class Making:
     """Makes records. Methods raise NoTopic if the topic cannot be made now, IllegalMessage if the
-    record never can be put, and Lost.
+    record never can be put, NotWritten and Lost.
     """
 
     def __init__(  # noqa: PLR0917 - plain parts
@@ -61,6 +65,8 @@ class Making:
         self._record_crc = settings.enabled_append_prop_crc
 
     def _record(self, half: Half) -> Record:
+        if not self._queues.is_written(half.offset + half.size):
+            raise NotWritten
         record = self._queues.record(half.offset, half.size)
         if record is None:
             raise Lost

@@ -63,6 +63,12 @@ class Queues:
                 queue.cursor = place
                 yield place - 1, offset, size
 
+    def is_written(self, end: int) -> bool:
+        """Whether the log below `end` is in its files. The process knows halves that it has put
+        itself before that, if there is a pool.
+        """
+        return end <= self._world.control.load(self._world.filed)
+
     def log_file(self, offset: int) -> tuple[int, Mapping] | None:
         """Where the log file that holds a log offset begins, and its bytes; None if it is gone."""
         base = offset - offset % self._log.file_size

@@ -28,7 +28,7 @@ from ...store.transactions.refused import Refused
 from ..actor import OWN_SESSIONS, TICK_S, Actor
 from ..goal_topics import NoTopic
 from .goals import PAUSE_MS, Goals
-from .making import Job, Lost, Making
+from .making import Job, Lost, Making, NotWritten
 from .own_ring import Interrupted, OwnRing, Placed
 from .queues import Queues
 from .reading import Reading
@@ -218,6 +218,8 @@ class Transactions(Actor):
         except NoTopic as error:
             self.logger.error("a transaction waits for a topic", why=str(error))
             self.waiting.add(decided, now + PAUSE_MS)
+        except NotWritten:
+            self.waiting.add(decided, now + PAUSE_MS)
         except IllegalMessage as error:
             self._cannot_be_committed(half, error.why)
         except Lost:
@@ -233,6 +235,8 @@ class Transactions(Actor):
         except NoTopic as error:
             self.logger.error("a check waits for a topic", why=str(error))
             self.book.put_off(half, now + PAUSE_MS)
+        except NotWritten:
+            self.book.put_off(half, now + PAUSE_MS)
         except IllegalMessage as error:
             self._cannot_be_checked(half, error.why, now)
         except Lost:
@@ -245,7 +249,7 @@ class Transactions(Actor):
         """
         try:
             return self.making.moved(half, half.checks, now)
-        except (NoTopic, IllegalMessage, Lost):
+        except (NoTopic, IllegalMessage, NotWritten, Lost):
             return None
 
     def _cannot_be_committed(self, half: Half, why: str) -> None:
