@@ -68,7 +68,9 @@ class Drivers:
     def driver(self) -> Iterator[subprocess.Popen[bytes]]:
         command = [sys.executable, "-P", str(DRIVER), *self.places]
         with (self.folder / "driver.log").open("wb") as log:
-            process = subprocess.Popen(command, stdout=log, stderr=log)
+            # A killed driver leaves its folder of temporary files.
+            environ = {**os.environ, "TMPDIR": str(self.folder)}
+            process = subprocess.Popen(command, stdout=log, stderr=log, env=environ)
         try:
             yield process
         finally:

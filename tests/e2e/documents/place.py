@@ -16,6 +16,7 @@ from support.golden_stores import unpack
 from support.small_settings import SHIPPED_LIMITS
 
 from silomq.bench.broker.rocketmq import free_port
+from silomq.shm import segments
 
 if TYPE_CHECKING:
     from e2e.documents.blocks import Block
@@ -88,6 +89,11 @@ class Place:
                     end(process, signal.SIGKILL)
             said.seek(0)
             return process.returncode, said.read()
+
+    def forget_memory(self) -> None:
+        """Removes the shared memory of stores that had to be killed."""
+        for log in self.folder.rglob("commitlog"):
+            segments.remove_all(segments.store_identity(log.parent))
 
     def run_on(self, block: Block, script: str) -> str:
         """Runs servers for a while, and ends them. Returns what they said. All of them must stop

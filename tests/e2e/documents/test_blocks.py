@@ -55,6 +55,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
         finally:
             process.send_signal(signal.SIGTERM)
             process.communicate(timeout=WAIT_S)
+            place.forget_memory()
 
 
 def is_for_spark(block: Block) -> bool:
