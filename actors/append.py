@@ -207,8 +207,7 @@ class Append(Actor):
         if self.pool is not None:
             return self._open_buffer(base)
         self.file = self.world.log.open(base, writable=True)
-        if self.sync:
-            disk.shape_for_sync(self.file.mapping)
+        (disk.shape_for_sync if self.sync else disk.shape_for_append)(self.file.mapping)
         self.kernel.set_file(self.file.mapping, base)
         self.prefaulted = (self.kernel.position - base) // _PREFAULT_STEP * _PREFAULT_STEP
         return True

@@ -430,10 +430,11 @@ class Fields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             "us",
             0,
             10_000,
-            "Longer than a process takes to wake up (30-60 us). Otherwise append and a producer "
-            "would both sleep, and wake each other for each message.",
+            "About as long as two processes take to wake each other. With a shorter spin append "
+            "and a producer would do that for each message. A longer one takes a core from "
+            "others.",
         ),
-    ] = 200
+    ] = 50
     reput_spin_us: Annotated[
         int,
         Duration(
@@ -443,7 +444,7 @@ class Fields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             "After it has woken a reader, reput spins for the next message, which then needs no "
             "wake-up of reput.",
         ),
-    ] = 200
+    ] = 50
     producer_spin_us: Annotated[
         int,
         Duration(

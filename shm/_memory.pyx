@@ -7,7 +7,7 @@ much for 40,000 mapped queue windows, and it cannot populate or lock a range.
 """
 
 from cpython.buffer cimport PyBuffer_FillInfo
-from libc.errno cimport errno
+from libc.errno cimport EINVAL, errno
 from libc.stdint cimport int64_t
 
 import os
@@ -18,11 +18,11 @@ cdef extern from "sys/mman.h" nogil:
     int madvise(void *addr, size_t length, int advice)
     int c_mlock "mlock"(const void *addr, size_t length)
     int c_msync "msync"(void *addr, size_t length, int flags)
-    int PROT_READ, PROT_WRITE, MAP_SHARED, MS_SYNC, MADV_RANDOM, MADV_WILLNEED
+    int PROT_READ, PROT_WRITE, MAP_SHARED, MS_SYNC, MADV_RANDOM, MADV_WILLNEED, MADV_HUGEPAGE
     void *MAP_FAILED
 
 cdef int MADV_POPULATE_WRITE = 23
-cdef size_t PAGE = 4096
+cdef size_t PAGE = 4096, POPULATE_STEP = 128 * 1024
 
 
 cdef class Mapping:
@@ -90,14 +90,18 @@ cdef class Mapping:
     def populate(self, size_t offset, size_t length):
         """Faults the range in for writing (MADV_POPULATE_WRITE, Linux 5.14). May wait for the disk.
 
+        Most kernels take no core away within a system call. So there is one call for each 128 KiB,
+        and no other process has to wait for all of it.
+
         Raises OSError: EINVAL from a kernel before 5.14, EFAULT when the disk has no space.
         """
         cdef char *p = self._range(offset, &length)
-        cdef int r
-        if length == 0:
-            return
+        cdef size_t at = 0
+        cdef int r = 0
         with nogil:
-            r = madvise(p, length, MADV_POPULATE_WRITE)
+            while at < length and r == 0:
+                r = madvise(p + at, min(POPULATE_STEP, length - at), MADV_POPULATE_WRITE)
+                at += POPULATE_STEP
         self._check(r, "cannot populate the mapping")
 
     def advise_random(self, size_t offset=0):
@@ -105,6 +109,16 @@ cdef class Mapping:
         cdef size_t length = self.length - min(offset, self.length)
         cdef char *p = self._range(offset, &length)
         self._check(madvise(p, length, MADV_RANDOM), "madvise(MADV_RANDOM)")
+
+    def advise_huge(self):
+        """MADV_HUGEPAGE and MADV_RANDOM: a fault brings page-cache folios of 2 MiB if the file
+        system and the memory have them, and reads nothing else ahead. A kernel without huge pages
+        goes on as before.
+        """
+        if madvise(self.start, self.length, MADV_HUGEPAGE) == 0:
+            self.advise_random()
+        elif errno != EINVAL:
+            self._check(-1, "madvise(MADV_HUGEPAGE)")
 
     def will_need(self, size_t offset, size_t length):
         """MADV_WILLNEED: the kernel begins to read the range into the page cache."""

@@ -1,14 +1,13 @@
 /* How append and producers spin for a word that another process will change.
  *
- * With a core for each of them a spin keeps its core at first: the word changes within some
- * microseconds, and a pause sees that first. When more processes spin than there are cores, append
- * says so in the word `crowded`. A spin that keeps a core is then the worst: it delays the others,
- * and it goes on until the kernel takes the core away, often in the middle of a wait, which ends
- * milliseconds later. So each turn yields the core. Everybody who waits gives way to those who
- * work.
+ * Nobody spins while more processes send than there are cores: append says so in the word
+ * `crowded`. A process that sleeps takes its core from others when it is woken. One that spins is
+ * in the way of those who work, and loses its turn when it yields.
  *
- * A process that computes takes a yielded core for a whole time slice. After such a yield the spin
- * keeps the core for a while, and for longer after each further one. */
+ * Otherwise a spin keeps its core at first: the word changes within some microseconds, and a pause
+ * sees that first. Later each turn yields the core. A process that computes takes a yielded core
+ * for a whole time slice. After such a yield the spin keeps the core for a while, and for longer
+ * after each further one. */
 #ifndef SILO_SPIN_H
 #define SILO_SPIN_H
 
@@ -18,7 +17,7 @@
 #include "shm/words.h"
 
 enum {
-    SPIN_ALONE_NS = 20000,    /* unless it is crowded, no yield before that time */
+    SPIN_ALONE_NS = 20000,    /* no yield before that time */
     SPIN_SLICE_NS = 1000000,  /* a longer yield gave the core to a process that computes */
     SPIN_KEEP_NS = 200000,    /* the first such yield keeps the core for so long */
     SPIN_MOST_NS = 100000000, /* and further ones for so long at most */
@@ -31,9 +30,9 @@ typedef struct {
 
 /* One turn of a spin that began at `began`, when the clock shows `now`. Returns the time
  * afterwards. */
-static inline int64_t silo_spin_turn(silo_spin *spin, int crowded, int64_t began, int64_t now) {
+static inline int64_t silo_spin_turn(silo_spin *spin, int64_t began, int64_t now) {
     int64_t after;
-    if (now < spin->kept_until || (!crowded && now - began < SPIN_ALONE_NS)) {
+    if (now < spin->kept_until || now - began < SPIN_ALONE_NS) {
         silo_pause();
         return silo_monotonic_ns();
     }

@@ -34,7 +34,7 @@ cdef extern from "shm/words.h" nogil:
 cdef extern from "shm/spin.h" nogil:
     ctypedef struct silo_spin:
         pass
-    int64_t silo_spin_turn(silo_spin *spin, bint crowded, int64_t began, int64_t now)
+    int64_t silo_spin_turn(silo_spin *spin, int64_t began, int64_t now)
 
 cdef extern from "store/record/record.h" nogil:
     ctypedef struct silo_record:

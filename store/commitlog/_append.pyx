@@ -177,10 +177,10 @@ cdef class Appender:
                 silo_store(self.control + CONTROL_CROWDED, self.census.crowded)
             if reason == R_SLICE:
                 last_work = now
-            elif now - last_work >= spin_ns:
-                return R_IDLE
+            elif self.census.crowded or now - last_work >= spin_ns:
+                return R_IDLE  # to be woken takes less from the others than to spin
             else:
-                now = silo_spin_turn(&self.spin, self.census.crowded, last_work, now)
+                now = silo_spin_turn(&self.spin, last_work, now)
             if now - start >= slice_ns:
                 return R_SLICE
 

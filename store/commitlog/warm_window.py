@@ -116,8 +116,7 @@ class WarmWindow:
         start -= start % disk.PAGE
         end, base = self._chunk_end(start), self.log.base_of(start)
         mapping = disk.map_file(self._open(base), start - base, end - start, writable=True)
-        if self.sync:
-            disk.shape_for_sync(mapping)
+        (disk.shape_for_sync if self.sync else disk.shape_for_append)(mapping)
         # To populate pages makes them dirty: durable zeros would be written once more.
         if self.warm and not (self.sync and end <= self._prepared):
             self.warm = disk.warm(mapping, 0, mapping.length)

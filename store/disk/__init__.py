@@ -17,6 +17,10 @@ Decisions about the kernel that are made here and nowhere else:
 - **Small folios under SYNC_FLUSH.** A store through a mapping makes a whole page-cache folio dirty,
   and read-ahead makes folios of up to 2 MiB. `MADV_RANDOM` (`shape_for_sync`) keeps them at 4 KiB,
   so a sync writes the appended bytes and little else.
+- **Folios of 2 MiB ahead of append** (`shape_for_append`). The kernel takes no core away within a
+  fault, and by default a fault reads as much ahead as the disk wants: 8 MiB of zeros took 10 ms on
+  some, for which others waited. A folio of 2 MiB takes half a millisecond, and readers have a
+  hundredth of the page faults.
 - **Syncs of ranges.** A warmed file is dirty to its end. `sync_range` (msync) makes a range durable
   without the rest.
 - **A large flush in pieces.** The kernel does not preempt itself while it writes pages back, and a

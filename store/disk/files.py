@@ -336,11 +336,13 @@ def set_modified(fd: int, time_ms: int) -> None:
 
 
 def shape_for_sync(mapping: Mapping) -> None:
-    """Sets MADV_RANDOM, for a mapping of a commit-log file under SYNC_FLUSH, before the first
-    access through it. It turns read-ahead off, so page-cache folios are single pages
-    (store/disk/__init__.py).
-    """
+    """Keeps the folios of a commit-log file's mapping at a page each (store/disk/__init__.py)."""
     mapping.advise_random()
+
+
+def shape_for_append(mapping: Mapping) -> None:
+    """Has faults of a commit-log file's mapping make folios of 2 MiB (store/disk/__init__.py)."""
+    mapping.advise_huge()
 
 
 def shape_small(mapping: Mapping, offset: int = 0) -> None:
@@ -351,10 +353,8 @@ def shape_small(mapping: Mapping, offset: int = 0) -> None:
 
 
 def read_ahead(mapping: Mapping, offset: int, length: int) -> None:
-    """Asks the kernel to read a range of a mapping that will be used soon (MADV_WILLNEED). The part
-    behind the mapping's end is ignored.
-
-    Without it each fault reads 128 KiB ahead on most disks, and waits for them.
+    """Asks the kernel to read a range of a mapping that will be used soon (MADV_WILLNEED), up to
+    the mapping's end. Otherwise each fault reads 128 KiB ahead on most disks, and waits for them.
     """
     mapping.will_need(min(offset, mapping.length), length)
 

@@ -1,21 +1,25 @@
 """The loops of a producer: closed or open, one call for a message, a window, or batches.
 
-In a closed loop a message is due when the loop comes to it. In an open loop message number n is due
-at its time of the schedule, whatever happened to those before it. The loop catches up as fast as it
-can, and no message is left out.
+`_loops.pyx` has those whose own time would count. In a closed loop a message is due when the loop
+comes to it. In an open loop message number n is due at its time of the schedule, whatever happened
+to those before it. The loop catches up as fast as it can, and no message is left out. Only at the
+end of the warm-up it leaves out those that are late: programs that have just begun are slow, and
+what they left would be in the first seconds' latencies.
 """
 
 from __future__ import annotations
 
+import os
 import time
 from itertools import cycle, islice
 from typing import TYPE_CHECKING
 
+from ._loops import Loop
 from .account import SECOND
 from .protocol import STAMP
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from .account import Account
     from .bodies import Messages, Ready
@@ -27,22 +31,39 @@ if TYPE_CHECKING:
 
 _END_S = 30.0
 _SLICE_S = 0.02
-#: A shorter time is not slept: the kernel wakes later than that.
+#: One worker that has a core spins for so long before a message is due: the kernel wakes later.
 _SPIN_NS = 20_000
+#: With a worker on each core the server would have to wait for those who spin, and each sleep takes
+#: some microseconds from it. So they sleep for so long at least, and send what has become due.
+_LEAST_NS = 100_000
+#: More messages than any run has.
+_NO_END = 1 << 62
 
 
 class Schedule:
     """When message number n of a worker is due. Each worker has `rate`; together they are evenly
-    spread.
+    spread. Times are ns of CLOCK_MONOTONIC.
     """
 
-    def __init__(self, start: int, rate: float, index: int, workers: int) -> None:
-        self._period = SECOND / rate if rate else 0.0
-        self._first = start + self._period * index / workers
+    def __init__(
+        self, start: int, rate: float, index: int, workers: int, warm_up_ends: int = 0
+    ) -> None:
+        self.period = SECOND / rate if rate else 0.0
+        self.first = start + self.period * index / workers
+        #: From this time on nothing more is left out; 0 when it has passed.
+        self.anew = warm_up_ends
 
     def due(self, n: int) -> int:
-        """Its time, ns of CLOCK_MONOTONIC."""
-        return round(self._first + n * self._period)
+        """The time of message `n`."""
+        return round(self.first + n * self.period)
+
+    def next(self, n: int, now: int) -> int:
+        """`due` for the message that is sent next, at `now` or later."""
+        if self.anew and now >= self.anew:
+            while self.due(n) < self.anew:
+                self.first += self.period
+            self.anew = 0
+        return self.due(n)
 
 
 class Fates:
@@ -81,25 +102,48 @@ class Producing:
     ) -> None:
         self._order, self._sender, self._fates, self._account = order, sender, fates, account
         self._end = start + int((order.warm_up_s + order.duration_s) * SECOND)
-        self._schedule = Schedule(start, order.rate, order.index, order.workers)
+        warm_up_ends = start + int(order.warm_up_s * SECOND)
+        self._schedule = Schedule(start, order.rate, order.index, order.workers, warm_up_ends)
         self._numbers = fates.numbers
         self._look_at = 0
+        alone = order.workers < (os.cpu_count() or 1)
+        self._spin_ns, self._least_ns = (_SPIN_NS, 0) if alone else (0, _LEAST_NS)
 
     def run(self, messages: Messages) -> None:
         """Sends until the end, or until the harness ends it."""
-        order = self._order
-        ready: Iterable[Ready] = cycle(messages.ready)
-        if order.messages:
-            ready = islice(ready, order.messages)
+        order, sender, account = self._order, self._sender, self._account
+        most = order.messages or _NO_END
+        ready = islice(cycle(messages.ready), most)
+        loop = Loop(
+            messages.ready,
+            most,
+            self._end,
+            account.look,
+            account.failed,
+            account.publish,
+            account.delay,
+        )
         if order.call == "async":
             (self._open_window if order.rate else self._closed_window)(ready)
             self._await_answers()
-        elif order.call == "batch":
-            self._batches(iter(ready))
-        else:
-            sender = self._sender
+        elif order.call != "batch":
             call = self._numbered(sender.oneway if order.call == "oneway" else sender.send)
-            (self._open if order.rate else self._closed)(ready, call)
+            if order.rate:
+                schedule = self._schedule
+                loop.at_their_times(
+                    call,
+                    schedule.first,
+                    schedule.period,
+                    schedule.anew,
+                    self._spin_ns,
+                    self._least_ns,
+                )
+            else:
+                loop.one_by_one(call)
+        elif order.rate or self._numbers is not None:
+            self._batches(ready)
+        else:
+            loop.batches(sender.batch, order.batch)
         if order.call == "oneway":
             try:
                 self._sender.finish(_END_S)
@@ -124,38 +168,6 @@ class Producing:
         self._look_at = self._account.look(now)
         return self._look_at > 0
 
-    def _closed(self, ready: Iterable[Ready], call: OneCall) -> None:
-        clock, append, account = time.monotonic_ns, self._account.publish.append, self._account
-        now = clock()
-        for topic, tail, tag, key in ready:
-            if now >= self._look_at:
-                if now >= self._end or not self._goes_on(now):
-                    break
-                now = clock()  # the look is no message's latency
-            try:
-                call(topic, now.to_bytes(STAMP, "big") + tail, tag, key)
-            except Exception as error:  # noqa: BLE001 - a client of any kind
-                account.failed(error)
-                now = clock()
-                continue
-            after = clock()
-            append(after - now)
-            now = after
-
-    def _open(self, ready: Iterable[Ready], call: OneCall) -> None:
-        clock, account = time.monotonic_ns, self._account
-        for n, (topic, tail, tag, key) in enumerate(ready):
-            due = self._schedule.due(n)
-            if due >= self._end or not self._wait_until(due):
-                break
-            account.delay.append(max(0, clock() - due))
-            try:
-                call(topic, due.to_bytes(STAMP, "big") + tail, tag, key)
-            except Exception as error:  # noqa: BLE001 - a client of any kind
-                account.failed(error)
-                continue
-            account.publish.append(clock() - due)
-
     def _wait_until(self, due: int) -> bool:
         """Waits until a message is due, and takes answers meanwhile. False when the harness ends
         it.
@@ -169,7 +181,8 @@ class Producing:
                 return True
             if self._fates.under_way:
                 self._take_answers(min(left / SECOND, _SLICE_S))
-            elif left > _SPIN_NS:
+            elif left > self._spin_ns:
+                left = max(left - self._spin_ns, self._least_ns)
                 time.sleep(min(left / SECOND, _SLICE_S))
 
     def _closed_window(self, ready: Iterable[Ready]) -> None:
@@ -184,7 +197,7 @@ class Producing:
 
     def _open_window(self, ready: Iterable[Ready]) -> None:
         for n, one in enumerate(ready):
-            due = self._schedule.due(n)
+            due = self._schedule.next(n, time.monotonic_ns())
             if due >= self._end or not self._wait_until(due) or not self._wait_for_room():
                 break
             self._account.delay.append(max(0, time.monotonic_ns() - due))
@@ -231,7 +244,7 @@ class Producing:
         for _ in range(self._fates.under_way):
             self._account.failed(f"no answer within {_END_S:.0f} s")
 
-    def _batches(self, ready: Iterable[Ready]) -> None:
+    def _batches(self, ready: Iterator[Ready]) -> None:
         clock, account, order = time.monotonic_ns, self._account, self._order
         n = 0
         while batch := list(islice(ready, order.batch)):
@@ -242,6 +255,7 @@ class Producing:
                 now = clock()  # the look is no message's latency
             dues = [now] * len(batch)
             if order.rate:
+                self._schedule.next(n, now)
                 dues = [self._schedule.due(n + i) for i in range(len(batch))]
                 if dues[-1] >= self._end or not self._wait_until(dues[-1]):
                     break

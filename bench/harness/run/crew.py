@@ -40,10 +40,12 @@ class Worker:
         self._log = log
         self._rest = b""
         with log.open("wb") as errors:
-            # A session of its own: Ctrl-C at a terminal is for the harness, which ends its workers.
+            # A process group of its own: Ctrl-C at a terminal is for the harness, which ends its
+            # workers. No session of its own: the kernel would give each session as much of the CPU
+            # (autogroups), all processes of the server together no more than one worker.
             self.process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors,
-                start_new_session=True,
+                process_group=0,
             )  # fmt: skip
         assert self.process.stdin is not None
         assert self.process.stdout is not None

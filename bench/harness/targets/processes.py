@@ -70,8 +70,8 @@ def running(
     environment: Mapping[str, str] | None = None,
     pipes: bool = False,
 ) -> Iterator[ServerProcess]:
-    """A process of the server, in a session of its own: Ctrl-C at a terminal is for the harness.
-    It ends when the harness is killed.
+    """A process of the server, in a process group of its own: Ctrl-C at a terminal is for the
+    harness. It ends when the harness is killed.
 
     It writes to the log. With `pipes` its standard input and output are pipes instead, and it is
     asked to end by the closing of its input too.
@@ -83,7 +83,7 @@ def running(
             stdout=subprocess.PIPE if pipes else out,
             stderr=out,
             env=environment,
-            start_new_session=True,
+            process_group=0,
         )
         ends.callback(_end, process)
         yield ServerProcess(what, process, log)

@@ -31,6 +31,10 @@ if TYPE_CHECKING:
 
 _TIMEOUT_S = 30.0
 _JOIN_S = 20.0
+#: At a higher rate, messages a second, each send looks at what is durable. At this or a lower one a
+#: thread does: at a high rate it would hold up the sends, because it can lose its core while it has
+#: the interpreter's lock.
+_LOW_RATE = 1000.0
 #: The longest sleep between two looks at what is durable.
 _NOTICE_S = 0.05
 _MOST_VIEWED = 64 << 20
@@ -51,11 +55,13 @@ class SiloSender:
         self._tells = threading.Lock()
         self._is_closed = False
         self._admin: Admin | None = None
+        self._noticing: threading.Thread | None = None
         if order.endpoint["flush"] == "async" and order.call != "oneway":
             self._admin = Admin(store)
             self._flushed = self._admin.control.word("flushed")
-            self._noticing = threading.Thread(target=self._notice, daemon=True)
-            self._noticing.start()
+            if 0 < order.rate < _LOW_RATE:
+                self._noticing = threading.Thread(target=self._notice, daemon=True)
+                self._noticing.start()
         for topic in order.topics:
             self._producer.open_topic(topic)
 
@@ -93,14 +99,25 @@ class SiloSender:
             members = [Message(body, tags=tag or None, keys=key or None) for body in bodies]
         result = self._producer.send_batch(topic, members)
         if self._admin is not None:
-            for body in bodies:
-                self._watch(result, int.from_bytes(body[:STAMP], "big"), len(body))
+            self._watch_batch(result, bodies)
+
+    def _watch_batch(self, result: SendResult, bodies: list[bytes]) -> None:
+        """`_watch` for a batch, which is durable as a whole."""
+        dues = {body[:STAMP] for body in (bodies[0], bodies[-1])}
+        if len(dues) == 1:
+            self._dues.extend([int.from_bytes(bodies[0][:STAMP], "big")] * len(bodies))
+        else:
+            self._dues.extend(int.from_bytes(body[:STAMP], "big") for body in bodies)
+        end = result.physical_offset + sum(map(len, bodies))
+        self._ends.extend([end] * len(bodies))
+        if self._ends[0] <= self._flushed.load():
+            self._tell()
 
     def _watch(self, result: SendResult, due: int, size: int) -> None:
         """Remembers a message that is not durable yet, and tells of those that are by now."""
         self._dues.append(due)
-        self._ends.append(end := result.physical_offset + size)
-        if end <= self._flushed.load():
+        self._ends.append(result.physical_offset + size)
+        if self._ends[0] <= self._flushed.load():
             self._tell()
 
     def _notice(self) -> None:
@@ -127,7 +144,8 @@ class SiloSender:
         self._producer.close()
         if self._admin is not None:
             self._is_closed = True
-            self._noticing.join()
+            if self._noticing is not None:
+                self._noticing.join()
             self._admin.close()
 
 

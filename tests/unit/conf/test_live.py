@@ -21,6 +21,8 @@ OF_ACTOR = {
     # Both of these make topics for messages of their own.
     "actors/goal_topics.py": ("schedule", "transactions"),
     "supervisor/": (),
+    # Also `silo retention explain`, which is no process of the store.
+    "store/retention/judgement.py": ("clean",),
 }
 #: Read in code that several processes share, or only at the start of a store.
 AT_START = {

@@ -122,6 +122,21 @@ def test_what_cannot_be_mapped_is_an_error(fd: int, offset: int, length: int) ->
         Mapping(fd, offset, length)
 
 
+def test_populate_and_huge_folios_for_more_than_one_step(tmp_path: Path) -> None:
+    size = (300 << 10) + 5
+    with open(tmp_path / "file", "w+b") as file:
+        os.posix_fallocate(file.fileno(), 0, size)
+        mapping = Mapping(file.fileno(), 0, size)
+        mapping.advise_huge()
+        mapping.populate(0, size)
+        with open("/proc/self/smaps", encoding="ascii") as maps:
+            lines = iter(maps)
+            assert any(str(tmp_path) in line for line in lines)
+            resident = next(line for line in lines if line.startswith("Rss:"))
+        assert int(resident.split()[1]) == 304, "every page of it"
+        mapping.close()
+
+
 def test_populate_takes_space(fd: int) -> None:
     mapping = Mapping(fd, 0, 8 * PAGE)
     assert os.fstat(fd).st_blocks == 0

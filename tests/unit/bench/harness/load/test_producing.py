@@ -66,12 +66,14 @@ class Stalling:
     def close(self) -> None: ...
 
 
-def run(folder: Path, call: str, rate: float, stall_s: float = 0.0) -> tuple[Stalling, list[Said]]:
-    """A producer's work of one second, with what it said."""
+def run(
+    folder: Path, call: str, rate: float, stall_s: float = 0.0, warm_up_s: int = 0
+) -> tuple[Stalling, list[Said]]:
+    """A producer's work of one second behind the warm-up, with what it said."""
     payload = folder / "payload"
     payload.write_bytes(b"x" * 4096)
     order = Order(
-        "produce", "none", {}, 0, 1, ["a"], 1, 1, 0, 1,
+        "produce", "none", {}, 0, 1, ["a"], 1, 1, warm_up_s, 1,
         call=call, rate=rate, batch=10, window=4, sizes=Sizes([64]), payload=str(payload),
     )  # fmt: skip
     theirs, ours = os.pipe()
@@ -105,6 +107,17 @@ def test_a_stall_shows_in_each_message_that_it_delays_and_none_is_left_out(tmp_p
     done = said[-1]
     assert isinstance(done, Done)
     assert (done.messages, done.errors) == (1000, 0)
+
+
+def test_what_is_late_at_the_end_of_the_warm_up_is_left_out(tmp_path: Path) -> None:
+    for call in ("send", "async"):
+        client, _ = run(tmp_path, call, 1000.0, stall_s=1.3, warm_up_s=1)
+        dues = [int.from_bytes(body[:8], "big") for body in client.sent]
+        steps = [after - before for before, after in itertools.pairwise(dues)]
+        assert [step for step in steps if step != 10**6], "some are left out"
+        assert len(dues) == len(set(dues))
+        assert 1000 < len(dues) < 1100, "all of the measured second, and those before the stall"
+        assert dues[-1000] - dues[0] >= 990 * 10**6
 
 
 def test_a_refused_message_is_an_error_and_no_latency(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import java.util.concurrent.locks.LockSupport;
 final class Producing {
     private static final long SLICE_NS = TimeUnit.MILLISECONDS.toNanos(20);
     private static final long SPIN_NS = TimeUnit.MICROSECONDS.toNanos(20);
+    private static final long LEAST_NS = TimeUnit.MICROSECONDS.toNanos(100);
     private static final int END_S = 30;
 
     private final Order order;
@@ -19,8 +20,12 @@ final class Producing {
     private final Session session;
     private final Messages messages;
     private final long end;
-    private final double first;
+    private final long warm;
     private final double period;
+    private double first;
+    private boolean isWarm;
+    private final long spin;
+    private final long least;
 
     Producing(final Order order, final Sender sender, final Recorder recorder,
             final Numbers numbers, final Session session, final Messages messages) {
@@ -31,7 +36,11 @@ final class Producing {
         this.session = session;
         this.messages = messages;
         end = order.span();
+        warm = order.warmUp();
         period = order.number("rate") > 0 ? 1e9 / order.number("rate") : 0;
+        final boolean alone = order.whole("workers") < Runtime.getRuntime().availableProcessors();
+        spin = alone ? SPIN_NS : 0;
+        least = alone ? 0 : LEAST_NS;
         first = period * order.whole("index") / order.whole("workers");
     }
 
@@ -65,6 +74,12 @@ final class Producing {
         if (period == 0) {
             return now - session.start() >= end ? -1 : now;
         }
+        if (!isWarm && now - session.start() >= warm) {
+            while (first + n * period < warm) {
+                first += period;
+            }
+            isWarm = true;
+        }
         final long offset = Math.round(first + n * period);
         final long due = session.start() + offset;
         if (offset >= end) {
@@ -74,8 +89,8 @@ final class Producing {
             if (session.isEnded()) {
                 return -1;
             }
-            if (left > SPIN_NS) {
-                LockSupport.parkNanos(Math.min(left, SLICE_NS));
+            if (left > spin) {
+                LockSupport.parkNanos(Math.min(Math.max(left - spin, least), SLICE_NS));
             } else {
                 Thread.onSpinWait();
             }
