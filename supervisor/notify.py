@@ -12,10 +12,10 @@ progress for so long is stuck, and is ended.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import socket
 import time
+from collections import deque
 from typing import Final
 
 from ..conf.printable import printable
@@ -25,6 +25,9 @@ EXTENDED_S: Final = 60
 #: Signs of progress that follow each other sooner than this (s) are not passed on.
 _APART_S: Final = 0.5
 _LONGEST_STATUS: Final = 500
+#: So long a message may wait for a manager that does not read (s), and so many are kept for it.
+_PATIENCE_S: Final = 0.2
+_MOST_UNSENT: Final = 100
 
 
 class Notifier:
@@ -43,18 +46,30 @@ class Notifier:
         self.watchdog_s = int(usec) / 2e6 if for_us and usec.isdigit() and int(usec) else None
         self._fed = self._extended = -1e9  # when, monotonic s
         self._status = ""
+        self._unsent: deque[bytes] = deque()
 
     def send(self, **fields: str | int) -> None:
-        """Sends one message of KEY=value lines. Errors are ignored: the store runs without them."""
+        """Sends one message of KEY=value lines. Errors are ignored: the store runs without them.
+
+        A manager that does not read holds the store up for `_PATIENCE_S` at most. What it has not
+        taken then is sent before the next message, except for signs of life.
+        """
         if not self._address:
             return
         address = "\0" + self._address[1:] if self._address.startswith("@") else self._address
         text = "\n".join(f"{name.upper()}={value}" for name, value in fields.items())
-        with (
-            contextlib.suppress(OSError),
-            socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as end,
-        ):
-            end.sendto(text.encode(errors="backslashreplace"), address)
+        self._unsent.append(text.encode(errors="backslashreplace"))
+        try:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as end:
+                end.settimeout(_PATIENCE_S)
+                while self._unsent:
+                    end.sendto(self._unsent[0], address)
+                    self._unsent.popleft()
+        except TimeoutError:
+            kept = [one for one in self._unsent if not one.startswith(b"WATCHDOG=")]
+            self._unsent = deque(kept, maxlen=_MOST_UNSENT)
+        except OSError:
+            self._unsent.clear()
 
     def progress(self, step: str, done: int = 0, in_all: int = 0) -> None:
         """Says what the start is doing, which gives it more time. A `Pulse` (`store/pulse.py`)."""

@@ -101,3 +101,21 @@ def test_a_manager_that_is_gone_is_no_error(manager: ServiceManager) -> None:
     manager.path.unlink()
     notifier.ready("x")
     Notifier({}).ready("x")
+
+
+def test_a_manager_that_does_not_read_holds_nobody_up(
+    manager: ServiceManager, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(notify, "_PATIENCE_S", 0.001)
+    notifier = Notifier(manager.environ())
+    with open("/proc/sys/net/unix/max_dgram_qlen", encoding="ascii") as found:
+        fills = int(found.read()) + 5
+    for _ in range(fills):
+        notifier.send(watchdog=1)
+    notifier.ready("running")
+    notifier.send(watchdog=1)
+    manager.forget()
+    assert "READY" not in str(manager.messages)
+    notifier.send(watchdog=1)
+    assert manager.next(1.0)["READY"] == "1"
+    assert manager.next(1.0)["WATCHDOG"] == "1"
