@@ -169,6 +169,14 @@ def _decode(data: bytes, decoder: Decoder[Message]) -> Message:
         raise NotAMessage(f"not a message: {error}") from error
 
 
+def hang_up(fd: int) -> None:
+    """Ends a connection, whichever other processes have it too. One that has ended already is no
+    error.
+    """
+    with contextlib.suppress(OSError), socket.socket(fileno=os.dup(fd)) as end:
+        end.shutdown(socket.SHUT_RDWR)
+
+
 def close_all(fds: list[int]) -> None:
     """Closes descriptors. One that is closed already is no error."""
     for fd in fds:

@@ -30,6 +30,11 @@ because few users expect a store to outlive its terminal.
 **The service manager** (`notify.py`) gives a start more time as long as that makes progress. Its
 watchdog is fed with proof of progress alone (`soundness.py`).
 
+It also keeps duplicates of the sessions' descriptors (`keeping.py`). So when the supervisor itself
+is killed, and all actors with it, the next one goes on with the same sessions (`resuming.py`).
+Without a service manager the next start recovers the store from its files, and clients begin new
+sessions.
+
 **The socket** for clients is the store's own or the service manager's (`listener.py`).
 
 **The exporter** for Prometheus (`exporter.py`) is another program that the supervisor starts, not a

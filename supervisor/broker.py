@@ -46,6 +46,8 @@ class Broker:
     def __init__(self, world: World, changes: Changes) -> None:
         self.world = world
         self.changes = changes
+        #: Whether a session has begun, changed or ended since the keeper (`keeping.py`) has looked.
+        self.changed = False
         control = world.control
         self.from_append = world.append_mail[0]
         self.from_registry = world.registry_mail[0]
@@ -98,6 +100,7 @@ class Broker:
             began.session, began.index, ring, began.capacity, bell, connection, began.uid
         )
         self.world.sessions[session.number] = session
+        self.changed = True
         self._count()
         if ring >= 0:
             attach = Attach(session.number, session.index, session.capacity, session.uid)
@@ -112,6 +115,7 @@ class Broker:
             return
         self._drop_bell(session)
         session.client_bell = bell
+        self.changed = True
         boxes = (self.append, *self.ringers) if session.ring >= 0 else self.ringers
         for box in boxes:
             box.put(AttachBell(number), (bell.page, bell.store))
@@ -152,7 +156,7 @@ class Broker:
         session = self.world.sessions.get(number)
         if session is None:
             return
-        session.closing = True
+        session.closing = self.changed = True
         if session.ring < 0:
             self._detached(number)
         else:
@@ -164,10 +168,12 @@ class Broker:
         if session is None:
             return
         had_bell = session.client_bell is not None
+        hang_up(session)
         self._drop_bell(session)
-        fds = _descriptors(session)
+        fds = descriptors_of(session)
         self.append.drop(fds)
         mail.close_all(fds)
+        self.changed = True
         self._count()
         if had_bell:
             for box in self.ringers:
@@ -188,10 +194,22 @@ class Broker:
     def close_all(self) -> None:
         """Closes the descriptors of all sessions."""
         for session in self.world.sessions.values():
+            hang_up(session)
             self._drop_bell(session)
-            mail.close_all(_descriptors(session))
+            mail.close_all(descriptors_of(session))
         self.world.sessions.clear()
 
 
-def _descriptors(session: Session) -> list[int]:
+def hang_up(session: Session) -> None:
+    """Lets a session's client see that it has ended, although the service manager may still have
+    duplicates of its sockets.
+    """
+    ends = [session.connection, session.client_bell.store if session.client_bell else -1]
+    for fd in ends:
+        if fd >= 0:
+            mail.hang_up(fd)
+
+
+def descriptors_of(session: Session) -> list[int]:
+    """Ring, eventfd and connection of a session, as far as it has them."""
     return [fd for fd in (session.ring, session.bell, session.connection) if fd >= 0]

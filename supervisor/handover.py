@@ -128,6 +128,8 @@ class HandedStore(msgspec.Struct, tag="store"):
     hang_up: bool
     stalls_ms: dict[str, float]
     since: float
+    #: The memory of what the service manager keeps (`keeping.py`), [] without it.
+    kept: list[int] = []
     fds: list[int] = []
 
 

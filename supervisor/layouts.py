@@ -28,7 +28,7 @@ from ..store.transactions import progress as transactions
 #: To be raised when the processes of two releases could not work beside one another for a reason
 #: that no layout shows: mail or a word of shared memory has another meaning, or the state that a
 #: supervisor hands over (`handover.py`) has other fields.
-HANDOVER: Final = 1
+HANDOVER: Final = 2
 #: Every module of `shm` and `store` that owns a layout. A test finds those that are missing.
 OWNERS: Final[tuple[ModuleType, ...]] = (
     *(bell, board, control, history, metrics, progress, reads, ring),

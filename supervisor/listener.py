@@ -71,18 +71,17 @@ def pass_on() -> None:
 
 
 def drop() -> None:
-    """In another forked child: closes what was passed to the parent."""
+    """Closes what was passed to this process, or to its parent: it is another child's."""
     if os.environ.get("LISTEN_PID") == str(os.getppid()):
         pass_on()
-        for fd, _ in passed():
-            os.close(fd)
+    for fd, _ in passed():
+        os.close(fd)
 
 
-def given(folders: StoreFolders, group: str) -> socket.socket | None:
-    """The socket that the service manager passes, None if it passes none. With `group` its members
-    get rights to it. Raises WrongSocket.
+def given(fds: list[tuple[int, str]], folders: StoreFolders, group: str) -> socket.socket | None:
+    """The socket among what the service manager passes, None if it passes none. With `group` its
+    members get rights to it. Raises WrongSocket.
     """
-    fds = passed()
     if not fds:
         return None
     if len(fds) > 1:

@@ -10,6 +10,7 @@ heartbeat. For other settings the actors that read them are replaced, one after 
 
 from __future__ import annotations
 
+import grp
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,6 @@ from ..conf.settings import SettingError, Settings, load
 from ..shm.control import ACTORS
 from ..store.errors import StoreError
 from ..store.recovery.layout import known_sizes
-from .prepare import check_admin_group
 
 
 @dataclass(frozen=True)
@@ -105,6 +105,17 @@ class LiveSettings:
         world.settings = settings
         self.publish()
         configure(world.store_name, "supervisor", settings.log_level, settings.log_format)
+
+
+def check_admin_group(name: str) -> None:
+    """Raises StoreError for a group that this machine does not know."""
+    try:
+        if name:
+            grp.getgrnam(name)
+    except KeyError:
+        raise StoreError(
+            f'admin_group = "{name}": this machine has no such group; make it, or name another'
+        ) from None
 
 
 def compare(now: Settings, fresh: Settings) -> Reread:

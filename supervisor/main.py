@@ -20,6 +20,7 @@ from ..conf.logging import configure, get_logger, tell_repeats
 from ..conf.settings import Settings
 from ..shm.control import ACTORS, ActorState, StoreState
 from ..shm.history import HistoryWriter
+from . import listener
 from .broker import Broker
 from .changes import Changes, RunningChange
 from .child import Child
@@ -28,12 +29,14 @@ from .closing import close_store
 from .exporter import Exporter
 from .first_words import say_first_words
 from .handover import HandedStore, unpack_world
+from .keeping import Keeper, Keeps
 from .live_settings import LiveSettings, Reread, SettingsSource
 from .new_code import NewCode, NotReplaced
 from .notify import Notifier
 from .prepare import prepare
 from .processes import STOP_ORDER
 from .replacing import Replacing
+from .resuming import Kept, catch_up, starts_so_far
 from .signalled import Signalled
 from .soundness import Soundness
 from .takeover import fill, pack_store
@@ -62,6 +65,7 @@ class Supervisor:
         *,
         notifier: Notifier,
         keeps_code: str = "",
+        keeps: Keeps | None = None,
     ) -> None:
         self.world = world
         self.lock = lock
@@ -72,6 +76,7 @@ class Supervisor:
         self.changes = Changes()
         self.broker = Broker(world, self.changes)
         self.selector = selectors.DefaultSelector()
+        self.keeper = Keeper(world, self.broker, notifier, keeps or Keeps())
         self.signal_fd, self.wakeup = signalled.wake_loop()
         self.children = Children(world, self.selector, self.logger, self._opened)
         self.exporter = Exporter(world, self.selector, self.logger)
@@ -93,7 +98,8 @@ class Supervisor:
     def _opened(self) -> list[int]:
         """The supervisor's own descriptors, which its children do not need."""
         own = (self.signal_fd, self.wakeup)
-        return [*own, *self.changes.fds(), *self.new_code.fds(), *self.exporter.opened()]
+        others = (self.changes.fds(), self.new_code.fds(), self.exporter.opened())
+        return [*own, *self.keeper.pages, *(fd for fds in others for fd in fds)]
 
     def _is_stopping(self) -> bool:
         return self.signalled.stop
@@ -157,6 +163,7 @@ class Supervisor:
         tell_repeats()
         self.children.turn()
         self.exporter.turn()
+        self.keeper.turn()
         if self.state.load() == StoreState.RUNNING:
             self._prove_progress()
 
@@ -264,6 +271,7 @@ class Supervisor:
             lock=self.lock,
             keeps_code=self.keeps_code,
             stalls_ms=dict(self.replacing.stalls_ms),
+            kept=self.keeper.pages,
         )
 
     @classmethod
@@ -279,6 +287,7 @@ class Supervisor:
             *(world, fds[handed.lock], handed.source, signalled),
             notifier=Notifier(),
             keeps_code=handed.keeps_code,
+            keeps=Keeps.handed([fds[page] for page in handed.kept]),
         )
         found.change = fill(found.children, found.broker, handed, fds)
         found.replacing.stalls_ms.update(handed.stalls_ms)
@@ -331,6 +340,7 @@ class Supervisor:
                 clean &= self._stop_one(child, deadline)
         self.state.store(StoreState.STOPPED)
         self.exporter.close()
+        self.keeper.end()
         close_store(self.world, self.broker, self.lock, clean=clean)
 
     def _stop_one(self, child: Child, deadline: float) -> bool:
@@ -363,11 +373,20 @@ def serve(
     configure(settings.store_path.name, "supervisor", settings.log_level, settings.log_format)
     notifier = Notifier()
     signalled = Signalled()
-    world, lock = prepare(settings, notifier.progress)
+    kept = Kept(listener.passed())
+    world, lock = prepare(settings, notifier.progress, kept)
     configure(world.store_name, "supervisor", settings.log_level, settings.log_format)
-    say_first_words(world, get_logger())
+    if kept.state is None:
+        say_first_words(world, get_logger())
     supervisor = Supervisor(
-        world, lock, source, signalled, notifier=notifier, keeps_code=keeps_code
+        *(world, lock, source, signalled),
+        notifier=notifier,
+        keeps_code=keeps_code,
+        keeps=kept.keeps(),
     )
     claimed()
+    if kept.state is not None:
+        supervisor.children.starts.update(starts_so_far(world.control))
+        catch_up(supervisor.broker)
+        signalled.hang_up = True  # settings may have changed meanwhile
     return supervisor.run()

@@ -6,12 +6,15 @@ progress for so long is stuck, and is ended.
 
 **The watchdog** is fed by `main.py`, as long as the store is sound (`soundness.py`).
 
+**The descriptor store** keeps what must outlive a killed supervisor (`keeping.py`).
+
 **A reload** is said when it begins, with the time, and is over with the next `ready`: systemd 253
 (`Type=notify-reload`) waits for both.
 """
 
 from __future__ import annotations
 
+import array
 import os
 import socket
 import time
@@ -48,6 +51,41 @@ class Notifier:
         self._status = ""
         self._unsent: deque[bytes] = deque()
 
+    @property
+    def is_heard(self) -> bool:
+        """Whether there is a service manager."""
+        return bool(self._address)
+
+    def keep(self, name: str, fds: list[int]) -> bool:
+        """Gives the manager duplicates of descriptors, under a name. It passes them to the next
+        start after a failure. False if it did not read within `_PATIENCE_S`.
+        """
+        # FDPOLL=0: this process itself sees when a client has gone.
+        return self._tell(b"FDSTORE=1\nFDPOLL=0\nFDNAME=" + name.encode(), fds)
+
+    def forget(self, name: str) -> bool:
+        """Has the manager close what it keeps under a name. False if it did not read."""
+        return self._tell(b"FDSTOREREMOVE=1\nFDNAME=" + name.encode(), [])
+
+    def _tell(self, message: bytes, fds: list[int]) -> bool:
+        try:
+            with self._socket() as end:
+                rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))
+                end.sendmsg([message], [rights] if fds else [], 0, self._target)
+        except OSError:
+            return False
+        return True
+
+    @property
+    def _target(self) -> str:
+        abstract = self._address.startswith("@")
+        return "\0" + self._address[1:] if abstract else self._address
+
+    def _socket(self) -> socket.socket:
+        end = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
+        end.settimeout(_PATIENCE_S)
+        return end
+
     def send(self, **fields: str | int) -> None:
         """Sends one message of KEY=value lines. Errors are ignored: the store runs without them.
 
@@ -56,14 +94,12 @@ class Notifier:
         """
         if not self._address:
             return
-        address = "\0" + self._address[1:] if self._address.startswith("@") else self._address
         text = "\n".join(f"{name.upper()}={value}" for name, value in fields.items())
         self._unsent.append(text.encode(errors="backslashreplace"))
         try:
-            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as end:
-                end.settimeout(_PATIENCE_S)
+            with self._socket() as end:
                 while self._unsent:
-                    end.sendto(self._unsent[0], address)
+                    end.sendto(self._unsent[0], self._target)
                     self._unsent.popleft()
         except TimeoutError:
             kept = [one for one in self._unsent if not one.startswith(b"WATCHDOG=")]

@@ -16,6 +16,7 @@ import psutil
 
 from ..actors.actor import OWN_SESSIONS, Session, World
 from ..actors.descriptors import HOW_TO_RAISE, Descriptors, raise_limit
+from ..conf.logging import get_logger
 from ..conf.settings import Settings
 from ..shm import mail, pool, ring, segments
 from ..shm._memory import Mapping
@@ -40,32 +41,48 @@ from ..store.topics.table_layout import Plan
 from ..store.topics.topic_table import TopicTable
 from . import listener
 from .claim import await_old_actors, take_lock
+from .live_settings import check_admin_group
+from .resuming import Kept
 
 # More than a record takes beside its body: header, topic, properties.
 _RECORD_ROOM = 65536
 
 
-def prepare(settings: Settings, pulse: Pulse = unheard) -> tuple[World, int]:
+def prepare(
+    settings: Settings, pulse: Pulse = unheard, kept: Kept | None = None
+) -> tuple[World, int]:
     """Does everything up to the first fork. Returns the world and the descriptor of the held lock.
-    `pulse` hears how far it is.
+    `pulse` hears how far it is. `kept` is what the service manager passes: if that is all of a
+    killed supervisor's store, the world is that store's (`resuming.py`), and `kept.state` says so.
 
     Raises AlreadyRunning, WrongSocket, StoreError, Corrupt, UnsupportedFeature, OSError. It then
     closes what it has opened, and removes its shared memory.
     """
-    descriptors = take_descriptors()
+    kept = Kept([]) if kept is None else kept
+    descriptors = take_descriptors(kept.count)
     check_admin_group(settings.admin_group)
     with contextlib.ExitStack() as undo:
         refuse_unsupported(settings.store_path)
         folders = undo.enter_context(open_folders(settings.store_path))
         lock = take_lock(folders.root)
         undo.callback(os.close, lock)
-        given = listener.given(folders, settings.socket_group)
+        given = listener.given(kept.others, folders, settings.socket_group)
         if given is not None:
             undo.enter_context(given)
         store_id = segments.store_identity(settings.store_path)
         check_layout(folders, settings)
         pulse("waiting for processes of an earlier run", 0, 0)
         await_old_actors(store_id, folders.root.about(".").owner)
+        why_not = kept.why_not(folders, store_id, given=given is not None)
+        if not why_not:
+            world = kept.world(given, descriptors)
+            undo.pop_all()
+            folders.close()
+            world.take_role("supervisor")
+            return world, lock
+        if kept.names:
+            get_logger().info("nothing to go on with: the store starts anew", why=why_not)
+            kept.drop()
         control, table, report = recover(folders, settings, store_id, undo, pulse)
         if settings.transient_store_pool_enable:
             make_pool(settings, store_id)
@@ -131,26 +148,18 @@ def recover(
     return control, table, apply(plan, folders, settings, *memory, kept=kept, pulse=pulse)
 
 
-def take_descriptors() -> Descriptors:
-    """Raises the limit of open files as far as it goes. Raises StoreError if that is too little."""
+def take_descriptors(kept: int = 0) -> Descriptors:
+    """Raises the limit of open files as far as it goes. `kept` of those that are open now are of
+    sessions, or are closed soon. Raises StoreError if the limit is too little.
+    """
     found = raise_limit()
+    found = Descriptors(found.limit, found.inherited - kept)
     if not found.enough:
         raise StoreError(
             f"the limit of open files is {found.limit}, a store needs at least {found.least}: "
             f"{HOW_TO_RAISE}"
         )
     return found
-
-
-def check_admin_group(name: str) -> None:
-    """Raises StoreError for a group that this machine does not know."""
-    try:
-        if name:
-            grp.getgrnam(name)
-    except KeyError:
-        raise StoreError(
-            f'admin_group = "{name}": this machine has no such group; make it, or name another'
-        ) from None
 
 
 def open_folders(path: os.PathLike[str] | str) -> StoreFolders:

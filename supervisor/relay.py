@@ -8,11 +8,14 @@ abstract, so that it needs no folder; the kernel names the sender of each messag
 
 from __future__ import annotations
 
+import array
 import os
 import socket
 import struct
+from collections import deque
 from typing import Final
 
+from ..shm import mail
 from .notify import Notifier
 
 _MESSAGE: Final = 4096
@@ -20,6 +23,8 @@ _CREDENTIALS: Final = struct.Struct("3i")
 #: What the store may tell. Its own READY and STOPPING are the parent's to say.
 _PASSED: Final = frozenset({"WATCHDOG", "EXTEND_TIMEOUT_USEC", "STATUS", "RELOADING"})
 _WITH_RELOADING: Final = "MONOTONIC_USEC"
+_MOST_FDS: Final = 16
+_SPACE: Final = socket.CMSG_SPACE(_CREDENTIALS.size) + socket.CMSG_SPACE(_MOST_FDS * 4)
 
 
 class Relay:
@@ -30,6 +35,8 @@ class Relay:
         self.socket: socket.socket | None = None
         #: Whether the store reloads, and the manager waits for READY=1.
         self._reloads = False
+        #: What the manager is to keep, or with None to forget, and has not read yet.
+        self._to_keep: deque[tuple[str, list[int] | None]] = deque()
         if not os.environ.get("NOTIFY_SOCKET"):
             return
         kind = socket.SOCK_DGRAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK
@@ -49,17 +56,22 @@ class Relay:
         assert self.socket is not None, "only a socket that is there is readable"
         while True:
             try:
-                data, about, _, _ = self.socket.recvmsg(
-                    _MESSAGE, socket.CMSG_SPACE(_CREDENTIALS.size)
-                )
+                data, about, _, _ = self.socket.recvmsg(_MESSAGE, _SPACE, socket.MSG_CMSG_CLOEXEC)
             except BlockingIOError:
                 return
+            fds = _descriptors(about)
             if _sender(about) == store_pid:
-                self._pass(data)
+                self._pass(data, fds)
+            else:
+                mail.close_all(fds)
 
-    def _pass(self, data: bytes) -> None:
+    def _pass(self, data: bytes, fds: list[int]) -> None:
         lines = (line.partition("=") for line in data.decode(errors="replace").splitlines())
         fields = {name: value for name, _, value in lines}
+        if "FDNAME" in fields:
+            keeps = "FDSTORE" in fields
+            self._to_keep.append((fields["FDNAME"], fds if keeps else None))
+        self._pass_kept()
         passed = {name.lower(): fields[name] for name in _PASSED & fields.keys()}
         if "RELOADING" in fields:
             self._reloads = True
@@ -69,6 +81,27 @@ class Relay:
             passed["ready"] = "1"
         if passed:
             self._notifier.send(**passed)
+
+    def _pass_kept(self) -> None:
+        """Passes on what is to be kept, in order; with the next message if the manager does not
+        read.
+        """
+        while self._to_keep:
+            name, fds = self._to_keep[0]
+            told = self._notifier.forget(name) if fds is None else self._notifier.keep(name, fds)
+            if not told:
+                return
+            self._to_keep.popleft()
+            mail.close_all(fds or [])
+
+
+def _descriptors(about: list[tuple[int, int, bytes]]) -> list[int]:
+    """The descriptors that came with a message."""
+    fds = array.array("i")
+    for level, kind, payload in about:
+        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+            fds.frombytes(payload[: len(payload) // 4 * 4])
+    return list(fds)
 
 
 def _sender(about: list[tuple[int, int, bytes]]) -> int:

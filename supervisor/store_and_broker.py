@@ -25,6 +25,7 @@ from ..actors.signals import HANDLED, STOP, stops_on_hang_up
 from ..conf.logging import get_logger
 from . import listener
 from .child import Child, fork
+from .keeping import VARIABLE
 from .notify import Notifier
 from .relay import Relay
 from .restarts import RestartPolicy
@@ -105,6 +106,7 @@ class StoreAndBroker:
         gc.freeze()  # or each child's garbage collector would write to, and copy, shared pages
         self._start(_STORE)
         self._start(_BROKER)
+        listener.drop()
         while self._children:
             self._turn()
         return self._status
@@ -170,6 +172,7 @@ class StoreAndBroker:
             listener.pass_on()
         else:
             listener.drop()
+            os.environ.pop(VARIABLE, None)
         if name == _STORE and self._relay.address:
             os.environ["NOTIFY_SOCKET"] = self._relay.address
         if self._relay.socket is not None:

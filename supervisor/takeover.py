@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import cast
 
 from .broker import Broker
@@ -35,6 +35,7 @@ def pack_store(
     lock: int,
     keeps_code: str,
     stalls_ms: dict[str, float],
+    kept: Sequence[int],
 ) -> tuple[HandedStore, list[int]]:
     """All that a supervisor has, in the middle of a `change` of code, and its descriptors."""
     passed = Passed()
@@ -62,6 +63,7 @@ def pack_store(
         hang_up=signalled.hang_up,
         stalls_ms=stalls_ms,
         since=time.monotonic(),
+        kept=[passed.add(page) for page in kept],
     )
     return handed, passed.fds
 

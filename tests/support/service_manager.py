@@ -40,11 +40,13 @@ class ServiceManager:
         #: The descriptors that were given to be kept, by name.
         self.kept: dict[str, list[int]] = {}
 
-    def environ(self, *, watchdog_s: float = 0.0) -> dict[str, str]:
-        """The variables of a unit with this WatchdogSec."""
+    def environ(self, *, watchdog_s: float = 0.0, keeps: int = 0) -> dict[str, str]:
+        """The variables of a unit with this WatchdogSec, and FileDescriptorStoreMax."""
         found = {"NOTIFY_SOCKET": str(self.path)}
         if watchdog_s:
             found["WATCHDOG_USEC"] = str(int(watchdog_s * 1e6))
+        if keeps:
+            found["FDSTORE"] = str(keeps)
         return found
 
     def next(self, timeout_s: float) -> Message:

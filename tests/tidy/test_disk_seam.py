@@ -145,6 +145,8 @@ EXCEPTIONS: Final[dict[str, tuple[frozenset[str], str]]] = {
         ("supervisor/candidate.py", "os.pread", _MEMORY),
         ("supervisor/child.py", "open", _KERNEL),
         ("supervisor/handover.py", "os.pread os.pwrite", _MEMORY),
+        ("supervisor/keeping.py", "os.ftruncate", _MEMORY),
+        ("supervisor/resuming.py", "os.readlink", _KERNEL),
         ("supervisor/listener.py", "open os.stat", "the kernel's files; a socket's folder"),
         (
             "tools/doctor/kernel.py",

@@ -1,0 +1,314 @@
+"""A store whose supervisor is killed goes on, because the service manager keeps its descriptors
+(`supervisor/keeping.py`, `supervisor/resuming.py`).
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from support.checking.files import check_files
+from support.checking.messages import check_store
+from support.harness import LONG, PYTHON, WAIT_S, StoreProcess, eventually
+from support.kept_store import KeptStore
+from support.load.consumers import Consumers
+from support.load.producers import Producers
+from support.service_manager import ServiceManager, SocketUnit
+
+from silomq import Admin, Consumer, Producer, StoreClosed
+from silomq.shm import segments
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+GOES_ON = "going on with the store of a killed supervisor"
+ANEW = "the store starts anew"
+#: Sends one-way messages, says so, and waits to be killed.
+SENDS_ONE_WAY = """
+import sys, time
+from silomq import Producer
+producer = Producer(sys.argv[1])
+print("ready", flush=True)
+sys.stdin.readline()
+for number in range(int(sys.argv[2])):
+    producer.send_oneway("t", b"%d" % number)
+print("sent", flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.fixture
+def manager(tmp_path: Path) -> Iterator[ServiceManager]:
+    with ServiceManager(tmp_path) as found:
+        yield found
+
+
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize(
+    ("times", "settings"),
+    [
+        (3, {}),
+        (2, {"flush_disk_type": "SYNC_FLUSH"}),
+        (2, {"transient_store_pool_enable": "true"}),
+        pytest.param(20, {}, marks=LONG),
+        pytest.param(20, {"flush_disk_type": "SYNC_FLUSH"}, marks=LONG),
+        pytest.param(20, {"transient_store_pool_enable": "true"}, marks=LONG),
+    ],
+)
+def test_killed_under_load(
+    tmp_path: Path, manager: ServiceManager, times: int, settings: dict[str, Any]
+) -> None:
+    """No client sees an error, and nothing is lost or doubled."""
+    with KeptStore(tmp_path / "store", manager, **settings) as store:
+        with Admin(store.path) as admin:
+            admin.create_topic("t")
+        with (
+            Producers(store, ["t"], rate=400.0) as producers,
+            Consumers(store.path, "t", ("one", "two")) as consumers,
+        ):
+            for _ in range(times):
+                producers.await_flow(200)
+                store.await_kept(5)
+                began = time.monotonic()
+                store.die()
+                store.start()
+                eventually(store.all_ready, "all serve")
+                print(f"nobody served for {time.monotonic() - began:.2f} s")
+            sent = producers.finish()
+            assert not sent.errors, sent.errors[0]
+            check_store(store, sent, ["t"])
+            consumers.finish(len(sent.acks) + len(sent.oneway))
+        log = store.log_path.read_text()
+        assert log.count(GOES_ON) == times
+        assert ANEW not in log
+        store.stop()
+        check_files(store)
+        eventually(lambda: not manager.kept, "nothing is kept of a store that has stopped")
+
+
+def test_what_an_ended_producer_has_sent_one_way_is_appended(
+    tmp_path: Path, manager: ServiceManager
+) -> None:
+    """Neither the producer nor a process of the store is left. The ring alone has the messages."""
+    count = 300
+    with KeptStore(tmp_path / "store", manager) as store:
+        with Admin(store.path) as admin:
+            admin.create_topic("t")
+        store.await_kept(0)
+        command = [*PYTHON, "-c", SENDS_ONE_WAY, str(store.path), str(count)]
+        pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        with subprocess.Popen(command, text=True, bufsize=1, **pipes) as producer:
+            assert producer.stdin is not None
+            assert producer.stdout is not None
+            assert producer.stdout.readline() == "ready\n"
+            store.await_kept(1)
+            records = store.control.load("records")
+            os.kill(store.pid("append"), 19)  # SIGSTOP
+            producer.stdin.write("\n")
+            assert producer.stdout.readline() == "sent\n"
+            producer.kill()
+        assert store.control.load("records") == records
+        store.die()
+        store.start()
+        with Consumer(store.path, "t") as consumer:
+            bodies: list[bytes] = []
+            deadline = time.monotonic() + WAIT_S
+            while len(bodies) < count and time.monotonic() < deadline:
+                bodies += [bytes(message.body) for message in consumer.poll(1000, 1.0)]
+            assert sorted(bodies, key=int) == [b"%d" % number for number in range(count)]
+            assert not consumer.poll(1, 0.3)
+        eventually(lambda: store.kept_sessions() == 0, "its session ends")
+
+
+def test_a_waiting_consumer_does_not_notice(tmp_path: Path, manager: ServiceManager) -> None:
+    with KeptStore(tmp_path / "store", manager) as store:
+        with Producer(store.path) as producer:
+            producer.send("t", b"before")
+
+        def restart_and_send() -> None:
+            store.await_kept(1)
+            store.die()
+            store.start()
+            with Producer(store.path) as producer:
+                producer.send("t", b"after")
+
+        with Consumer(store.path, "t") as consumer:
+            assert [message.body for message in consumer.poll(1, WAIT_S)] == [b"before"]
+            other = threading.Thread(target=restart_and_send)
+            other.start()
+            assert [message.body for message in consumer.poll(1, WAIT_S)] == [b"after"]
+            other.join()
+        assert GOES_ON in store.log_path.read_text()
+
+
+def test_the_settings_are_read_again(tmp_path: Path, manager: ServiceManager) -> None:
+    with KeptStore(tmp_path / "store", manager, log_level="info") as store:
+        eventually(lambda: "silomq-kept-listener" in manager.kept, "the store is kept")
+        time.sleep(0.2)
+        store.die()
+        store.settings["log_level"] = "debug"
+        store.start()
+        eventually(lambda: '"changed": ["log_level"]' in store.log(), "the new level")
+
+
+def test_a_stop_leaves_nothing_to_go_on_with(tmp_path: Path, manager: ServiceManager) -> None:
+    with KeptStore(tmp_path / "store", manager) as store, Producer(store.path) as producer:
+        producer.send("t", b"x")
+        store.await_kept(1)
+        store.stop()
+        with pytest.raises(StoreClosed):
+            producer.send("t", b"y")
+        store.start()
+        assert GOES_ON not in store.log_path.read_text()
+
+
+def _closed(producer: Producer) -> bool:
+    try:
+        producer.send("t", b"y")
+    except StoreClosed:
+        return True
+    return False
+
+
+@pytest.mark.parametrize("lost", ["memory", "mail", "code"])
+def test_what_cannot_be_gone_on_with_starts_anew(
+    tmp_path: Path, manager: ServiceManager, lost: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its clients see their connections end, although the manager still has them."""
+    with KeptStore(tmp_path / "store", manager) as store:
+        with Producer(store.path) as producer:
+            producer.send("t", b"x")
+            store.await_kept(1)
+            store.die()
+            if lost == "memory":
+                segments.remove_all(store.store_id)
+            elif lost == "mail":
+                for fd in manager.kept.pop("silomq-kept-mail-3"):
+                    os.close(fd)
+            else:
+                planted = "from silomq.supervisor import layouts; layouts.HANDOVER += 1"
+                plain = StoreProcess.command.fget  # type: ignore[attr-defined]
+                code = f"{planted}\nimport sys\nfrom silomq.supervisor.__main__ import main\n"
+                code += "sys.exit(main(sys.argv[1:]))"
+                monkeypatch.setattr(
+                    StoreProcess,
+                    "command",
+                    property(lambda s: [*PYTHON, "-c", code, *plain(s)[len(PYTHON) + 2 :]]),
+                )
+            store.start()
+            assert ANEW in store.log()
+            assert _closed(producer)
+        with Producer(store.path) as producer, Consumer(store.path, "t") as consumer:
+            producer.send("t", b"y")
+            bodies = [message.body for message in consumer.poll(2, WAIT_S)]
+            assert bodies[:1] == [b"x"]
+        eventually(lambda: "silomq-kept-mail-3" in manager.kept, "the new store is kept")
+        store.await_kept(0)
+
+
+def test_a_session_of_which_something_is_lost_ends_alone(
+    tmp_path: Path, manager: ServiceManager
+) -> None:
+    with KeptStore(tmp_path / "store", manager) as store, Producer(store.path) as kept:
+        kept.send("t", b"x")
+        store.await_kept(1)
+        before = set(manager.kept)
+        with Producer(store.path) as lost:
+            lost.send("t", b"x")
+            store.await_kept(2)
+            store.die()
+            (name,) = set(manager.kept) - before
+            os.close(manager.kept[name].pop(0))
+            store.start()
+            assert GOES_ON in store.log()
+            assert _closed(lost)
+            assert kept.send("t", b"y").status.name == "PUT_OK"
+        store.await_kept(1)
+
+
+def test_a_store_that_dies_again_and_again_starts_anew(
+    tmp_path: Path, manager: ServiceManager
+) -> None:
+    with KeptStore(tmp_path / "store", manager) as store, Producer(store.path) as producer:
+        for number in range(3):
+            producer.send("t", b"x")
+            store.await_kept(1)
+            store.die()
+            store.start()
+            eventually(store.all_ready, "all serve")
+            assert store.log_path.read_text().count(GOES_ON) == number + 1
+        store.await_kept(1)
+        time.sleep(0.2)
+        store.die()
+        store.start()
+        assert "the supervisor has died 3 times in a row" in store.log_path.read_text()
+        assert _closed(producer)
+
+
+def test_more_sessions_than_the_manager_keeps(tmp_path: Path, manager: ServiceManager) -> None:
+    """Those that it has are kept, and the log says it of the others."""
+    own = 2 + 8 + 1 + 2 * 2  # the document, mail, the socket, rings of schedule and transactions
+    with (
+        KeptStore(tmp_path / "store", manager, most=own + 3) as store,
+        Producer(store.path) as kept,
+    ):
+        kept.send("t", b"x")
+        store.await_kept(1)
+        with Producer(store.path) as other:
+            other.send("t", b"x")
+            said = "the service manager keeps no more descriptors"
+            eventually(lambda: said in store.log(), "it says so")
+            store.die()
+            store.start()
+            assert GOES_ON in store.log()
+            assert _closed(other)
+        assert kept.send("t", b"y").status.name == "PUT_OK"
+
+
+def test_with_a_socket_unit(tmp_path: Path, manager: ServiceManager) -> None:
+    with SocketUnit(tmp_path / "store") as unit:
+        store = KeptStore(unit.path.parent, manager, unit=unit)
+        with store, Producer(store.path) as producer:
+            producer.send("t", b"x")
+            store.await_kept(1)
+            assert "silomq-kept-listener" not in manager.kept
+            store.die()
+            store.start()
+            assert GOES_ON in store.log()
+            assert producer.send("t", b"y").status.name == "PUT_OK"
+
+
+def test_new_code_keeps_what_is_kept(tmp_path: Path, manager: ServiceManager) -> None:
+    with KeptStore(tmp_path / "store", manager) as store, Producer(store.path) as producer:
+        producer.send("t", b"x")
+        store.await_kept(1)
+        with Admin(store.path) as admin:
+            store.await_kept(2)
+            for _ in admin.reload_code(trial_s=0.0):
+                continue
+        store.await_kept(1)
+        before = {name: list(fds) for name, fds in manager.kept.items()}
+        producer.send("t", b"x")
+        assert manager.kept == before
+        store.die()
+        store.start()
+        assert GOES_ON in store.log()
+        assert producer.send("t", b"y").status.name == "PUT_OK"
+
+
+def test_a_store_with_a_broker(tmp_path: Path, manager: ServiceManager) -> None:
+    """The parent of both passes on what the store gives to be kept, and what it gets again."""
+    store = KeptStore(tmp_path / "store", manager, broker=True)
+    with store, Producer(store.path) as producer:
+        producer.send("t", b"x")
+        eventually(lambda: store.kept_sessions() >= 1, "the session is kept")
+        time.sleep(0.3)
+        store.die()
+        store.start()
+        assert GOES_ON in store.log_path.read_text()
+        assert producer.send("t", b"y").status.name == "PUT_OK"

@@ -1,0 +1,100 @@
+"""A store as a service whose descriptors the service manager keeps (FileDescriptorStoreMax)."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any, Self
+
+import psutil
+from support.harness import PYTHON, WAIT_S, StoreProcess, eventually, kill_now, lives
+from support.service_manager import passing
+from support.small_settings import pairs
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from types import TracebackType
+
+    from support.service_manager import ServiceManager, SocketUnit
+
+#: FileDescriptorStoreMax of the unit.
+MOST = 1024
+
+
+class KeptStore(StoreProcess):
+    """Such a store. `manager` is its alone. It listens in a thread of its own while this is open,
+    and a start passes all that it keeps. With `unit` that is also the socket of a socket unit, and
+    with `broker` the store has a broker beside it.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        manager: ServiceManager,
+        *,
+        most: int = MOST,
+        unit: SocketUnit | None = None,
+        broker: bool = False,
+        **settings: Any,
+    ) -> None:
+        super().__init__(folder, environ=manager.environ(keeps=most), **settings)
+        self.manager = manager
+        self.unit = unit
+        self.broker = broker
+        self._ends = threading.Event()
+        self._listens = threading.Thread(target=self._listen)
+
+    def _listen(self) -> None:
+        while not self._ends.is_set():
+            try:
+                self.manager.next(0.05)
+            except TimeoutError:
+                continue
+
+    @property
+    def command(self) -> list[str]:
+        """With all that is kept, in another order than it came."""
+        passed = [(fd, name) for name, fds in self.manager.kept.items() for fd in fds][::-1]
+        if self.unit is not None:
+            passed.append((self.unit.socket.fileno(), "silomq.socket"))
+        self.pass_fds = tuple(fd for fd, _ in passed)
+        command = super().command
+        if self.broker:
+            where = ["--store", str(self.path), "--listen", "127.0.0.1:0"]
+            sets = [word for pair in pairs(self.settings) for word in ("--set", pair)]
+            command = [*PYTHON, "-m", "silomq.cli.main", "serve", *where, *sets]
+        if not passed:
+            return command
+        return passing(self.pass_fds, ":".join(name for _, name in passed), command)
+
+    def die(self) -> None:
+        """Kills the supervisor, and waits until its actors are dead as well."""
+        actors = list(self.pids().values())
+        kill_now(psutil.Process(actors[0]).ppid())
+        self.running.wait(WAIT_S)
+        eventually(lambda: not any(lives(pid) for pid in actors), "the actors are dead")
+
+    def await_kept(self, sessions: int) -> None:
+        """Waits until the manager keeps so many sessions of clients."""
+        eventually(lambda: self.kept_sessions() == sessions, f"{sessions} sessions are kept")
+
+    def kept_sessions(self) -> int:
+        """How many sessions of clients the manager keeps."""
+        numbers = [name.removeprefix("silomq-kept-") for name in self.manager.kept]
+        return sum(number.isdigit() and int(number) > 2 for number in numbers)
+
+    def __enter__(self) -> Self:
+        self._listens.start()
+        super().__enter__()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            super().__exit__(kind, error, trace)
+        finally:
+            self._ends.set()
+            self._listens.join()
