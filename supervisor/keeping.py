@@ -54,12 +54,13 @@ _CRC: Final = 8
 
 class KeptStore(msgspec.Struct):
     """The document. `world` names descriptors by number, and `keys` says what each number is.
-    `names` are all in the manager's store. `resumed` counts the supervisors in a row that have died
-    before they had run for `CALM_S`.
+    `names` are all in the manager's store, and `run_stamp` is that of the control block. `resumed`
+    counts the supervisors in a row that have died before they had run for `CALM_S`.
     """
 
     sequence: int
     resumed: int
+    run_stamp: int
     marks: dict[str, str]
     world: HandedWorld
     keys: list[str]
@@ -237,6 +238,7 @@ class Keeper:
         state = KeptStore(
             self._sequence,
             self._resumed,
+            self._world.control.load("run_stamp"),
             self._marks,
             world,
             keys=[keys.get(fd, "") for fd in passed.fds],

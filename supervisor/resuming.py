@@ -4,10 +4,10 @@
 The new supervisor takes the world as the dead one left it. It starts every actor, and each takes
 over from a killed one, as it always does. Nothing has to be recovered.
 
-That is done only while it is certain: the whole store ran, in memory that is still there, with the
-same layouts, and has not died like this again and again. Otherwise the store starts as without a
-service manager: it closes what was kept, so that its clients see their connections end, and
-recovers from its files.
+That is done only while it is certain: the whole store ran, its memory and its files are as it left
+them, the code has the same layouts, and the store has not died like this again and again. Otherwise
+it starts as without a service manager: it closes what was kept, so that its clients see their
+connections end, and recovers from its files.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import os
 import socket
 import stat
 from collections.abc import Collection, Iterable
-from typing import Final
+from typing import Any, Final
 
 import posix_ipc
 
@@ -25,8 +25,10 @@ from ..actors.descriptors import Descriptors
 from ..conf.logging import get_logger
 from ..shm import mail
 from ..shm.control import ACTORS, Control, StoreState, process_number
+from ..store.commitlog.log import CommitLog
 from ..store.disk.paths import SOCKET, StoreFolders
 from ..store.recovery.pool_recovery import old_control
+from ..store.recovery.shared_progress import is_where_it_was, log_is_as_it_was
 from .broker import Broker, descriptors_of, hang_up
 from .handover import HandedSession, unpack_world
 from .keeping import LISTENER, PREFIX, STATES, Keeps, empty, key, read_state
@@ -84,6 +86,12 @@ class Kept:
             return f"the supervisor has died {state.resumed} times in a row"
         if control is None or control.load("state") != StoreState.RUNNING:
             return "the store was not running, or its memory in /dev/shm is gone"
+        if control.load("run_stamp") != state.run_stamp:
+            return "the store has been started by somebody else since"
+        if control.load("flush_error"):
+            return "a sync of the log has failed"
+        if not _files_are_as_they_were(folders, control, handed.settings):
+            return "files of the store have changed since"
         if given == (LISTENER in self.names) or SOCKET not in folders.root.names():
             return "the socket is another one than before"
         wanted = {state.keys[number] for number in handed.mail} | {
@@ -149,6 +157,17 @@ class Kept:
                     mail.hang_up(fd)
                 os.close(fd)
         self._fds.clear()
+
+
+def _files_are_as_they_were(
+    folders: StoreFolders, control: Control, settings: dict[str, Any]
+) -> bool:
+    log = CommitLog(folders, settings["mapped_file_size_commit_log"])
+    filed = "committed" if settings["transient_store_pool_enable"] else "wrote"
+    try:
+        return is_where_it_was(folders, control) and log_is_as_it_was(log, control, filed)
+    except OSError:
+        return False
 
 
 def _kind(fd: int) -> str:

@@ -73,15 +73,27 @@ def read(folders: StoreFolders, store_id: int) -> SharedProgress | None:
     control = old_control(store_id, owner)
     if control is None or control.load("flush_error") or count(store_id, owner):
         return None
-    try:
-        now = stamp(folders.root, ABORT)
-    except FileNotFoundError:
-        return None
-    if control.load("run_stamp") != now:
+    if not is_where_it_was(folders, control):
         return None
     return SharedProgress(
         control.load("wrote"), control.progress(), control.load("store_time_ms"), _lived_ns(control)
     )
+
+
+def is_where_it_was(folders: StoreFolders, control: Control) -> bool:
+    """Whether nobody else has had the store since the run of this control block began."""
+    try:
+        return control.load("run_stamp") == stamp(folders.root, ABORT)
+    except FileNotFoundError:
+        return False
+
+
+def log_is_as_it_was(log: CommitLog, control: Control, filed: str) -> bool:
+    """Whether the log's files are still those that the killed run of this control block has left,
+    up to the word `filed`. Raises OSError.
+    """
+    progress = SharedProgress(control.load(filed), control.progress(), 0, _lived_ns(control))
+    return progress.is_in(log, control.load("flushed"))
 
 
 def _lived_ns(control: Control) -> int:

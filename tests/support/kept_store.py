@@ -10,6 +10,8 @@ from support.harness import PYTHON, WAIT_S, StoreProcess, eventually, kill_now, 
 from support.service_manager import passing
 from support.small_settings import pairs
 
+from silomq.supervisor.keeping import STATES, read_state
+
 if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
@@ -23,7 +25,8 @@ MOST = 1024
 class KeptStore(StoreProcess):
     """Such a store. `manager` is its alone. It listens in a thread of its own while this is open,
     and a start passes all that it keeps. With `unit` that is also the socket of a socket unit, and
-    with `broker` the store has a broker beside it.
+    with `broker` the store has a broker beside it. The supervisor first runs the Python code
+    `planted`.
     """
 
     def __init__(
@@ -34,12 +37,14 @@ class KeptStore(StoreProcess):
         most: int = MOST,
         unit: SocketUnit | None = None,
         broker: bool = False,
+        planted: str = "",
         **settings: Any,
     ) -> None:
         super().__init__(folder, environ=manager.environ(keeps=most), **settings)
         self.manager = manager
         self.unit = unit
         self.broker = broker
+        self.planted = planted
         self._ends = threading.Event()
         self._listens = threading.Thread(target=self._listen)
 
@@ -58,6 +63,12 @@ class KeptStore(StoreProcess):
             passed.append((self.unit.socket.fileno(), "silomq.socket"))
         self.pass_fds = tuple(fd for fd, _ in passed)
         command = super().command
+        if self.planted:
+            code = (
+                f"{self.planted}\nimport sys\nfrom silomq.supervisor.__main__ import main\n"
+                "sys.exit(main(sys.argv[1:]))"
+            )
+            command = [*PYTHON, "-c", code, *command[len(PYTHON) + 2 :]]
         if self.broker:
             where = ["--store", str(self.path), "--listen", "127.0.0.1:0"]
             sets = [word for pair in pairs(self.settings) for word in ("--set", pair)]
@@ -76,6 +87,16 @@ class KeptStore(StoreProcess):
     def await_kept(self, sessions: int) -> None:
         """Waits until the manager keeps so many sessions of clients."""
         eventually(lambda: self.kept_sessions() == sessions, f"{sessions} sessions are kept")
+
+    def await_calm(self) -> None:
+        """Waits until the deaths of earlier supervisors do not count any more."""
+        pages = [self.manager.kept[name][0] for name in STATES]
+
+        def is_calm() -> bool:
+            state = read_state(pages)
+            return state is not None and not state.resumed
+
+        eventually(is_calm, "the store is calm")
 
     def kept_sessions(self) -> int:
         """How many sessions of clients the manager keeps."""

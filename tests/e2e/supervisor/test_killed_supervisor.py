@@ -8,6 +8,7 @@ import os
 import subprocess
 import threading
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -24,7 +25,7 @@ from silomq.shm import segments
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
+
 
 GOES_ON = "going on with the store of a killed supervisor"
 ANEW = "the store starts anew"
@@ -64,7 +65,8 @@ def test_killed_under_load(
     tmp_path: Path, manager: ServiceManager, times: int, settings: dict[str, Any]
 ) -> None:
     """No client sees an error, and nothing is lost or doubled."""
-    with KeptStore(tmp_path / "store", manager, **settings) as store:
+    calm = "from silomq.supervisor import keeping; keeping.CALM_S = 0.1"
+    with KeptStore(tmp_path / "store", manager, planted=calm, **settings) as store:
         with Admin(store.path) as admin:
             admin.create_topic("t")
         with (
@@ -79,6 +81,7 @@ def test_killed_under_load(
                 store.start()
                 eventually(store.all_ready, "all serve")
                 print(f"nobody served for {time.monotonic() - began:.2f} s")
+                store.await_calm()
             sent = producers.finish()
             assert not sent.errors, sent.errors[0]
             check_store(store, sent, ["t"])
@@ -175,9 +178,9 @@ def _closed(producer: Producer) -> bool:
     return False
 
 
-@pytest.mark.parametrize("lost", ["memory", "mail", "code"])
+@pytest.mark.parametrize("lost", ["memory", "mail", "code", "run", "file"])
 def test_what_cannot_be_gone_on_with_starts_anew(
-    tmp_path: Path, manager: ServiceManager, lost: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, manager: ServiceManager, lost: str
 ) -> None:
     """Its clients see their connections end, although the manager still has them."""
     with KeptStore(tmp_path / "store", manager) as store:
@@ -190,16 +193,13 @@ def test_what_cannot_be_gone_on_with_starts_anew(
             elif lost == "mail":
                 for fd in manager.kept.pop("silomq-kept-mail-3"):
                     os.close(fd)
+            elif lost == "run":  # somebody starts the store by hand, and it is killed
+                other = StoreProcess(store.path).start()
+                other.crash()
+            elif lost == "file":
+                (store.path / "abort").write_text("1")
             else:
-                planted = "from silomq.supervisor import layouts; layouts.HANDOVER += 1"
-                plain = StoreProcess.command.fget  # type: ignore[attr-defined]
-                code = f"{planted}\nimport sys\nfrom silomq.supervisor.__main__ import main\n"
-                code += "sys.exit(main(sys.argv[1:]))"
-                monkeypatch.setattr(
-                    StoreProcess,
-                    "command",
-                    property(lambda s: [*PYTHON, "-c", code, *plain(s)[len(PYTHON) + 2 :]]),
-                )
+                store.planted = "from silomq.supervisor import layouts; layouts.HANDOVER += 1"
             store.start()
             assert ANEW in store.log()
             assert _closed(producer)

@@ -18,7 +18,7 @@ def state(sequence: int) -> KeptStore:
     world: dict[str, Any] = {"folder": "/f", "store_name": "s", "store_id": 1, "listener": 0}
     world |= {"settings": {}, "report": {}, "supervisor": 1, "limit": 1024, "inherited": 3}
     return KeptStore(
-        sequence, 2, {}, HandedWorld(**world, mail=[], sessions=[]), keys=[], names=["a", "b"]
+        sequence, 2, 5, {}, HandedWorld(**world, mail=[], sessions=[]), keys=[], names=["a", "b"]
     )
 
 
