@@ -22,7 +22,6 @@ from ..store.record.ids import Host
 from ..store.status import PutMessageStatus
 from .actor import OWN_SESSIONS, TICK_S, Actor
 from .append_sessions import AppendSessions
-from .spinning import Spinning
 
 _SLICE_NS = 50_000_000
 _SYNC_SPIN_NS = 200_000
@@ -61,6 +60,7 @@ class Append(Actor):
         self.inbox = self.world.append_mail[1]
         self.poll.register(self.inbox, select.EPOLLIN)
         self.poll.register(self.signal_fd, select.EPOLLIN)
+        self.kernel.rest_in(self.poll.fileno(), self.inbox.fileno(), self.signal_fd)
         self.sessions = AppendSessions(self.kernel, self.poll, self.inbox, self.logger)
         self.pool = self.world.pool
         self.committed = self.control.word("committed")
@@ -77,6 +77,7 @@ class Append(Actor):
         self.file: LogFile | None = None
         self.warmed = self.control.word("warmed")
         self.prefaulted = 0
+        self.all_mapped = False  # whether `_prefault` had nothing left to do
         self.told = self.kernel.position
         self._take_over()
 
@@ -143,11 +144,10 @@ class Append(Actor):
             # A producer often sends its next message when the sync of the one before is over. Until
             # then the producer sleeps and flush waits for the disk, so a core is free to spin.
             spin_ns = max(spin_ns, _SYNC_SPIN_NS)
-        self.spinning = Spinning(spin_ns)
         while not self.stopping:
             self.beat()
             self._choose_status()
-            reason = self.kernel.run(self.spinning.spin_ns, _SLICE_NS)
+            reason = self.kernel.run(spin_ns, _SLICE_NS, sleeps=self.all_mapped)
             self._look_at_clock()
             self._tell_allocate()
             if reason == kernel.ROLL:
@@ -189,11 +189,9 @@ class Append(Actor):
             self.kernel.refuse_status = PutMessageStatus.PUT_OK
 
     def _sleep(self) -> None:
-        spun_ns, began_ns = self.spinning.spin_ns, time.monotonic_ns()
         if self.kernel.announce_sleep():
             events = self.poll.poll(TICK_S)
             self.kernel.announce_awake()
-            self.spinning.paused(spun_ns + time.monotonic_ns() - began_ns)
             if any(fd == self.inbox.fileno() for fd, _ in events):
                 self.sessions.read_mail()
 
@@ -289,6 +287,7 @@ class Append(Actor):
 
         Without it, the first write to each page would cost a page fault between two records.
         """
+        self.all_mapped = True
         if self.file is None or self.sync or self.pool:  # a sync takes far longer than page faults
             return False
         end = min(self.file.end, self.warmed.load())
@@ -299,6 +298,7 @@ class Append(Actor):
             self.prefaulted += _PREFAULT_STEP
             lead += _PREFAULT_STEP
             done += 1
+        self.all_mapped = done < most
         return done > 0
 
     def _drain(self, spin_ns: int) -> None:

@@ -166,13 +166,14 @@ class Flush(Actor):
         except (OSError, StoreError) as error:
             self._fail(error, "commit log", start)
             return
-        self.syncs.add(time.monotonic() - began)
-        self.flushes.add(1)
-        if end == self.looked[0]:
-            self.times.append(self.looked)
+        ended = time.monotonic()
         # Producers map `flushed` read-only and cannot announce that they sleep on it: always wake.
         self.flushed.store(end)  # SYNC: flushed publish
         self._wake()
+        if end == self.looked[0]:
+            self.times.append(self.looked)
+        self.syncs.add(ended - began)
+        self.flushes.add(1)
 
     def _wake(self) -> None:
         """Wakes everybody who waits for a sync."""

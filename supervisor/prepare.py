@@ -25,6 +25,7 @@ from ..shm.history import METRICS_SEGMENT, SEGMENT_SIZE
 from ..shm.metrics import Metrics
 from ..shm.ownership import STARTUP
 from ..store.disk import files as disk
+from ..store.disk.files import Folder
 from ..store.disk.paths import ABORT, StoreFolders
 from ..store.disk.sharing import UMASK, share_tree
 from ..store.disk.stamps import stamp
@@ -167,6 +168,12 @@ def open_folders(path: os.PathLike[str] | str) -> StoreFolders:
     OSError for a file or a link in the place of a folder within.
     """
     try:
+        with Folder.open(path, create=True) as root:
+            if "__init__.py" in root.names():
+                raise StoreError(
+                    f"{os.fspath(path)} is a Python package (__init__.py) and no store: give "
+                    "another --store"
+                )
         folders = StoreFolders(path, create=True)
         if not folders.root.is_writable():
             folders.close()

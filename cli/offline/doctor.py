@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
 from click.core import ParameterSource
 
+from ...conf.printable import printable
 from ..shared.common import (
     config_option,
     json_option,
     put_json,
-    put_line,
+    put_text,
     say,
     set_option,
     store_option,
@@ -68,7 +72,7 @@ def doctor(
     for found in examine(settings, broker_port or settings.store_port):
         findings.append(found)
         if not as_json:
-            put_line(_line(found))
+            put_text(_lines(found))
     counts = {level: sum(one.level is level for one in findings) for level in Level}
     if as_json:
         put_json(
@@ -85,9 +89,21 @@ def doctor(
     return Exit.FAILED if problems else Exit.OK
 
 
-def _line(found: Finding) -> str:
-    text = f"{found.level:<8} {found.check:<{_WIDTH}} {found.what}"
-    return f"{text}. To do: {found.advice}" if found.advice else text
+def _lines(found: Finding) -> str:
+    """A finding as one line, folded for a terminal."""
+    head = f"{found.level:<8} {found.check:<{_WIDTH}} "
+    what = printable(found.what)
+    text = f"{what}. To do: {printable(found.advice)}" if found.advice else what
+    if not sys.stdout.isatty():
+        return head + text
+    width = shutil.get_terminal_size().columns
+    return textwrap.fill(
+        text,
+        max(width, 2 * len(head)),
+        initial_indent=head,
+        subsequent_indent=" " * len(head),
+        break_on_hyphens=False,
+    )
 
 
 def _settings(

@@ -9,7 +9,7 @@ cdef extern from "store/record/checksum.h" nogil:
 cdef extern from "store/topics/table.h" nogil:
     ctypedef struct silo_table:
         pass
-    int QUEUE_ID, QUEUE_NEXT, QUEUE_PREVIOUS, QUEUE_MARK
+    int QUEUE_ID, QUEUE_NEXT
     void silo_table_open(silo_table *t, uint8_t *base)
     uint64_t silo_queue_count(const silo_table *t)
     uint8_t *silo_queue(const silo_table *t, uint32_t slot)
@@ -114,13 +114,23 @@ cdef extern from "store/commitlog/turns.h" nogil:
         int cores, crowded
     void silo_count_ring(silo_census *census, silo_ring *ring)
     bint silo_end_census(silo_census *census, int64_t now)
-    bint silo_any_work(const silo_ring *rings, int highest)
     int silo_find_turns(silo_ring *rings, int highest, int first, uint64_t clock, uint64_t share,
                         silo_turn *turns)
     int silo_end_turn(silo_turn *turns, int count, int at, uint64_t bytes, int more)
 
 cdef extern from "store/commitlog/settle.h" nogil:
     uint64_t silo_settle(silo_ring *ring, uint64_t wrote)
+    uint64_t silo_roll_back(const silo_table *t, uint64_t wrote)
+
+cdef extern from "store/commitlog/rest.h" nogil:
+    ctypedef struct silo_rest:
+        int epoll, inbox, signals, in_vain
+        int64_t since
+    void silo_end_rest(silo_rest *rest, int64_t now, int64_t spin_ns)
+    bint silo_may_spin(const silo_rest *rest, int64_t now, int64_t spin_ns)
+    bint silo_announce(uint8_t *control, const silo_ring *rings, int highest, uint64_t seen_mail)
+    bint silo_sleep(const silo_rest *rest, uint8_t *control, const silo_ring *rings, int highest,
+                    uint64_t seen_mail, int64_t until)
 
 cdef extern from "limits.h":
     int INT_MAX
@@ -165,12 +175,13 @@ cdef class Appender:
     cdef bint names_light           # whether a record of this frame may name a light queue
     cdef size_t sleeper
     cdef silo_spin spin             # while no ring has work
+    cdef silo_rest rest
     cdef silo_census census         # of the rings that have work
     cdef uint64_t seen_mail
     cdef readonly int bad_ring      # set when `run` returns BAD_RING
     cdef public int refuse_status   # unless PUT_OK, the answer to every frame
 
-    cdef int work(self, int64_t spin_ns, int64_t slice_ns) noexcept nogil
+    cdef int work(self, int64_t spin_ns, int64_t slice_ns, bint sleeps) noexcept nogil
     cdef int batch(self) noexcept nogil
     cdef int drain(self, silo_ring *ring, uint64_t most, uint64_t *taken) noexcept nogil
     cdef void reject(self, silo_ring *ring, uint8_t *p, int status) noexcept nogil

@@ -13,7 +13,6 @@ from libc.string cimport memcpy, memset
 # The bits of sysFlag that a producer may set.
 cdef uint32_t ALLOWED_FLAGS = (FLAG_COMPRESSED | FLAG_MULTI_TAGS | FLAG_COMPRESSION_TYPE
                                | FLAG_TRANSACTION | FLAG_BORN_V6 | FLAG_STORE_V6)
-cdef uint64_t NO_MARK = 0xFFFFFFFFFFFFFFFFu
 
 IDLE, SLICE, MAIL, ROLL, BAD_RING = range(5)
 
@@ -124,15 +123,7 @@ cdef class Appender:
     def roll_back(self):
         """Rolls back the queue offsets that a dead append's unpublished batch has moved. Returns
         the number of queues."""
-        cdef uint64_t slot, touched = 0
-        cdef uint8_t *q
-        for slot in range(silo_queue_count(&self.table)):
-            q = silo_queue(&self.table, slot)
-            if silo_load(q + QUEUE_MARK) == self.wrote:
-                silo_store(q + QUEUE_NEXT, silo_load(q + QUEUE_PREVIOUS))
-                silo_store(q + QUEUE_MARK, NO_MARK)
-                touched += 1
-        return touched
+        return silo_roll_back(&self.table, self.wrote)
 
     def settle(self, int index):
         """Acknowledges the frames that a dead append answered, and erases the results of the rest.
@@ -141,32 +132,34 @@ cdef class Appender:
         All rings must be settled before the first append. Returns the acknowledged bytes."""
         return silo_settle(&self.rings[index], self.wrote)
 
+    def rest_in(self, int epoll, int inbox, int signals):
+        """Has `run` sleep in this epoll, until a session rings. The caller reads the other two."""
+        self.rest.epoll, self.rest.inbox, self.rest.signals = epoll, inbox, signals
+
     def announce_sleep(self):
         """Announces sleep. False, and awake again, if a ring or the mail has work after all."""
-        silo_store(self.control + CONTROL_APPEND_ASLEEP, 1)  # SYNC: append-asleep publish
-        silo_fence()
-        if (silo_load(self.control + CONTROL_APPEND_MAIL) == self.seen_mail
-                and not silo_any_work(self.rings, self.highest)):
-            return True
-        silo_store(self.control + CONTROL_APPEND_ASLEEP, 0)
-        return False
+        return silo_announce(self.control, self.rings, self.highest, self.seen_mail)
 
     def announce_awake(self):
         silo_store(self.control + CONTROL_APPEND_ASLEEP, 0)
 
-    def run(self, int64_t spin_ns, int64_t slice_ns):
-        """Appends for `slice_ns`, or until `spin_ns` pass without work, or the caller must act."""
+    def run(self, int64_t spin_ns, int64_t slice_ns, *, bint sleeps=False):
+        """Appends for `slice_ns`, or until the caller must act. Without work it spins for up to
+        `spin_ns`, then it sleeps if it may, and returns if it may not."""
         cdef int reason
         with nogil:
-            reason = self.work(spin_ns, slice_ns)
+            reason = self.work(spin_ns, slice_ns, sleeps)
         if reason == R_MAIL:
             self.seen_mail = silo_load(self.control + CONTROL_APPEND_MAIL)
         return reason
 
-    cdef int work(self, int64_t spin_ns, int64_t slice_ns) noexcept nogil:
-        cdef int64_t start = silo_monotonic_ns(), last_work = start, now
+    cdef int work(self, int64_t spin_ns, int64_t slice_ns, bint sleeps) noexcept nogil:
+        cdef int64_t start = silo_monotonic_ns(), now = start, before
         cdef int reason
+        if not sleeps:
+            self.rest.since = start
         while True:
+            before = now
             reason = self.batch()
             if reason == R_ROLL or reason == R_BAD_RING:
                 return reason
@@ -176,11 +169,15 @@ cdef class Appender:
             if now >= self.census.end and silo_end_census(&self.census, now):
                 silo_store(self.control + CONTROL_CROWDED, self.census.crowded)
             if reason == R_SLICE:
-                last_work = now
-            elif self.census.crowded or now - last_work >= spin_ns:
-                return R_IDLE  # to be woken takes less from the others than to spin
+                silo_end_rest(&self.rest, before, spin_ns)
+                self.rest.since = now
+            elif not self.census.crowded and silo_may_spin(&self.rest, now, spin_ns):
+                now = silo_spin_turn(&self.spin, self.rest.since, now)
+            elif sleeps and silo_sleep(&self.rest, self.control, self.rings, self.highest,
+                                       self.seen_mail, start + slice_ns):
+                now = silo_monotonic_ns()
             else:
-                now = silo_spin_turn(&self.spin, last_work, now)
+                return R_IDLE
             if now - start >= slice_ns:
                 return R_SLICE
 

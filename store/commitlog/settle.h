@@ -10,6 +10,9 @@
 #include "shm/layout.h"
 #include "shm/words.h"
 #include "store/commitlog/turns.h"
+#include "store/topics/table.h"
+
+#define SILO_NO_MARK 0xFFFFFFFFFFFFFFFFu
 
 /* The next frame of a ring at `p`, which lies at `at`. */
 typedef struct {
@@ -55,6 +58,21 @@ static inline uint64_t silo_settle(silo_ring *ring, uint64_t wrote) {
     if (ring->bell.page)
         silo_ring_now(&ring->bell);
     return acknowledged;
+}
+
+/* Rolls back the queue offsets that an unpublished batch behind `wrote` has moved. Returns the
+ * number of queues. */
+static inline uint64_t silo_roll_back(const silo_table *t, uint64_t wrote) {
+    uint64_t slot, touched = 0;
+    for (slot = 0; slot < silo_queue_count(t); slot++) {
+        uint8_t *q = silo_queue(t, slot);
+        if (silo_load(q + QUEUE_MARK) != wrote)
+            continue;
+        silo_store(q + QUEUE_NEXT, silo_load(q + QUEUE_PREVIOUS));
+        silo_store(q + QUEUE_MARK, SILO_NO_MARK);
+        touched++;
+    }
+    return touched;
 }
 
 #endif

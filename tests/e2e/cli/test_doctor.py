@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
 import subprocess
+import termios
 from pathlib import Path
 from typing import Any
 
@@ -157,3 +159,26 @@ def test_a_layout_that_cannot_be_read_is_a_finding(tmp_path: Path) -> None:
     (folder / "silomq" / "layout").write_text("version = 99\n")
     found = examined(folder, status=1)
     assert "newer SiloMQ" in found["layout"][0]["what"]
+
+
+@pytest.mark.parametrize("columns", [80, 140])
+def test_lines_are_folded_for_a_terminal(tmp_path: Path, columns: int) -> None:
+    """And are whole for programs."""
+    ours, its = os.openpty()
+    termios.tcsetwinsize(its, (40, columns))
+    environ = {name: text for name, text in os.environ.items() if name != "COLUMNS"}
+    place = ["--store", str(tmp_path / "store")]
+    command = [*SILO, "doctor", *place]
+    with subprocess.Popen(command, stdout=its, stderr=subprocess.DEVNULL, env=environ) as process:
+        os.close(its)
+        shown = b""
+        with contextlib.suppress(OSError):  # the end of a terminal
+            while data := os.read(ours, 65536):
+                shown += data
+    os.close(ours)
+    assert process.returncode in (0, 1)
+    lines = shown.decode().splitlines()
+    assert max(map(len, lines)) <= columns
+    whole = subprocess.run(command, capture_output=True, text=True, check=False).stdout.splitlines()
+    assert len(whole) == sum(not line.startswith(" ") for line in lines)
+    assert max(map(len, whole)) > 80

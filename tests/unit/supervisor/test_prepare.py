@@ -65,6 +65,14 @@ def test_a_supervisor_that_cannot_start_leaves_nothing(
     assert segments.leftovers(segments.store_identity(tmp_path)) == []
 
 
+def test_a_python_package_is_no_store(tmp_path: Path) -> None:
+    """In a clone of SiloMQ the default folder, `store`, is one."""
+    (tmp_path / "__init__.py").touch()
+    with nothing_stays_open(), pytest.raises(StoreError, match="Python package"):
+        prepare(small_settings.load(tmp_path, small_settings.ROLLING))
+    assert [file.name for file in tmp_path.iterdir()] == ["__init__.py"]
+
+
 def test_a_store_in_use_is_refused_and_left_alone(tmp_path: Path) -> None:
     settings = small_settings.load(tmp_path, small_settings.ROLLING)
     with (
