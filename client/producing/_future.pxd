@@ -26,5 +26,6 @@ cdef class SendFuture(Pending):
     cdef object error
 
     cdef object wait(self, double timeout_s)
+    cdef int await_end(self, double timeout_s) except -1
     cdef object failure(self)
     cdef object make_result(self)

@@ -57,7 +57,8 @@ cdef class SendFuture(Pending):
         """The IllegalMessage or StoreClosed that `result` would raise, or None. Waits as `result`
         does; raises SendTimeout."""
         try:
-            self.result(timeout)
+            self.await_end(self.session.timeout_s if timeout is OWN
+                           else arguments.seconds("timeout", timeout))
         except (IllegalMessage, StoreClosed) as error:
             return error
         return None
@@ -98,6 +99,11 @@ cdef class SendFuture(Pending):
 
     cdef object wait(self, double timeout_s):
         """The same as `result`, callable from C."""
+        self.await_end(timeout_s)
+        return self.make_result()
+
+    cdef int await_end(self, double timeout_s) except -1:
+        """Waits for the answer, and raises as `result` does."""
         cdef Ring ring = self.ring
         cdef int64_t deadline
         cdef int end
@@ -117,7 +123,7 @@ cdef class SendFuture(Pending):
                 self.session.look_after()
         if self.state == P_FAILED:
             raise self.failure()
-        return self.make_result()
+        return 0
 
     cdef object failure(self):
         """The error of a failed future. The reason of a refusal is taken from the control block

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import re
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,7 @@ import psutil
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-_ANONYMOUS = re.compile(r"^RssAnon:\s+(\d+) kB$", re.MULTILINE)
+_PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 class Sampler:
@@ -71,8 +71,8 @@ def own_bytes(pid: int) -> float | None:
     which walks all pages and would stop the process.
     """
     with contextlib.suppress(OSError):
-        if found := _ANONYMOUS.search(Path(f"/proc/{pid}/status").read_text()):
-            return float(found[1]) * 1024
+        _, resident, shared, *_ = Path(f"/proc/{pid}/statm").read_text().split()
+        return float((int(resident) - int(shared)) * _PAGE)
     return None
 
 
