@@ -1,7 +1,9 @@
-from array import array
 from collections.abc import Callable
 
+from ._counts import Counts
+from ._fates import Fates
 from .bodies import Ready
+from .client import Sender
 
 class Loop:
     def __init__(
@@ -10,9 +12,9 @@ class Loop:
         most: int,
         end: int,
         look: Callable[[int], int],
-        failed: Callable[[Exception], None],
-        publish: array[int],
-        delay: array[int],
+        failed: Callable[[Exception | str], None],
+        publish: Counts,
+        delay: Counts,
     ) -> None: ...
     def one_by_one(self, call: Callable[[str, bytes, str, str], None]) -> None: ...
     def at_their_times(
@@ -24,4 +26,17 @@ class Loop:
         spin_ns: int,
         least_ns: int,
     ) -> None: ...
+    def full_window(self, sender: Sender, fates: Fates, window: int) -> None: ...
+    def window_at_their_times(
+        self,
+        sender: Sender,
+        fates: Fates,
+        window: int,
+        first: float,
+        period: float,
+        anew: int,
+        spin_ns: int,
+        least_ns: int,
+    ) -> None: ...
+    def await_answers(self, sender: Sender, fates: Fates, most_ns: int) -> None: ...
     def batches(self, call: Callable[[str, list[bytes], str, str], None], batch: int) -> None: ...

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False
-"""The loops of a producer whose own time would count: one call for a message, and batches.
+"""The loops of a producer whose own time would count: one call for a message, windows, batches.
 
 Each peer in Java has such a loop from its compiler. In Python the loop would take as long as the
 call that it measures.
@@ -10,6 +10,10 @@ from libc.math cimport round
 from libc.stdint cimport int64_t, uint64_t
 from libc.string cimport memcpy
 
+from silomq.bench.harness.load._counts cimport Counts
+from silomq.bench.harness.load._fates cimport Fates
+from silomq.bench.harness.load._stamp cimport STAMP, put_stamp
+
 cdef extern from "shm/words.h" nogil:
     int64_t silo_monotonic_ns()
 
@@ -19,11 +23,8 @@ cdef extern from "time.h" nogil:
         long tv_nsec
     int nanosleep(const timespec *time, timespec *left)
 
-cdef extern from *:
-    uint64_t __builtin_bswap64(uint64_t) nogil
-
-DEF STAMP = 8
-DEF LATENCIES = 1024  # so many are handed over at a time
+cdef enum:
+    SLICE_NS = 20000000     # no wait is longer
 
 
 cdef bytes stamped(int64_t due, bytes tail):
@@ -31,10 +32,17 @@ cdef bytes stamped(int64_t due, bytes tail):
     cdef Py_ssize_t size = PyBytes_GET_SIZE(tail)
     cdef bytes body = PyBytes_FromStringAndSize(NULL, STAMP + size)
     cdef char *p = PyBytes_AS_STRING(body)
-    cdef uint64_t stamp = __builtin_bswap64(<uint64_t>due)
-    memcpy(p, &stamp, STAMP)
+    put_stamp(p, due)
     memcpy(p + STAMP, PyBytes_AS_STRING(tail), size)
     return body
+
+
+cdef void rest(int64_t ns) noexcept:
+    """Sleeps for a time, or a slice of it. Other threads may run meanwhile."""
+    cdef timespec pause
+    pause.tv_sec, pause.tv_nsec = 0, min(ns, SLICE_NS)
+    with nogil:
+        nanosleep(&pause, NULL)
 
 
 cdef class Loop:
@@ -42,20 +50,18 @@ cdef class Loop:
 
     `ready` is a list of the messages without their stamps (`bodies.Ready`), which are sent in turn.
     `look` is called with the time when the producer has to look up from its work, and returns the
-    time of the next look, or 0 at the end. It gets no look before `look_at`. Latencies go to the
-    arrays `publish` and `delay`; errors of a call go to the function `failed`.
+    time of the next look, or 0 at the end. It gets no look before `look_at`. Latencies go to
+    `publish` and `delay`; errors of a call go to the function `failed`.
     """
 
     cdef list ready
-    cdef object look, failed, publish, delay
+    cdef object look, failed
+    cdef Counts publish, delay
     cdef int64_t end, look_at
     cdef uint64_t most, at
-    cdef int64_t took[LATENCIES]
-    cdef int64_t late[LATENCIES]
-    cdef int taken, lates
 
-    def __init__(self, list ready not None, uint64_t most, int64_t end, look, failed, publish,
-                 delay):
+    def __init__(self, list ready not None, uint64_t most, int64_t end, look, failed,
+                 Counts publish not None, Counts delay not None):
         self.ready = ready
         self.most = most
         self.end = end
@@ -69,33 +75,10 @@ cdef class Loop:
             self.at = 0
         return one
 
-    cdef int hand_over(self) except -1:
-        if self.taken:
-            self.publish.frombytes((<char *>self.took)[:self.taken * sizeof(int64_t)])
-        if self.lates:
-            self.delay.frombytes((<char *>self.late)[:self.lates * sizeof(int64_t)])
-        self.taken = self.lates = 0
-        return 0
-
-    cdef int note(self, int64_t took) except -1:
-        self.took[self.taken] = took
-        self.taken += 1
-        if self.taken == LATENCIES:
-            self.hand_over()
-        return 0
-
-    cdef int note_late(self, int64_t late) except -1:
-        self.late[self.lates] = late if late > 0 else 0
-        self.lates += 1
-        if self.lates == LATENCIES:
-            self.hand_over()
-        return 0
-
     cdef bint goes_on(self, int64_t now) except -1:
         """Looks up from the work if it is time. False when the harness ends it."""
         if now < self.look_at:
             return True
-        self.hand_over()
         self.look_at = self.look(now)
         return self.look_at > 0
 
@@ -120,9 +103,8 @@ cdef class Loop:
                 now = silo_monotonic_ns()
                 continue
             after = silo_monotonic_ns()
-            self.note(after - now)
+            self.publish.add(after - now)
             now = after
-        self.hand_over()
 
     def at_their_times(self, call, double first, double period, int64_t anew, int64_t spin_ns,
                        int64_t least_ns):
@@ -142,20 +124,18 @@ cdef class Loop:
             due = <int64_t>round(first + n * period)
             if due >= self.end or not self.wait_until(due, spin_ns, least_ns):
                 break
-            self.note_late(silo_monotonic_ns() - due)
+            self.delay.add(max(silo_monotonic_ns() - due, 0))
             one = self.next()
             try:
                 call(one[0], stamped(due, <bytes>one[1]), one[2], one[3])
             except Exception as error:
                 self.failed(error)
                 continue
-            self.note(silo_monotonic_ns() - due)
-        self.hand_over()
+            self.publish.add(silo_monotonic_ns() - due)
 
     cdef bint wait_until(self, int64_t due, int64_t spin_ns, int64_t least_ns) except -1:
         """Waits until a message is due. False when the harness ends the work."""
         cdef int64_t now, left
-        cdef timespec pause
         while True:
             now = silo_monotonic_ns()
             if not self.goes_on(now):
@@ -163,13 +143,94 @@ cdef class Loop:
             left = due - now
             if left <= 0:
                 return True
-            if left <= spin_ns:
-                continue
-            left = max(left - spin_ns, least_ns)
-            left = min(left, 20000000)
-            pause.tv_sec, pause.tv_nsec = 0, left
-            with nogil:
-                nanosleep(&pause, NULL)
+            if left > spin_ns:
+                rest(max(left - spin_ns, least_ns))
+
+    def full_window(self, sender, Fates fates not None, int64_t window):
+        """Closed: keeps `window` messages under way. Each is begun as soon as there is room."""
+        cdef object begin = sender.begin, wait = sender.wait
+        cdef int64_t now
+        cdef uint64_t n
+        for n in range(self.most):
+            now = silo_monotonic_ns()
+            if now >= self.end or not self.goes_on(now):
+                break
+            if not self.await_room(wait, fates, window):
+                break
+            self.begin(begin, fates, silo_monotonic_ns())
+
+    def window_at_their_times(self, sender, Fates fates not None, int64_t window, double first,
+                              double period, int64_t anew, int64_t spin_ns, int64_t least_ns):
+        """Open: as `at_their_times`, but a message is begun while there are fewer than `window`
+        under way.
+        """
+        cdef object begin = sender.begin, wait = sender.wait
+        cdef int64_t due, now, left
+        cdef uint64_t n
+        for n in range(self.most):
+            if anew and silo_monotonic_ns() >= anew:
+                while first + n * period < anew:
+                    first += period
+                anew = 0
+            due = <int64_t>round(first + n * period)
+            if due >= self.end:
+                break
+            while True:
+                now = silo_monotonic_ns()
+                if not self.goes_on(now):
+                    return
+                left = due - now
+                if left <= 0:
+                    break
+                if fates.under_way:
+                    self.take_answers(wait, left)
+                elif left > spin_ns:
+                    rest(max(left - spin_ns, least_ns))
+            if not self.await_room(wait, fates, window):
+                break
+            self.delay.add(max(silo_monotonic_ns() - due, 0))
+            self.begin(begin, fates, due)
+
+    cdef int begin(self, begin, Fates fates, int64_t due) except -1:
+        """Begins to send the next message."""
+        cdef tuple one = self.next()
+        cdef bytes body = fates.begin(stamped(due, <bytes>one[1]), &due)
+        try:
+            begin(one[0], body, one[2], one[3], due)
+        except Exception as error:
+            fates.take_back(due)
+            self.failed(error)
+        return 0
+
+    cdef bint await_room(self, wait, Fates fates, int64_t window) except -1:
+        """Waits until the window has room. False when the harness ends the work."""
+        while fates.under_way >= window:
+            self.take_answers(wait, SLICE_NS)
+            if not self.goes_on(silo_monotonic_ns()):
+                return False
+        return True
+
+    cdef int take_answers(self, wait, int64_t most_ns) except -1:
+        """Waits for answers for a time, or a slice of it."""
+        most_ns = min(most_ns, SLICE_NS)
+        try:
+            wait(most_ns / 1e9)
+        except Exception as error:
+            self.failed(error)
+            rest(most_ns)  # a client that fails at once must not fail without end
+        return 0
+
+    def await_answers(self, sender, Fates fates not None, int64_t most_ns):
+        """Waits until no message is under way. Those that have no answer after a time have failed.
+        """
+        cdef int64_t now = silo_monotonic_ns(), end = now + most_ns
+        while fates.under_way and now < end:
+            self.take_answers(sender.wait, SLICE_NS)
+            now = silo_monotonic_ns()
+            if now >= self.look_at:
+                self.look_at = self.look(now)
+        for _ in range(fates.under_way):
+            self.failed(f"no answer within {most_ns / 1e9:.0f} s")
 
     def batches(self, call, uint64_t batch):
         """Closed: sends `batch` messages with `call(topic, bodies, tag, key)` as soon as those
@@ -201,5 +262,4 @@ cdef class Loop:
                 continue
             after = silo_monotonic_ns()
             for i in range(count):
-                self.note(after - now)
-        self.hand_over()
+                self.publish.add(after - now)

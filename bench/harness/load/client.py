@@ -17,26 +17,12 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from ._fates import Fates
     from .columns import Columns
     from .protocol import Order
 
 #: A body as a client hands it out.
 Bytes = bytes | memoryview
-
-
-class Acknowledged(Protocol):
-    """The worker's function that a sender calls once for each `begin`: the `due` that `begin` got,
-    and what went wrong ("" if the message was stored). It takes the time itself.
-    """
-
-    def __call__(self, due: int, error: str = "") -> None: ...
-
-    def durable(self, dues: bytes) -> None:
-        """A sender may call it when it learns that acknowledged messages are on the disk now, on
-        any thread. `dues` are their `due`, 64-bit integers of the machine. The first 8 bytes of a
-        body are its `due`.
-        """
-        ...
 
 
 class Sender(Protocol):
@@ -56,9 +42,9 @@ class Sender(Protocol):
         ...
 
     def begin(self, topic: str, body: bytes, tag: str, key: str, due: int) -> None:
-        """Begins to send a message. When its fate is known, the sender calls `acknowledged(due)`,
-        here or in `wait`, on the same thread. The worker keeps the window: it waits when
-        `Order.window` messages are under way.
+        """Begins to send a message. When its fate is known, the sender calls `Fates.stored` or
+        `Fates.refused` with `due`, here or in `wait`, on the same thread: the latency ends then.
+        The worker keeps the window: it waits when `Order.window` messages are under way.
         """
         ...
 
@@ -104,9 +90,7 @@ class Reader(Protocol):
 class OpenSender(Protocol):
     """Makes a sender that is connected, and the versions of the client's library."""
 
-    def __call__(
-        self, order: Order, acknowledged: Acknowledged
-    ) -> tuple[Sender, dict[str, str]]: ...
+    def __call__(self, order: Order, fates: Fates) -> tuple[Sender, dict[str, str]]: ...
 
 
 class OpenReader(Protocol):

@@ -7,15 +7,13 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from ._arrivals import Arrivals
 from .account import SECOND
 from .columns import Columns
-from .protocol import STAMP
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from .account import Account
-    from .client import Bytes, Reader
+    from .client import Reader
     from .numbers import Numbers
     from .protocol import Order
 
@@ -31,11 +29,14 @@ class Consuming:
     def __init__(
         self, order: Order, reader: Reader, numbers: Numbers | None, account: Account, start: int
     ) -> None:
-        self._order, self._reader, self._numbers, self._account = order, reader, numbers, account
+        self._order, self._reader, self._account = order, reader, account
         work_s = order.warm_up_s + order.duration_s + _PATIENCE_S
         self._start, self._end = start, start + int(work_s * SECOND)
-        self._read = 0
-        self._last = start
+        self._arrivals = Arrivals(
+            None if order.is_backlog else account.end_to_end,
+            None if numbers is None else numbers.read,
+            start,
+        )
 
     def run(self) -> None:
         """Reads until it is ended."""
@@ -45,11 +46,10 @@ class Consuming:
             self._poll()
 
     def _poll(self) -> None:
-        account, clock = self._account, time.monotonic_ns
-        append = account.end_to_end.append
+        account, arrivals, clock = self._account, self._arrivals, time.monotonic_ns
         look_at, now = 0, clock()
         while not self._is_over(now):
-            if now >= look_at and not (look_at := account.look(now)):
+            if now >= look_at and not (look_at := self._look(now)):
                 break
             try:
                 found = self._reader.read(_WAIT_S)
@@ -59,63 +59,37 @@ class Consuming:
                 now = clock()
                 continue
             now = clock()
+            if not len(found):
+                continue
             if isinstance(found, Columns):
-                self._take_columns(found, now)
-                continue
-            if not found:
-                continue
-            self._last = now
-            size = sum(map(len, found))
-            if not self._order.is_backlog:
-                for body in found:
-                    append(now - int.from_bytes(body[:STAMP], "big"))
-            account.messages += len(found)
-            account.bytes += size
-            self._note(found)
+                arrivals.columns(found, now)
+            else:
+                arrivals.some(found, now)
+        self._tell()
 
     @property
     def read_s(self) -> float:
         """From the start until the last message was read, s."""
-        return (self._last - self._start) / SECOND
+        return (self._arrivals.last - self._start) / SECOND
 
-    def _take_columns(self, found: Columns, now: int) -> None:
-        if not len(found):
-            return
-        self._last = now
-        if not self._order.is_backlog:
-            self._account.end_to_end.frombytes(found.since(now))
-        self._account.messages += len(found)
-        self._account.bytes += found.size
-        if self._numbers is None:
-            self._read += len(found)
-        else:
-            self._note(found.bodies())
+    def _look(self, now: int) -> int:
+        """`Account.look`, which is told what has arrived."""
+        self._tell()
+        return self._account.look(now)
 
-    def _note(self, found: Sequence[Bytes]) -> None:
-        self._read += len(found)
-        if self._numbers is not None:
-            for body in found:
-                self._numbers.read(body)
+    def _tell(self) -> None:
+        messages, size = self._arrivals.told()
+        self._account.messages += messages
+        self._account.bytes += size
 
     def _is_over(self, now: int) -> bool:
-        drained = self._order.drain and self._read >= self._order.drain
+        drained = self._order.drain and self._arrivals.read >= self._order.drain
         return bool(drained) or now >= self._end
 
     def _listen(self) -> None:
-        account, clock = self._account, time.monotonic_ns
-        append = account.end_to_end.append
-        is_backlog = self._order.is_backlog
-
-        def take(body: Bytes) -> None:
-            self._last = now = clock()
-            if not is_backlog:
-                append(now - int.from_bytes(body[:STAMP], "big"))
-            account.messages += 1
-            account.bytes += len(body)
-            self._note((body,))
-
-        self._reader.listen(take)
-        now = clock()
-        while not self._is_over(now) and account.look(now):
+        self._reader.listen(self._arrivals.one)
+        now = time.monotonic_ns()
+        while not self._is_over(now) and self._look(now):
             time.sleep(_WAIT_S)
-            now = clock()
+            now = time.monotonic_ns()
+        self._tell()

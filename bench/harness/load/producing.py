@@ -19,12 +19,12 @@ from .account import SECOND
 from .protocol import STAMP
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
 
+    from ._fates import Fates
     from .account import Account
     from .bodies import Messages, Ready
     from .client import Sender
-    from .numbers import Numbers
     from .protocol import Order
 
     OneCall = Callable[[str, bytes, str, str], None]
@@ -66,34 +66,6 @@ class Schedule:
         return self.due(n)
 
 
-class Fates:
-    """What became of messages under way: see `client.Acknowledged`."""
-
-    def __init__(self) -> None:
-        self.account: Account | None = None
-        self.numbers: Numbers | None = None
-        self.under_way = 0
-        self.numbered: dict[int, int] = {}
-
-    def __call__(self, due: int, error: str = "") -> None:
-        assert self.account is not None
-        self.under_way -= 1
-        number = self.numbered.pop(due, None)
-        if error:
-            self.account.failed(error)
-            return
-        self.account.publish.append(time.monotonic_ns() - due)
-        if number is not None and self.numbers is not None:
-            self.numbers.note(number)
-
-    def durable(self, dues: bytes) -> None:
-        import numpy as np
-
-        assert self.account is not None
-        since = time.monotonic_ns() - np.frombuffer(dues, np.int64)
-        self.account.durable.frombytes(since.tobytes())
-
-
 class Producing:
     """A producer's work from `start` to `end`, ns of CLOCK_MONOTONIC."""
 
@@ -113,7 +85,6 @@ class Producing:
         """Sends until the end, or until the harness ends it."""
         order, sender, account = self._order, self._sender, self._account
         most = order.messages or _NO_END
-        ready = islice(cycle(messages.ready), most)
         loop = Loop(
             messages.ready,
             most,
@@ -123,25 +94,22 @@ class Producing:
             account.publish,
             account.delay,
         )
+        schedule = self._schedule
+        times = (schedule.first, schedule.period, schedule.anew, self._spin_ns, self._least_ns)
         if order.call == "async":
-            (self._open_window if order.rate else self._closed_window)(ready)
-            self._await_answers()
+            if order.rate:
+                loop.window_at_their_times(sender, self._fates, order.window, *times)
+            else:
+                loop.full_window(sender, self._fates, order.window)
+            loop.await_answers(sender, self._fates, int(_END_S * SECOND))
         elif order.call != "batch":
             call = self._numbered(sender.oneway if order.call == "oneway" else sender.send)
             if order.rate:
-                schedule = self._schedule
-                loop.at_their_times(
-                    call,
-                    schedule.first,
-                    schedule.period,
-                    schedule.anew,
-                    self._spin_ns,
-                    self._least_ns,
-                )
+                loop.at_their_times(call, *times)
             else:
                 loop.one_by_one(call)
         elif order.rate or self._numbers is not None:
-            self._batches(ready)
+            self._batches(islice(cycle(messages.ready), most))
         else:
             loop.batches(sender.batch, order.batch)
         if order.call == "oneway":
@@ -169,9 +137,7 @@ class Producing:
         return self._look_at > 0
 
     def _wait_until(self, due: int) -> bool:
-        """Waits until a message is due, and takes answers meanwhile. False when the harness ends
-        it.
-        """
+        """Waits until a message is due. False when the harness ends it."""
         while True:
             now = time.monotonic_ns()
             if now >= self._look_at and not self._goes_on(now):
@@ -179,70 +145,9 @@ class Producing:
             left = due - now
             if left <= 0:
                 return True
-            if self._fates.under_way:
-                self._take_answers(min(left / SECOND, _SLICE_S))
-            elif left > self._spin_ns:
+            if left > self._spin_ns:
                 left = max(left - self._spin_ns, self._least_ns)
                 time.sleep(min(left / SECOND, _SLICE_S))
-
-    def _closed_window(self, ready: Iterable[Ready]) -> None:
-        clock = time.monotonic_ns
-        for one in ready:
-            now = clock()
-            if now >= self._look_at and (now >= self._end or not self._goes_on(now)):
-                break
-            if not self._wait_for_room():
-                break
-            self._begin(one, clock())
-
-    def _open_window(self, ready: Iterable[Ready]) -> None:
-        for n, one in enumerate(ready):
-            due = self._schedule.next(n, time.monotonic_ns())
-            if due >= self._end or not self._wait_until(due) or not self._wait_for_room():
-                break
-            self._account.delay.append(max(0, time.monotonic_ns() - due))
-            self._begin(one, due)
-
-    def _wait_for_room(self) -> bool:
-        """Waits until the window has room. False when the harness ends it."""
-        while self._fates.under_way >= self._order.window:
-            self._take_answers(_SLICE_S)
-            now = time.monotonic_ns()
-            if now >= self._look_at and not self._goes_on(now):
-                return False
-        return True
-
-    def _begin(self, one: Ready, due: int) -> None:
-        fates, numbers = self._fates, self._numbers
-        body = due.to_bytes(STAMP, "big") + one.tail
-        if numbers is not None:
-            body, number = numbers.numbered(body)
-            while due in fates.numbered:  # the same ns: a reader sees the earlier time
-                due += 1
-            fates.numbered[due] = number
-        fates.under_way += 1
-        try:
-            self._sender.begin(one.topic, body, one.tag, one.key, due)
-        except Exception as error:  # noqa: BLE001 - a client of any kind
-            fates.under_way -= 1
-            fates.numbered.pop(due, None)
-            self._account.failed(error)
-
-    def _take_answers(self, timeout_s: float) -> None:
-        try:
-            self._sender.wait(timeout_s)
-        except Exception as error:  # noqa: BLE001 - a client of any kind
-            self._account.failed(error)
-            time.sleep(timeout_s)  # a client that fails at once must not fail without end
-
-    def _await_answers(self) -> None:
-        deadline = time.monotonic_ns() + int(_END_S * SECOND)
-        while self._fates.under_way and (now := time.monotonic_ns()) < deadline:
-            self._take_answers(_SLICE_S)
-            if now >= self._look_at:
-                self._goes_on(now)
-        for _ in range(self._fates.under_way):
-            self._account.failed(f"no answer within {_END_S:.0f} s")
 
     def _batches(self, ready: Iterator[Ready]) -> None:
         clock, account, order = time.monotonic_ns, self._account, self._order
@@ -260,7 +165,8 @@ class Producing:
                 if dues[-1] >= self._end or not self._wait_until(dues[-1]):
                     break
                 now = clock()
-                account.delay.extend(max(0, now - due) for due in dues)
+                for due in dues:
+                    account.delay.record(max(0, now - due))
             n += len(batch)
             self._send_batch(batch, dues)
 
@@ -280,7 +186,8 @@ class Producing:
                 self._account.failed(error)
             return
         now = time.monotonic_ns()
-        self._account.publish.extend(now - due for due in dues)
+        for due in dues:
+            self._account.publish.record(now - due)
         if self._numbers is not None:
             for number in given:
                 self._numbers.note(number)

@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from ._fates import Fates
 from .account import Account
 from .bodies import Messages
 from .consuming import Consuming
 from .numbers import Numbers
-from .producing import Fates, Producing
+from .output import Output
+from .producing import Producing
 from .protocol import Order, Ready
-from .recorder import Recorder
 
 if TYPE_CHECKING:
     from .client import OpenReader, OpenSender
@@ -33,25 +34,21 @@ def main(open_sender: OpenSender, open_reader: OpenReader) -> None:
     output = os.dup(1)
     os.dup2(2, 1)
     order = msgspec.json.decode(sys.stdin.buffer.readline(), type=Order)
-    recorder = Recorder(output)
-    os.close(output)
-    try:
-        if order.role == "produce":
-            _produce(order, recorder, open_sender)
-        else:
-            _consume(order, recorder, open_reader)
-    finally:
-        recorder.close()
+    if order.role == "produce":
+        _produce(order, Output(output), open_sender)
+    else:
+        _consume(order, Output(output), open_reader)
 
 
-def _produce(order: Order, recorder: Recorder, open_sender: OpenSender) -> None:
-    fates = Fates()
-    sender, versions = open_sender(order, fates)
+def _produce(order: Order, output: Output, open_sender: OpenSender) -> None:
     messages = Messages(order)
-    fates.numbers = numbers = Numbers(order) if order.check else None
+    account = Account(output, messages.size_of)
+    numbers = Numbers(order) if order.check else None
+    fates = Fates(account.publish, account.durable, account.failed, numbers)
+    sender, versions = open_sender(order, fates)
     with contextlib.closing(sender):
-        start, ends = _await_start(recorder, versions)
-        fates.account = account = Account(recorder, start, ends, messages.size_of)
+        start, ends = _await_start(output, versions)
+        account.begin(start, ends)
         work = Producing(order, sender, fates, account, start)
         _wait_until(start)
         work.run(messages)
@@ -60,12 +57,13 @@ def _produce(order: Order, recorder: Recorder, open_sender: OpenSender) -> None:
         account.end()
 
 
-def _consume(order: Order, recorder: Recorder, open_reader: OpenReader) -> None:
+def _consume(order: Order, output: Output, open_reader: OpenReader) -> None:
     reader, versions = open_reader(order)
     numbers = Numbers(order) if order.check else None
     with contextlib.closing(reader):
-        start, ends = _await_start(recorder, versions)
-        account = Account(recorder, start, ends, lambda _: 0)
+        start, ends = _await_start(output, versions)
+        account = Account(output, lambda _: 0)
+        account.begin(start, ends)
         work = Consuming(order, reader, numbers, account, start)
         work.run()
         if numbers is not None:
@@ -73,9 +71,9 @@ def _consume(order: Order, recorder: Recorder, open_reader: OpenReader) -> None:
         account.end(work.read_s)
 
 
-def _await_start(recorder: Recorder, versions: dict[str, str]) -> tuple[int, threading.Event]:
+def _await_start(output: Output, versions: dict[str, str]) -> tuple[int, threading.Event]:
     """Says that all is ready. Returns the start, and what tells the end of standard input."""
-    recorder.say(Ready(versions))
+    output.say(Ready(versions))
     line = sys.stdin.buffer.readline()
     if not line:
         sys.exit("the harness has ended before the start")

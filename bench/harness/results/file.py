@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ....conf.printable import printable
+from ..load.latencies import NoHistogram
 from . import model
-from .histograms import NoHistogram, decode
+from .histograms import decode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

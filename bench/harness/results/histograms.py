@@ -1,42 +1,22 @@
-"""HdrHistograms in results: checked, added up, and as points of a percentile plot.
-
-The compressed form (V2) in base64, big-endian:
-
-    size  field
-    4     cookie of a compressed histogram
-    4     length of what follows
-    ..    zlib: 4 cookie, 4 length of counts, 4 offset, 4 digits, 8 lowest, 8 highest, 8 ratio,
-          and the counts
-"""
+"""HdrHistograms in results: checked, added up, and as points of a percentile plot."""
 
 from __future__ import annotations
 
-import base64
-import binascii
 import io
-import struct
-import zlib
 from typing import TYPE_CHECKING, Any, Final
 
+from ..load.latencies import NoHistogram, counts_in, taken
 from ..load.protocol import DIGITS, HIGHEST_US, LOWEST_US
 from .model import Latency
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from ..load._counts import Counts
+
 PERCENTILES: Final = (50.0, 90.0, 99.0, 99.9, 99.99, 100.0)
-_OUTER: Final = struct.Struct(">II")
-_INNER: Final = struct.Struct(">IIIIqqd")
-_COMPRESSED_COOKIE: Final = 0x1C849304
-_WORD: Final = 0xF0  # these bits of a cookie tell the size of a count: it varies in V2
-#: Bytes of an uncompressed histogram at most: each of its some 47,000 counts has up to 9 bytes.
-_MOST: Final = 1 << 20
 #: Points of a percentile plot between 1 - 1/x and 1 - 1/2x.
 _STEPS: Final = 5
-
-
-class NoHistogram(ValueError):
-    """A text that is no histogram, or one with other bounds than those of the harness."""
 
 
 def decode(text: str) -> Any:
@@ -45,7 +25,7 @@ def decode(text: str) -> Any:
 
     if not text:
         return HdrHistogram(LOWEST_US, HIGHEST_US, DIGITS)
-    _check(text)
+    counts_in(text)  # raises NoHistogram
     try:
         return HdrHistogram.decode(text)
     # The library raises many kinds of errors for damaged counts.
@@ -53,26 +33,9 @@ def decode(text: str) -> Any:
         raise NoHistogram(f"a damaged histogram: {error!r}") from error
 
 
-def _check(text: str) -> None:
-    """Raises NoHistogram before a few bytes of a file could take gigabytes of memory."""
-    try:
-        packed = base64.b64decode(text, validate=True)
-        cookie, length = _OUTER.unpack_from(packed)
-        plain = zlib.decompressobj().decompress(packed[_OUTER.size :], _MOST + 1)
-        _, counts, _, digits, lowest, highest, _ = _INNER.unpack_from(plain)
-    except (binascii.Error, ValueError, struct.error, zlib.error) as error:
-        raise NoHistogram(f"no histogram of HdrHistogram (V2): {error}") from None
-    if (
-        cookie & ~_WORD != _COMPRESSED_COOKIE
-        or length != len(packed) - _OUTER.size
-        or len(plain) > _MOST
-    ):
-        raise NoHistogram(f"no histogram of HdrHistogram (V2): cookie {cookie:#x}, {length} bytes")
-    if _INNER.size + counts != len(plain):
-        raise NoHistogram(f"a damaged histogram: {len(plain) - _INNER.size} bytes, not {counts}")
-    if (digits, lowest, highest) != (DIGITS, LOWEST_US, HIGHEST_US):
-        bounds = f"{lowest} to {highest} us with {digits} digits"
-        raise NoHistogram(f"a histogram of {bounds}, not {LOWEST_US} to {HIGHEST_US} with {DIGITS}")
+def of_counts(counts: Counts) -> Any:
+    """The HdrHistogram of counts, which are 0 then."""
+    return decode(taken(counts))
 
 
 def latency(histogram: Any) -> Latency:

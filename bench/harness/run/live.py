@@ -71,6 +71,8 @@ class Live:
         if number == self._shown:
             return
         self._shown = number
+        if self._table is None and number % _LINE_EVERY_S != _LINE_EVERY_S - 1:
+            return
         second = tally.seconds[number]
         row: dict[str, str] = {
             "second": _place(number, warm_up, duration),
@@ -81,10 +83,10 @@ class Live:
             row["backlog"] = f"{max(0, tally.all_sent * groups - tally.all_consumed):,}"
         if second.errors:
             row["errors"] = f"{second.errors:,}"
-        for kind, found in second.latencies.items():
-            if kind in ("publish", "end_to_end"):
-                figures = (f"{found.get_value_at_percentile(one):,}" for one in (50, 99, 99.9))
-                row[f"{kind} p50/p99/p99.9 us"] = "/".join(figures)
+        for kind in ("publish", "end_to_end"):
+            if kind in second.encoded:
+                found = second.latencies(kind).percentiles((50, 99, 99.9))
+                row[f"{kind} p50/p99/p99.9 us"] = "/".join(f"{one:,}" for one in found)
         used = samples.rows[-1] if samples.rows else {}
         cpu = {
             name.removeprefix("cpu."): value
@@ -94,7 +96,7 @@ class Live:
         row["CPU"] = " ".join(f"{name} {value:.0%}" for name, value in cpu.items())
         if self._table is not None:
             self._table.update(self._as_table(row), refresh=True)
-        elif number % _LINE_EVERY_S == _LINE_EVERY_S - 1:
+        else:
             self._say("  " + "  ".join(f"{name} {value}" for name, value in row.items()))
 
     def _as_table(self, row: dict[str, str]) -> Table:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..load import latencies
+from ..load._counts import Counts
 from ..results import histograms
 
 if TYPE_CHECKING:
     from ..load.protocol import Tick
     from ..results.model import Latency
 
-#: Percentiles of each second, and the kinds of latency that have them.
+#: Percentiles of each second in ascending order, and the kinds of latency that have them.
 _SHARES = (
     ("p50", 50), ("p75", 75), ("p95", 95), ("p99", 99), ("p999", 99.9), ("p9999", 99.99),
     ("max", 100),
@@ -29,8 +30,16 @@ class Second:
     sent_bytes: int = 0
     consumed: int = 0
     errors: int = 0
-    #: By kind; made when it is first needed.
-    latencies: dict[str, Any] = field(default_factory=dict)
+    #: By kind, as the workers sent them. They are decoded when they are needed, because a run must
+    #: not wait for that.
+    encoded: dict[str, list[str]] = field(default_factory=dict)
+
+    def latencies(self, kind: str) -> Counts:
+        """Those of all workers. Raises NoHistogram."""
+        found = Counts()
+        for text in self.encoded.get(kind, ()):
+            latencies.add(found, text)
+        return found
 
 
 class Tally:
@@ -42,12 +51,11 @@ class Tally:
         self._warm_up = warm_up
         self._end = warm_up + seconds
         self.seconds: list[Second] = []
-        self._whole = {kind: latencies.histogram() for kind in KINDS}
         self.sent = self.sent_bytes = self.consumed = self.errors = 0  # of the measured part
         self.all_sent = self.all_consumed = 0  # with the warm-up
 
     def add(self, role: str, tick: Tick, shift: int = 0) -> None:
-        """Adds a tick of a worker whose second 0 is second `shift` here. Raises RuntimeError."""
+        """Adds a tick of a worker whose second 0 is second `shift` here."""
         number = tick.second + shift
         while len(self.seconds) <= number:
             self.seconds.append(Second())
@@ -64,11 +72,7 @@ class Tally:
         for kind in KINDS:
             encoded: str = getattr(tick, kind)
             if encoded:
-                if kind not in second.latencies:
-                    second.latencies[kind] = latencies.histogram()
-                latencies.add(second.latencies[kind], encoded)
-                if is_measured:
-                    latencies.add(self._whole[kind], encoded)
+                second.encoded.setdefault(kind, []).append(encoded)
         if is_measured:
             self.errors += tick.errors
             if role == "produce":
@@ -87,15 +91,21 @@ class Tally:
         return sent / length, consumed / length
 
     def latency(self) -> dict[str, Latency]:
-        """Those that were measured."""
-        return {
-            kind: histograms.latency(one)
-            for kind, one in self._whole.items()
-            if one.get_total_count()
-        }
+        """Those that were measured. Raises NoHistogram."""
+        found = {}
+        for kind in KINDS:
+            whole = Counts()
+            for second in self.seconds[self._warm_up :]:
+                for text in second.encoded.get(kind, ()):
+                    latencies.add(whole, text)
+            if whole.total:
+                found[kind] = histograms.latency(histograms.of_counts(whole))
+        return found
 
     def columns(self, groups: int) -> dict[str, list[float | None]]:
-        """The columns of the series, a row for each second. `groups` read each message."""
+        """The columns of the series, a row for each second. `groups` read each message. Raises
+        NoHistogram.
+        """
         found: dict[str, list[float | None]] = {}
         backlog = 0
         for number, second in enumerate(self.seconds):
@@ -108,11 +118,11 @@ class Tally:
                 "backlog": max(0, backlog) if groups else None,
             }
             for kind in _BY_SECOND:
-                one = second.latencies.get(kind)
-                for name, share in _SHARES:
-                    value = float(one.get_value_at_percentile(share)) if one else None
-                    row[f"{kind}_{name}"] = value
-                row[f"{kind}_mean"] = float(one.get_mean_value()) if one else None
+                one = second.latencies(kind)
+                values = one.percentiles(share for _, share in _SHARES)
+                for (name, _), us in zip(_SHARES, values, strict=True):
+                    row[f"{kind}_{name}"] = float(us) if one.total else None
+                row[f"{kind}_mean"] = one.mean() if one.total else None
             for name, value in row.items():
                 found.setdefault(name, [None] * number).append(value)
         return found

@@ -27,7 +27,8 @@ from ..load.worker import main
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ..load.client import Acknowledged, Bytes
+    from ..load._fates import Fates
+    from ..load.client import Bytes
     from ..load.protocol import Order
 
 _TIMEOUT_S: Final = 30.0
@@ -120,10 +121,10 @@ class _Kind(NamedTuple):
 class RemotingSender:
     """Sends to one broker over one connection, to the queues in turn."""
 
-    def __init__(self, order: Order, acknowledged: Acknowledged) -> None:
+    def __init__(self, order: Order, fates: Fates) -> None:
         self._link = Link(order.endpoint["broker"])
         self._queues = itertools.cycle(range(order.queues))
-        self._acknowledged = acknowledged
+        self._fates = fates
         self._frames: dict[_Kind, Frames] = {}
         self._number = 100_000_000
         # The key that a message has in the index: unique for the run.
@@ -181,10 +182,12 @@ class RemotingSender:
         if self._link.receive(timeout_s):
             while (answer := self._link.take()) is not None:
                 due = self._open.pop(answer.opaque, None)
-                if due is not None:
-                    is_good = answer.code == ResponseCode.SUCCESS
-                    error = "" if is_good else f"code {answer.code}: {answer.remark}"
-                    self._acknowledged(due, error)
+                if due is None:
+                    continue
+                if answer.code == ResponseCode.SUCCESS:
+                    self._fates.stored(due)
+                else:
+                    self._fates.refused(due, f"code {answer.code}: {answer.remark}")
 
     def batch(self, topic: str, bodies: list[bytes], tag: str, key: str) -> None:
         pieces = []
@@ -286,9 +289,9 @@ def _bodies(records: bytes) -> list[bytes]:
     return found
 
 
-def open_sender(order: Order, acknowledged: Acknowledged) -> tuple[RemotingSender, dict[str, str]]:
+def open_sender(order: Order, fates: Fates) -> tuple[RemotingSender, dict[str, str]]:
     """A producer of the broker at the endpoint."""
-    return RemotingSender(order, acknowledged), {"silomq's remoting client": __version__}
+    return RemotingSender(order, fates), {"silomq's remoting client": __version__}
 
 
 def open_reader(order: Order) -> tuple[RemotingReader, dict[str, str]]:

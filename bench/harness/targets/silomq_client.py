@@ -5,28 +5,25 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from array import array
-from bisect import bisect_right
-from collections import deque
 from typing import TYPE_CHECKING, Any, Literal
 
 from .... import __version__
 from ....client.admin.admin import Admin
-from ....client.errors import SendTimeout, StoreClosed
+from ....client.errors import StoreClosed
 from ....client.groups.group_consumer import GroupConsumer
 from ....client.producing._message import Message
 from ....client.producing.producer import Producer
 from ..load.columns import Columns
-from ..load.protocol import STAMP
 from ..load.worker import main
+from ._awaited import Answers, Unsynced
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ....client.consuming.message_view import MessageView
-    from ....client.producing._future import SendFuture
-    from ....client.producing.send_result import SendResult
-    from ..load.client import Acknowledged, Bytes
+    from ....shm._words import Word
+    from ..load._fates import Fates
+    from ..load.client import Bytes
     from ..load.protocol import Order
 
 _TIMEOUT_S = 30.0
@@ -45,23 +42,23 @@ class SiloSender:
     when the store's `flushed` has passed them.
     """
 
-    def __init__(self, order: Order, acknowledged: Acknowledged) -> None:
+    def __init__(self, order: Order, fates: Fates) -> None:
         store = order.endpoint["store"]
         self._producer = Producer(store, timeout=_TIMEOUT_S)
-        self._acknowledged = acknowledged
-        self._open: deque[tuple[SendFuture, int, int]] = deque()
-        #: When each message that is not durable yet was due, and where it ends.
-        self._dues, self._ends = array("q"), array("q")
-        self._tells = threading.Lock()
         self._is_closed = False
         self._admin: Admin | None = None
+        self._unsynced: Unsynced | None = None
         self._noticing: threading.Thread | None = None
         if order.endpoint["flush"] == "async" and order.call != "oneway":
             self._admin = Admin(store)
-            self._flushed = self._admin.control.word("flushed")
+            flushed = self._admin.control.word("flushed")
+            self._unsynced = Unsynced(fates, flushed)
             if 0 < order.rate < _LOW_RATE:
-                self._noticing = threading.Thread(target=self._notice, daemon=True)
+                self._noticing = threading.Thread(
+                    target=self._notice, args=(self._unsynced, flushed), daemon=True
+                )
                 self._noticing.start()
+        self._answers = Answers(fates, self._unsynced, order.window)
         for topic in order.topics:
             self._producer.open_topic(topic)
 
@@ -70,70 +67,30 @@ class SiloSender:
 
     def send(self, topic: str, body: bytes, tag: str, key: str) -> None:
         result = self._producer.send(topic, body, tags=tag or None, keys=key or None)
-        if self._admin is not None:
-            self._watch(result, int.from_bytes(body[:STAMP], "big"), len(body))
+        if self._unsynced is not None:
+            self._unsynced.add(body, result.physical_offset)
 
     def begin(self, topic: str, body: bytes, tag: str, key: str, due: int) -> None:
         future = self._producer.send_async(topic, body, tags=tag or None, keys=key or None)
-        self._open.append((future, due, len(body)))
-        self._take()
+        self._answers.add(future, due)
 
     def wait(self, timeout_s: float) -> None:
-        if self._open:
-            with contextlib.suppress(SendTimeout):
-                self._open[0][0].exception(timeout_s)
-            self._take()
-
-    def _take(self) -> None:
-        """Takes the answers that are there."""
-        while self._open and self._open[0][0].done():
-            future, due, size = self._open.popleft()
-            error = future.exception(0)
-            self._acknowledged(due, "" if error is None else repr(error))
-            if error is None and self._admin is not None:
-                self._watch(future.result(0), due, size)
+        self._answers.wait(timeout_s)
 
     def batch(self, topic: str, bodies: list[bytes], tag: str, key: str) -> None:
         members: list[bytes] | list[Message] = bodies
         if tag or key:
             members = [Message(body, tags=tag or None, keys=key or None) for body in bodies]
         result = self._producer.send_batch(topic, members)
-        if self._admin is not None:
-            self._watch_batch(result, bodies)
+        if self._unsynced is not None:
+            self._unsynced.add_batch(bodies, result.physical_offset)
 
-    def _watch_batch(self, result: SendResult, bodies: list[bytes]) -> None:
-        """`_watch` for a batch, which is durable as a whole."""
-        dues = {body[:STAMP] for body in (bodies[0], bodies[-1])}
-        if len(dues) == 1:
-            self._dues.extend([int.from_bytes(bodies[0][:STAMP], "big")] * len(bodies))
-        else:
-            self._dues.extend(int.from_bytes(body[:STAMP], "big") for body in bodies)
-        end = result.physical_offset + sum(map(len, bodies))
-        self._ends.extend([end] * len(bodies))
-        if self._ends[0] <= self._flushed.load():
-            self._tell()
-
-    def _watch(self, result: SendResult, due: int, size: int) -> None:
-        """Remembers a message that is not durable yet, and tells of those that are by now."""
-        self._dues.append(due)
-        self._ends.append(result.physical_offset + size)
-        if self._ends[0] <= self._flushed.load():
-            self._tell()
-
-    def _notice(self) -> None:
+    def _notice(self, unsynced: Unsynced, flushed: Word) -> None:
         """A thread's work: tells what is durable as soon as it is, also while nothing is sent."""
         while not self._is_closed:
-            flushed = self._flushed.load()
-            self._tell()
-            self._flushed.wait(flushed, _NOTICE_S)
-
-    def _tell(self) -> None:
-        with self._tells:
-            count = bisect_right(self._ends, self._flushed.load())
-            if count:
-                # All at once: one by one would hold the other thread up for milliseconds.
-                self._acknowledged.durable(self._dues[:count].tobytes())
-                del self._ends[:count], self._dues[:count]
+            seen = flushed.load()
+            unsynced.tell()
+            flushed.wait(seen, _NOTICE_S)
 
     def finish(self, timeout_s: float) -> None:
         self._producer.flush(timeout_s)
@@ -223,9 +180,9 @@ class SiloReader:
             self._thread.join(_JOIN_S)
 
 
-def open_sender(order: Order, acknowledged: Acknowledged) -> tuple[SiloSender, dict[str, str]]:
+def open_sender(order: Order, fates: Fates) -> tuple[SiloSender, dict[str, str]]:
     """A producer of the store at the endpoint."""
-    return SiloSender(order, acknowledged), {"silomq": __version__}
+    return SiloSender(order, fates), {"silomq": __version__}
 
 
 def open_reader(order: Order) -> tuple[SiloReader, dict[str, str]]:

@@ -16,7 +16,8 @@ import psutil
 import pytest
 from support.harness import LONG
 
-from silomq.bench.harness.load.latencies import add, histogram
+from silomq.bench.harness.load._counts import Counts
+from silomq.bench.harness.load.latencies import add
 from silomq.bench.harness.load.numbers import lost_and_doubled
 from silomq.bench.harness.load.protocol import Done, Order, Ready, Said, Sizes, Tick
 from silomq.bench.harness.targets.peers.catalog import peers
@@ -118,11 +119,11 @@ def order(server: Running, folder: Path, **more: object) -> Order:
 
 def counted(ticks: list[Tick], kind: str) -> int:
     """How many latencies were kept, all of them plausible."""
-    total = histogram()
+    total = Counts()
     for tick in ticks:
         add(total, getattr(tick, kind))
-    assert total.get_max_value() <= PATIENCE_S * 1e6
-    return int(total.get_total_count())
+    assert total.percentiles([100])[0] <= PATIENCE_S * 1e6
+    return total.total
 
 
 def test_all_that_is_sent_is_read(target: Target, tmp_path: Path) -> None:

@@ -14,7 +14,8 @@ from ...load.worker import main
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ...load.client import Acknowledged, Bytes
+    from ...load._fates import Fates
+    from ...load.client import Bytes
     from ...load.protocol import Order
 
 _PATIENCE_S = 30.0
@@ -45,8 +46,8 @@ def make_topics(port: int, topics: list[str], partitions: int) -> None:
 class KafkaSender:
     """A producer without a time to linger, as a lone send needs it. One-way is acks=0."""
 
-    def __init__(self, order: Order, acknowledged: Acknowledged) -> None:
-        self._acknowledged = acknowledged
+    def __init__(self, order: Order, fates: Fates) -> None:
+        self._fates = fates
         self._failed = ""
         self._missing = 0
         self._producer = confluent_kafka.Producer(
@@ -91,10 +92,7 @@ class KafkaSender:
         self.batch(topic, [body], tag, key)
 
     def begin(self, topic: str, body: bytes, tag: str, key: str, due: int) -> None:
-        def told(error: Any, _: Any) -> None:
-            self._acknowledged(due, "" if error is None else str(error))
-
-        self._produce(topic, body, tag, key, told)
+        self._produce(topic, body, tag, key, self._fates.delivery(due))
 
     def wait(self, timeout_s: float) -> None:
         self._producer.poll(timeout_s)
@@ -170,9 +168,9 @@ class KafkaReader:
         self._consumer.close()
 
 
-def open_sender(order: Order, acknowledged: Acknowledged) -> tuple[KafkaSender, dict[str, str]]:
+def open_sender(order: Order, fates: Fates) -> tuple[KafkaSender, dict[str, str]]:
     """See `load.client.OpenSender`."""
-    return KafkaSender(order, acknowledged), _versions()
+    return KafkaSender(order, fates), _versions()
 
 
 def open_reader(order: Order) -> tuple[KafkaReader, dict[str, str]]:

@@ -1,11 +1,13 @@
 """The worker that sends and reads by nats-py: see `nats.py`. Its event loop runs while the worker
-calls it.
+calls it. To start the loop costs as much as to publish a message, so what was begun is published
+with the next wait.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import importlib.metadata
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +20,8 @@ from ...load.worker import main
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from ...load.client import Acknowledged, Bytes
+    from ...load._fates import Fates
+    from ...load.client import Bytes
     from ...load.protocol import Order
 
 _STREAM = "bench"
@@ -56,11 +59,10 @@ class _Connection:
 class NatsSender(_Connection):
     """Publishes to the topic's subject."""
 
-    def __init__(self, order: Order, acknowledged: Acknowledged) -> None:
+    def __init__(self, order: Order, fates: Fates) -> None:
         super().__init__(order)
-        self._acknowledged = acknowledged
-        self._begun: dict[asyncio.Future[Any], int] = {}
-        self._answered: list[asyncio.Future[Any]] = []
+        self._fates = fates
+        self._begun: list[tuple[str, bytes, dict[str, str] | None, int]] = []
         self._some = asyncio.Event()
 
     @staticmethod
@@ -75,24 +77,32 @@ class NatsSender(_Connection):
         self._run(self._stream.publish(subject, body, timeout=_PATIENCE_S, headers=headers))
 
     def begin(self, topic: str, body: bytes, tag: str, key: str, due: int) -> None:
-        subject, headers = f"{_PREFIX}.{topic}", self._headers(tag, key)
-        future = self._run(self._stream.publish_async(subject, body, headers=headers))
-        self._begun[future] = due
-        future.add_done_callback(self._answer)
-
-    def _answer(self, future: asyncio.Future[Any]) -> None:
-        self._answered.append(future)
-        self._some.set()
+        self._begun.append((f"{_PREFIX}.{topic}", body, self._headers(tag, key), due))
 
     def wait(self, timeout_s: float) -> None:
+        self._run(self._publish(timeout_s))
+
+    async def _publish(self, timeout_s: float) -> None:
+        """Publishes what was begun, and waits for the next answers."""
         self._some.clear()
-        if not self._answered:
-            with contextlib.suppress(TimeoutError):
-                self._run(asyncio.wait_for(self._some.wait(), timeout_s))
-        answered, self._answered = self._answered, []
-        for future in answered:
-            error = future.exception()
-            self._acknowledged(self._begun.pop(future), repr(error) if error else "")
+        begun, self._begun = self._begun, []
+        for subject, body, headers, due in begun:
+            try:
+                future = await self._stream.publish_async(subject, body, headers=headers)
+            except Exception as error:  # noqa: BLE001 - a client of any kind
+                self._fates.refused(due, repr(error))
+            else:
+                future.add_done_callback(functools.partial(self._answer, due))
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._some.wait(), timeout_s)
+
+    def _answer(self, due: int, future: asyncio.Future[Any]) -> None:
+        self._some.set()
+        error = future.exception()
+        if error is None:
+            self._fates.stored(due)
+        else:
+            self._fates.refused(due, repr(error))
 
     def oneway(self, topic: str, body: bytes, tag: str, key: str) -> None:
         raise NotImplementedError
@@ -150,9 +160,9 @@ class NatsReader(_Connection):
         super().close()
 
 
-def open_sender(order: Order, acknowledged: Acknowledged) -> tuple[NatsSender, dict[str, str]]:
+def open_sender(order: Order, fates: Fates) -> tuple[NatsSender, dict[str, str]]:
     """See `load.client.OpenSender`."""
-    return NatsSender(order, acknowledged), _versions()
+    return NatsSender(order, fates), _versions()
 
 
 def open_reader(order: Order) -> tuple[NatsReader, dict[str, str]]:

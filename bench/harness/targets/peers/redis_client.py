@@ -15,7 +15,8 @@ from ...load.worker import main
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ...load.client import Acknowledged, Bytes
+    from ...load._fates import Fates
+    from ...load.client import Bytes
     from ...load.protocol import Order
 
 _BODY = b"b"
@@ -34,9 +35,9 @@ def _versions() -> dict[str, str]:
 class RedisSender:
     """Sends to the streams of a topic in turn."""
 
-    def __init__(self, order: Order, acknowledged: Acknowledged) -> None:
+    def __init__(self, order: Order, fates: Fates) -> None:
         self._connection = _connect(order)
-        self._acknowledged = acknowledged
+        self._fates = fates
         self._pipeline = self._connection.pipeline(transaction=False)
         self._begun: list[int] = []
         self._queues, self._queue = order.queues, order.index % order.queues
@@ -68,8 +69,10 @@ class RedisSender:
         except redis.RedisError as error:
             answers = [error] * len(begun)
         for due, answer in zip(begun, answers, strict=True):
-            failed = isinstance(answer, Exception)
-            self._acknowledged(due, repr(answer) if failed else "")
+            if isinstance(answer, Exception):
+                self._fates.refused(due, repr(answer))
+            else:
+                self._fates.stored(due)
 
     def batch(self, topic: str, bodies: list[bytes], tag: str, key: str) -> None:
         with self._connection.pipeline(transaction=False) as pipeline:
@@ -140,9 +143,9 @@ class RedisReader:
         self._connection.close()
 
 
-def open_sender(order: Order, acknowledged: Acknowledged) -> tuple[RedisSender, dict[str, str]]:
+def open_sender(order: Order, fates: Fates) -> tuple[RedisSender, dict[str, str]]:
     """See `load.client.OpenSender`."""
-    return RedisSender(order, acknowledged), _versions()
+    return RedisSender(order, fates), _versions()
 
 
 def open_reader(order: Order) -> tuple[RedisReader, dict[str, str]]:

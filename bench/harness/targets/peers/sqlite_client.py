@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
-    from ...load.client import Acknowledged, Bytes
+    from ...load._fates import Fates
+    from ...load.client import Bytes
     from ...load.protocol import Order
 
 _BUSY_S = 60.0
@@ -150,9 +151,9 @@ class SQLiteReader(_Connection):
         raise NotImplementedError
 
 
-def open_sender(order: Order, acknowledged: Acknowledged) -> tuple[SQLiteSender, dict[str, str]]:
+def open_sender(order: Order, fates: Fates) -> tuple[SQLiteSender, dict[str, str]]:
     """See `load.client.OpenSender`. Nothing is acknowledged later than its call."""
-    del acknowledged
+    del fates
     return SQLiteSender(order), {"sqlite": sqlite3.sqlite_version}
 
 

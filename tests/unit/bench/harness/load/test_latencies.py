@@ -1,36 +1,54 @@
-"""Histograms that are filled from arrays are those that are filled one by one."""
+"""Texts of histograms: the library reads ours, and we read the library's."""
 
 from __future__ import annotations
 
-from array import array
+import base64
+import struct
+import zlib
 
 import pytest
-from hypothesis import given
+from hdrh.histogram import HdrHistogram
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from silomq.bench.harness.load.latencies import add, encode, histogram, record
-from silomq.bench.harness.load.protocol import HIGHEST_US
+from silomq.bench.harness.load._counts import Counts
+from silomq.bench.harness.load.latencies import NoHistogram, add, taken
+from silomq.bench.harness.load.protocol import DIGITS, HIGHEST_US, LOWEST_US
 
-NS = st.one_of(st.integers(0, 10**7), st.integers(0, 10**13), st.integers(-5, 3 * 10**6))
+US = st.one_of(st.integers(1, 10_000), st.integers(1, HIGHEST_US))
 
 
-@given(st.lists(NS, min_size=1, max_size=200))
-def test_all_at_once_or_one_by_one(values: list[int]) -> None:
-    at_once, one_by_one = histogram(), histogram()
-    record(at_once, array("q", values))
-    for value in values:
-        one_by_one.record_value(min(HIGHEST_US, max(1, value // 1000)))
-    assert encode(at_once) == encode(one_by_one)
-    summed = histogram()
-    add(summed, encode(at_once))
-    add(summed, encode(at_once))
-    assert summed.get_total_count() == 2 * len(values)
+@given(st.lists(US, min_size=1, max_size=100))
+@settings(max_examples=50, deadline=None)
+def test_texts_are_those_of_the_library(us: list[int]) -> None:
+    ours, theirs = Counts(), HdrHistogram(LOWEST_US, HIGHEST_US, DIGITS)
+    for value in us:
+        ours.record(1000 * value)
+        theirs.record_value(value)
+    text = taken(ours)
+    assert ours.total == 0
+    assert HdrHistogram.decode(text).encode() == theirs.encode()
+    summed = Counts()
+    add(summed, text)
+    add(summed, theirs.encode().decode())
+    assert summed.total == 2 * len(us)
+    theirs.decode_and_add(text)
+    assert HdrHistogram.decode(taken(summed)).encode() == theirs.encode()
 
 
 def test_nothing_and_no_histogram() -> None:
-    assert encode(histogram()) == ""
-    into = histogram()
+    into = Counts()
+    assert taken(into) == ""
     add(into, "")
-    assert into.get_total_count() == 0
-    with pytest.raises(RuntimeError, match="a worker sent no histogram"):
+    assert into.total == 0
+    with pytest.raises(NoHistogram, match="no histogram of HdrHistogram"):
         add(into, "aGVsbG8=")
+
+
+def test_damaged_counts() -> None:
+    """The frame is whole, its counts are not."""
+    head = struct.pack(">IIIIqqd", 0x1C849313, 1, 0, DIGITS, LOWEST_US, HIGHEST_US, 1.0)
+    packed = zlib.compress(head + b"\xff")
+    text = base64.b64encode(struct.pack(">II", 0x1C849314, len(packed)) + packed).decode()
+    with pytest.raises(NoHistogram, match="a damaged histogram: the counts end"):
+        add(Counts(), text)

@@ -6,18 +6,24 @@ import itertools
 import os
 import threading
 import time
-from typing import TYPE_CHECKING
+from array import array
+from collections import deque
+from typing import TYPE_CHECKING, Any
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from silomq.bench.harness.load._counts import Counts
+from silomq.bench.harness.load._fates import Fates
 from silomq.bench.harness.load.account import SECOND, Account
 from silomq.bench.harness.load.bodies import Messages
-from silomq.bench.harness.load.latencies import add, histogram
-from silomq.bench.harness.load.producing import Fates, Producing, Schedule
+from silomq.bench.harness.load.latencies import add
+from silomq.bench.harness.load.numbers import Numbers
+from silomq.bench.harness.load.output import Output
+from silomq.bench.harness.load.producing import Producing, Schedule
 from silomq.bench.harness.load.protocol import Done, Order, Said, Sizes, Tick
-from silomq.bench.harness.load.recorder import Recorder
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -54,7 +60,10 @@ class Stalling:
     def begin(self, topic: str, body: bytes, tag: str, key: str, due: int) -> None:
         self.send(topic, body, tag, key)
         assert self.fates is not None
-        self.fates(due, "" if len(self.sent) != 5 else "it was refused")
+        if len(self.sent) == 5:
+            self.fates.refused(due, "it was refused")
+        else:
+            self.fates.stored(due)
 
     def wait(self, timeout_s: float) -> None: ...
 
@@ -66,29 +75,83 @@ class Stalling:
     def close(self) -> None: ...
 
 
+class Slow(Stalling):
+    """A client that answers in `wait` only, three at a time, and refuses some at once."""
+
+    def __init__(self) -> None:
+        super().__init__(0.0)
+        self.open: deque[int] = deque()
+        self.most = self.refused = 0
+
+    def begin(self, topic: str, body: bytes, tag: str, key: str, due: int) -> None:
+        if len(self.sent) % 100 == 50:
+            self.sent.append(b"")
+            self.refused += 1
+            raise ConnectionError("not now")
+        self.sent.append(body)
+        self.open.append(due)
+        self.most = max(self.most, len(self.open))
+
+    def wait(self, timeout_s: float) -> None:
+        assert self.fates is not None
+        assert 0 <= timeout_s <= 0.02
+        for _ in range(min(3, len(self.open))):
+            self.fates.stored(self.open.popleft())
+
+
+class Silent(Stalling):
+    """A client that never answers, and has errors when it is asked."""
+
+    def begin(self, topic: str, body: bytes, tag: str, key: str, due: int) -> None:
+        self.sent.append(body)
+
+    def wait(self, timeout_s: float) -> None:
+        raise TimeoutError("nothing comes")
+
+
+def order(folder: Path, call: str, rate: float, warm_up_s: int = 0, **more: Any) -> Order:
+    payload = folder / "payload"
+    payload.write_bytes(b"x" * 4096)
+    return Order(
+        "produce", "none", {}, 0, 1, ["a"], 1, 1, warm_up_s, 1,
+        call=call, rate=rate, batch=10, window=4, sizes=Sizes([64]), payload=str(payload), **more,
+    )  # fmt: skip
+
+
+def work(client: Stalling, wanted: Order) -> list[Said]:
+    """What a producer says that does an order."""
+    theirs, ours = os.pipe()
+    messages = Messages(wanted)
+    account = Account(Output(ours), messages.size_of)
+    numbers = Numbers(wanted) if wanted.check else None
+    fates = Fates(account.publish, account.durable, account.failed, numbers)
+    client.fates = fates
+    start = time.monotonic_ns()
+    account.begin(start, threading.Event())
+    Producing(wanted, client, fates, account, start).run(messages)
+    if numbers is not None:
+        numbers.write()
+    account.end()
+    os.close(ours)
+    with open(theirs, "rb") as lines:
+        return [msgspec.json.decode(line, type=Said) for line in lines]
+
+
 def run(
     folder: Path, call: str, rate: float, stall_s: float = 0.0, warm_up_s: int = 0
 ) -> tuple[Stalling, list[Said]]:
     """A producer's work of one second behind the warm-up, with what it said."""
-    payload = folder / "payload"
-    payload.write_bytes(b"x" * 4096)
-    order = Order(
-        "produce", "none", {}, 0, 1, ["a"], 1, 1, warm_up_s, 1,
-        call=call, rate=rate, batch=10, window=4, sizes=Sizes([64]), payload=str(payload),
-    )  # fmt: skip
-    theirs, ours = os.pipe()
-    recorder = Recorder(ours)
-    os.close(ours)
-    client, fates = Stalling(stall_s), Fates()
-    client.fates = fates
-    messages = Messages(order)
-    start = time.monotonic_ns()
-    fates.account = account = Account(recorder, start, threading.Event(), messages.size_of)
-    Producing(order, client, fates, account, start).run(messages)
-    account.end()
-    recorder.close()
-    with open(theirs, "rb") as lines:
-        return client, [msgspec.json.decode(line, type=Said) for line in lines]
+    client = Stalling(stall_s)
+    return client, work(client, order(folder, call, rate, warm_up_s))
+
+
+def latencies_in(said: list[Said]) -> Counts:
+    """All latencies of sends."""
+    whole = Counts()
+    for one in said:
+        if isinstance(one, Tick):
+            add(whole, one.publish)
+    return whole
 
 
 def test_a_stall_shows_in_each_message_that_it_delays_and_none_is_left_out(tmp_path: Path) -> None:
@@ -96,14 +159,12 @@ def test_a_stall_shows_in_each_message_that_it_delays_and_none_is_left_out(tmp_p
     assert len(client.sent) == 1000
     dues = [int.from_bytes(body[:8], "big") for body in client.sent]
     assert {after - before for before, after in itertools.pairwise(dues)} == {10**6}
-    whole = histogram()
-    for one in said:
-        if isinstance(one, Tick):
-            add(whole, one.publish)
-    assert whole.get_total_count() == 1000
+    whole = latencies_in(said)
+    assert whole.total == 1000
     # 300 messages were due while the client stood still: half of them for 150 ms or more.
-    assert whole.get_value_at_percentile(85) >= 140_000
-    assert whole.get_value_at_percentile(100) >= 299_000
+    half, longest = whole.percentiles((85, 100))
+    assert half >= 140_000
+    assert longest >= 299_000
     done = said[-1]
     assert isinstance(done, Done)
     assert (done.messages, done.errors) == (1000, 0)
@@ -139,3 +200,44 @@ def test_batches_and_closed_loops(tmp_path: Path) -> None:
         assert sum(one.messages for one in ticks) == done.messages
         assert [one.second for one in ticks] == list(range(len(ticks)))
         assert sum(one.bytes for one in ticks) == 64 * done.messages
+
+
+@pytest.mark.parametrize("rate", [0.0, 2000.0])
+def test_a_window_is_kept_and_each_message_has_a_fate(tmp_path: Path, rate: float) -> None:
+    client = Slow()
+    said = work(client, order(tmp_path, "async", rate))
+    done = said[-1]
+    assert isinstance(done, Done)
+    assert client.most == (4 if rate == 0 else client.most)
+    assert client.most <= 4
+    assert client.refused > 3
+    assert (done.errors, done.first_error) == (client.refused, "ConnectionError('not now')")
+    assert done.messages == latencies_in(said).total == len(client.sent) - client.refused
+    stamps = [int.from_bytes(body[:8], "big") for body in client.sent if body]
+    assert stamps == sorted(stamps)
+
+
+def test_messages_without_an_answer_have_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("silomq.bench.harness.load.producing._END_S", 0.1)
+    client = Silent(0.0)
+    began = time.monotonic()
+    said = work(client, order(tmp_path, "async", 0.0, messages=3))
+    assert time.monotonic() - began >= 0.1
+    done = said[-1]
+    assert isinstance(done, Done)
+    assert done.messages == 0
+    # Those of `wait` come every 20 ms.
+    assert 3 + 1 <= done.errors <= 3 + 6
+    assert done.first_error == "TimeoutError('nothing comes')"
+
+
+def test_numbers_are_those_that_were_stored(tmp_path: Path) -> None:
+    client = Slow()
+    work(client, order(tmp_path, "async", 0.0, messages=200, check=str(tmp_path)))
+    bodies = [body for body in client.sent if body]
+    assert len(bodies) == 198
+    with (tmp_path / "produce--0").open("rb") as file:
+        stored = array("Q", file.read())
+    assert list(stored) == [int.from_bytes(body[8:16], "big") for body in bodies]

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.bench_results import recorded
 
+from silomq.bench.harness.load.latencies import NoHistogram
 from silomq.bench.harness.results.histograms import (
-    NoHistogram,
     added_up,
     decode,
     interval_log,
