@@ -124,8 +124,20 @@ class World:
         """The control word up to which reput dispatches. Under SYNC_FLUSH a reader must not see a
         message that a power cut could take back.
         """
-        sync = self.settings.flush_disk_type == FlushDiskType.SYNC_FLUSH
-        return "flushed" if sync else self.filed
+        return "flushed" if self.syncs else self.filed
+
+    @property
+    def dispatch_news(self) -> str:
+        """The control word on which reput sleeps. It changes after `dispatch_limit` has. Under
+        SYNC_FLUSH it is another one, so that reput does not take the core of the producers that
+        flush has woken.
+        """
+        return "flushes" if self.syncs else self.filed
+
+    @property
+    def syncs(self) -> bool:
+        """Whether an answer waits for its sync."""
+        return self.settings.flush_disk_type == FlushDiskType.SYNC_FLUSH
 
     def take_role(self, role: str) -> None:
         """Sets the role of this process: the name of an actor, or "supervisor". From now on

@@ -13,11 +13,11 @@ could not write, and a second sync would report success without them.
 from __future__ import annotations
 
 import errno
+import os
 import time
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 
-from ..conf.settings import FlushDiskType
 from ..shm.bell import Reason
 from ..shm.progress import Progress
 from ..store.commitlog.log import LogFile, disk_full
@@ -54,13 +54,13 @@ class Flush(Actor):
 
     def setup(self) -> None:
         settings = self.settings
-        self.sync = settings.flush_disk_type == FlushDiskType.SYNC_FLUSH
-        # With a pool, bytes between `committed` and `wrote` are in no file yet.
+        self.sync = self.world.syncs
         self.wrote = self.control.word(self.world.filed)
         self.dispatched = self.control.word("dispatched")
         self.flushed = self.control.own("flushed")
         self.flushes = self.control.own("flushes")
         self.error = self.control.own("flush_error")
+        self.reput_asleep = self.control.word("reput_asleep")
         self.asleep = self.control.own("flush_asleep")
         self.asleep.store(0)
         self.syncs = self.metrics.own_histogram("sync_time")
@@ -147,12 +147,12 @@ class Flush(Actor):
         self._queues_if_due()
 
     def _sleep(self, wrote: int, timeout_s: float) -> None:
-        """Sleeps until the word `wrote` is no longer `wrote`, or mail comes, or time is up."""
+        """Sleeps until the word is no longer `wrote`, or mail comes, or time is up."""
         self.wrote.sleep(wrote, timeout_s, self.asleep, self.mail.count, self.mail.seen)
 
     def flush_log(self, end: int) -> None:
-        """Makes the commit log durable up to `end`, publishes `flushed` and wakes the waiting
-        processes. After a failure `flush_error` is set, and no sync is tried again.
+        """Makes the commit log durable up to `end`, publishes it, and wakes who waits for it. After
+        a failure `flush_error` is set, and no sync is tried again.
         """
         start = self.flushed.load()
         if self.error.load():
@@ -166,19 +166,20 @@ class Flush(Actor):
         except (OSError, StoreError) as error:
             self._fail(error, "commit log", start)
             return
-        ended = time.monotonic()
-        # Producers map `flushed` read-only and cannot announce that they sleep on it: always wake.
+        took_s = time.monotonic() - began
         self.flushed.store(end)  # SYNC: flushed publish
-        self._wake()
+        self._wake()  # always: producers map the word read-only, and cannot say that they sleep
         if end == self.looked[0]:
             self.times.append(self.looked)
-        self.syncs.add(ended - began)
-        self.flushes.add(1)
+        self.syncs.add(took_s)
+        # Reput sleeps on this word under SYNC_FLUSH: it is told last.
+        self.flushes.publish(self.flushes.load() + 1, self.reput_asleep)
 
     def _wake(self) -> None:
-        """Wakes everybody who waits for a sync."""
+        """Wakes clients that wait for a sync, and lets one run that was woken on this core."""
         self.flushed.wake()
         self.mail.bells.ring(Reason.FLUSHED)
+        os.sched_yield()
 
     def _sync_range(self, start: int, stop: int) -> None:
         """Syncs a range of one file. A warmed file has other dirty pages, which need no sync."""

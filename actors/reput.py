@@ -38,6 +38,7 @@ class Reput(Actor):
         os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
         settings = self.settings
         self.limit = self.control.word(self.world.dispatch_limit)
+        self.news = self.control.word(self.world.dispatch_news)
         self.asleep = self.control.own("reput_asleep")
         self.asleep.store(0)
         self.steps = self.metrics.own_histogram("dispatch_time")
@@ -69,14 +70,16 @@ class Reput(Actor):
         while True:
             self.beat()
             self.mail.read()
+            news = self.news.load()  # first: it changes after the limit
             seen = self.limit.load()
             if self._step() and self.limit.load() == seen:
                 if self.stopping and self._may_stop():
                     return
-                self._rest(seen)
+                self._rest(seen, news)
 
-    def _rest(self, seen: int) -> None:
-        """Waits until the limit differs from `seen`, or 1 ms at a high message rate.
+    def _rest(self, seen: int, news: int) -> None:
+        """Waits until the limit differs from `seen`, or 1 ms at a high message rate. `news` is what
+        the word was on which it sleeps.
 
         If reput has just woken a reader, it spins before it sleeps. That reader probably sleeps
         again and waits for the next message, so reput saves the time of its own wake-up.
@@ -93,7 +96,7 @@ class Reput(Actor):
             return
         began_ns, spin_ns = time.monotonic_ns(), self.spinning.spin_ns if waited_for else 0
         if not (spin_ns and self.limit.spin(seen, spin_ns / 1e9)):
-            self.limit.sleep(seen, TICK_S, self.asleep, self.mail.count, self.mail.seen)
+            self.news.sleep(news, TICK_S, self.asleep, self.mail.count, self.mail.seen)
         self.spinning.paused(time.monotonic_ns() - began_ns)
 
     def _may_stop(self) -> bool:

@@ -60,7 +60,7 @@ class Broker:
         self.append = Outbox(self.from_append, control.own("append_mail"))
         self.registry = Outbox(self.from_registry, None)
         self.ringers = (
-            Outbox(world.reput_mail[0], count, sleeper("reput", world.dispatch_limit)),
+            Outbox(world.reput_mail[0], count, sleeper("reput", world.dispatch_news)),
             Outbox(world.flush_mail[0], count, sleeper("flush", world.filed)),
         )
 

@@ -4,10 +4,10 @@
 The new supervisor takes the world as the dead one left it. It starts every actor, and each takes
 over from a killed one, as it always does. Nothing has to be recovered.
 
-That is done only while it is certain: the whole store ran, its memory and its files are as it left
-them, the code has the same layouts, and the store has not died like this again and again. Otherwise
-it starts as without a service manager: it closes what was kept, so that its clients see their
-connections end, and recovers from its files.
+That is done only while it is certain. The whole store ran, and its memory and its files are as it
+left them. The code has the same layouts. The store has not died like this again and again.
+Otherwise it starts as without a service manager: it closes what was kept, so that its clients see
+their connections end, and recovers from its files.
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 import textwrap
 from pathlib import Path
@@ -94,9 +93,11 @@ def _lines(found: Finding) -> str:
     head = f"{found.level:<8} {found.check:<{_WIDTH}} "
     what = printable(found.what)
     text = f"{what}. To do: {printable(found.advice)}" if found.advice else what
+    from rich.console import Console
+
     if not sys.stdout.isatty():
         return head + text
-    width = shutil.get_terminal_size().columns
+    width = Console().width
     return textwrap.fill(
         text,
         max(width, 2 * len(head)),

@@ -8,13 +8,15 @@ Every method holds the interpreter's lock except while it waits. So no other thr
 reservation of a frame and its publication.
 """
 
+import os
+
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
 cdef uint64_t ONE = 1
-# How long a wait for a sync spins, yielding to other threads: flush ends sooner than this thread
-# could be woken up.
-cdef int64_t SYNC_SPIN_NS = 200000
+# How long a wait for a sync spins: flush ends sooner than this thread could be woken up. On fewer
+# cores than sender, append, flush and reput, the spin would only keep flush from its core.
+cdef int64_t SYNC_SPIN_NS = 200000 if len(os.sched_getaffinity(0)) >= 4 else 0
 # A wait without any change ends after this time, so that the caller checks on the store.
 cdef int64_t NO_PROGRESS_NS = 50000000
 
