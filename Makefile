@@ -97,7 +97,7 @@ bench-broker: $(INTEROP)/bench/.stamp $(STAMPS)/bench $(STAMPS)/silomq  ## measu
 	$(RUN) -m silomq.bench.broker $(ARGS)
 
 bench-docs: $(STAMPS)/bench $(STAMPS)/silomq  ## make docs/benchmarks.md and its plots from bench/results
-	$(RUN) -m silomq.bench.harness.results.document bench/results docs
+	$(RUN) -m silomq.bench.harness.suite.document bench/results docs
 
 docs: $(STAMPS)/docs $(STAMPS)/scripts $(STAMPS)/silomq  ## build the documentation as a site in build/site; broken links fail
 	NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build --strict --quiet

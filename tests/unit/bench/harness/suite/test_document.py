@@ -7,7 +7,15 @@ from pathlib import Path
 import pytest
 from support.bench_results import result, rich_result, sweep_result, write
 
-from silomq.bench.harness.results.document import PAGE, PLOTS, documents, main, results_in
+from silomq.bench.harness.suite.document import (
+    PAGE,
+    PLOTS,
+    documents,
+    main,
+    results_in,
+    short_table,
+    with_short_table,
+)
 
 ROOT = Path(__file__).resolve().parents[5]
 DOCS = ROOT / "docs"
@@ -54,3 +62,29 @@ def test_a_bad_file_changes_nothing(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert main([str(tmp_path), str(tmp_path)]) == 1
     assert "a.json: no JSON" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
+
+
+def test_parts_of_the_suite_have_sections_and_bars() -> None:
+    """Results of one workload that are several parts are not mixed."""
+    some = [
+        ("one-producer-128.silomq.json", rich_result()),
+        ("one-producer-128.rocketmq-store-5.json", rich_result()),
+        ("one-producer-1k.silomq.json", rich_result()),
+    ]
+    page = documents(some)[PAGE]
+    assert page.count("\n### ") == 2
+    assert (
+        "\n### one-producer-128\n\nA part of the suite `bars`, of the workload `example`." in page
+    )
+    assert page.count("\n| 1 producer, one call a message, 128 B: rate |") == 1
+    assert "not measured" not in page
+
+
+def test_the_readme_has_the_short_table() -> None:
+    table = short_table(dict(results_in(ROOT / "bench" / "results")))
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert with_short_table(readme, table) == readme, "make bench-docs"
+    changed = with_short_table(readme, "| a table |\n")
+    assert changed.count("| a table |\n") == 1
+    assert with_short_table(changed, table) == readme
+    assert with_short_table("no table", table) == "no table"

@@ -1,6 +1,6 @@
 """Makes docs/benchmarks.md and its plots from the results that the repository keeps.
 
-    python -m silomq.bench.harness.results.document bench/results docs
+    python -m silomq.bench.harness.suite.document bench/results docs
 
 `make bench-docs` runs this. The page has no number that is not in a file of results.
 """
@@ -11,17 +11,20 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from .comparison import names, plot_of
-from .exports import file_name
-from .figures import BY_KEY, DURABILITY, Step, step_name, steps, values
-from .file import BadResult, load, write_whole
-from .report import range_of
-from .spread import ENOUGH
+from ..results.comparison import names, plot_of
+from ..results.exports import file_name
+from ..results.figures import BY_KEY, DURABILITY, Step, step_name, steps, values
+from ..results.file import BadResult, load, write_whole
+from ..results.report import range_of
+from ..results.spread import ENOUGH
+from .suite import read
+from .verdicts import lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from collections.abc import Mapping as MappingOf
 
-    from .model import Result
+    from ..results.model import Result
 
 PAGE: Final = "benchmarks.md"
 PLOTS: Final = "benchmarks"
@@ -68,13 +71,31 @@ those, not this page.
 - With fewer than {ENOUGH} runs the noise is unknown, and so is the weight of a small difference.
 - A row with * promises less when it acknowledges: its latency is not comparable with that of the
   others.
+- A JVM compiles for minutes. In runs of 6 seconds Kafka, and less so RocketMQ, are slower than in
+  a server that has run for long.
 - Clients in Python take a share of the CPU themselves. A peer's rate may be that of its client.
 - No figure here is of a network between machines, or of replicas.
 - Short runs see no ageing: growth of files, fragmentation, or the wear of a disk. The workload
   `soak` looks for drift.
-
-## Results
 """
+_BARS: Final = """
+## Bars
+
+`silo bench suite bars` measures these, `--show` prints them. A bar that is missed is one that is
+still to be reached.
+"""
+_NOTHING: Final = "–"
+#: What the README shows: part, figure, and the peer beside it.
+_SHORT: Final = (
+    ("one-producer-128", "publish_rate", "rocketmq-store-5", "1 producer, 128 bytes"),
+    ("four-producers-1k", "publish_rate", "rocketmq-store-5", "4 producers, 1 KiB"),
+    ("acknowledged-full-load", "publish_p99.9", "rocketmq-store-5", "4 producers: p99.9 of a send"),
+    ("window-memory", "publish_rate", "redis", "Python client, 1,000 under way"),
+    ("one-at-a-time-memory", "publish_p50", "redis", "Python client: median of a send"),
+)
+_SHORT_BEGIN: Final = "<!-- make bench-docs writes this table -->\n"
+_SHORT_END: Final = "<!-- its end -->\n"
+_RESULTS: Final = "\n## Results\n"
 _NONE: Final = "\nNo results are kept in the repository yet.\n"
 
 
@@ -82,23 +103,76 @@ def documents(results: Sequence[tuple[str, Result]]) -> dict[str, str]:
     """The page and its plots: paths below docs, and contents. `results` have their files' names."""
     found = {}
     parts = [_TEXT]
-    by_workload: dict[str, list[tuple[str, Result]]] = {}
-    for file, one in sorted(results, key=lambda pair: (pair[1].name, pair[0])):
-        by_workload.setdefault(one.name, []).append((file, one))
-    for workload, some in by_workload.items():
+    by_title: dict[str, list[tuple[str, Result]]] = {}
+    for file, one in sorted(results, key=lambda pair: (_title(*pair), pair[0])):
+        by_title.setdefault(_title(file, one), []).append((file, one))
+    parts += [f"{line}\n" for line in _bars(dict(results))]
+    parts.append(_RESULTS)
+    for title, some in by_title.items():
         files, measured = [file for file, _ in some], [one for _, one in some]
         shown = names(measured, files)
-        parts.append(f"\n### {_plain(workload)}\n\n")
+        parts.append(f"\n### {_plain(title)}\n\n")
+        if title != measured[0].name:
+            parts.append(f"A part of the suite `bars`, of the workload `{measured[0].name}`.\n\n")
         parts += [f"{line}\n" for line in _table(measured, shown)]
         plot = plot_of(measured, shown)
         if plot:
-            place = f"{PLOTS}/{file_name(workload)}.svg"
+            place = f"{PLOTS}/{file_name(title)}.svg"
             found[place] = plot.standalone() + "\n"
-            parts.append(f"\n![{_plain(plot.title)}, {_plain(workload)}]({place})\n")
+            parts.append(f"\n![{_plain(plot.title)}, {_plain(title)}]({place})\n")
         parts += ["\n", *(f"{line}\n" for line in _origins(some, shown))]
     if not results:
         parts.append(_NONE)
     return {PAGE: "".join(parts), **found}
+
+
+def _title(file: str, result: Result) -> str:
+    """The heading of a result: its part of the suite (`bench/harness/suite/kept.py` names the
+    file), or else its workload.
+    """
+    part, _, target = file.removesuffix(".json").partition(".")
+    return part if target and any(one.name == part for one in read("bars").parts) else result.name
+
+
+def _bars(results: MappingOf[str, Result]) -> Iterator[str]:
+    """The bars of the suite that are measured."""
+    found = [
+        line
+        for line in lines(read("bars"), lambda part, target: results.get(f"{part}.{target}.json"))
+        if line.ratio != _NOTHING
+    ]
+    if not found:
+        return
+    yield _BARS
+    yield "| | SiloMQ | beside | its figure | ratio | bar | |"
+    yield "|---|---:|---|---:|---:|---:|---|"
+    for line in found:
+        cells = line[: len(line) - 1]
+        yield "| " + " | ".join(_plain(cell) for cell in cells) + " |"
+
+
+def short_table(results: MappingOf[str, Result]) -> str:
+    """The README's table: a line for each comparison that is measured. Medians of the runs."""
+    found = ["| | SiloMQ | beside | its figure |\n|---|---:|---|---:|\n"]
+    for part, figure, peer, what in _SHORT:
+        pair = [results.get(f"{part}.{name}.json") for name in ("silomq", peer)]
+        mine, its = (_median(one, figure) for one in pair)
+        if pair[1] is not None and mine and its:
+            peer_name = f"{pair[1].server.title} {pair[1].server.version}".strip()
+            found.append(f"| {what} | {mine} | {_plain(peer_name)} | {its} |\n")
+    return "".join(found) if len(found) > 1 else ""
+
+
+def _median(result: Result | None, figure: str) -> str:
+    runs = [] if result is None else [run for some in steps(result).values() for run in some]
+    return range_of(BY_KEY[figure], runs).partition("\n")[0] if runs else ""
+
+
+def with_short_table(readme: str, table: str) -> str:
+    """The README with this table in the place of its own."""
+    before, begin, rest = readme.partition(_SHORT_BEGIN)
+    _, end, after = rest.partition(_SHORT_END)
+    return before + begin + table + end + after if end else readme
 
 
 def _plain(text: str) -> str:
@@ -134,7 +208,7 @@ def _origins(some: Sequence[tuple[str, Result]], shown: Sequence[str]) -> Iterat
     for (file, one), name in zip(some, shown, strict=True):
         machine = one.machine
         yield (
-            f"- {_plain(name)}: {_plain(one.server.acknowledged.rstrip('.'))}; an acknowledged "
+            f"- {_plain(name)}: {_plain(one.server.acknowledged.rstrip('.'))}. An acknowledged "
             f"message {DURABILITY[one.server.durability]}."
         )
         yield (
@@ -155,7 +229,8 @@ def main(arguments: Sequence[str]) -> int:
     """Writes the page and its plots, and removes plots without a workload."""
     source, target = map(Path, arguments)
     try:
-        found = documents(results_in(source))
+        measured = results_in(source)
+        found = documents(measured)
     except BadResult as error:
         print(error, file=sys.stderr)
         return 1
@@ -164,6 +239,10 @@ def main(arguments: Sequence[str]) -> int:
     for old in (target / PLOTS).glob("*.svg"):
         if f"{PLOTS}/{old.name}" not in found:
             old.unlink()
+    readme = target.parent / "README.md"
+    if readme.exists():
+        before = readme.read_text(encoding="utf-8")
+        found["../README.md"] = with_short_table(before, short_table(dict(measured)))
     for name, text in found.items():
         write_whole(target / name, text.encode())
     return 0
