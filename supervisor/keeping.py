@@ -10,6 +10,8 @@ stopped (`resuming.py`). No client sees more than a pause, and what lies in a ri
 What is kept, by name:
 
 =========================  ==================================================================
+name                       what
+=========================  ==================================================================
 silomq-kept-state-0, -1    the document, in two pieces of memory that are written by turns
 silomq-kept-mail-0 to -7   the sockets between supervisor and actors, with the mail in them
 silomq-kept-listener       the listening socket, unless a socket unit holds it

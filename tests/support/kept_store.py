@@ -10,6 +10,7 @@ from support.harness import PYTHON, WAIT_S, StoreProcess, eventually, kill_now, 
 from support.service_manager import passing
 from support.small_settings import pairs
 
+from silomq.actors.actor import OWN_SESSIONS
 from silomq.supervisor.keeping import STATES, read_state
 
 if TYPE_CHECKING:
@@ -99,9 +100,12 @@ class KeptStore(StoreProcess):
         eventually(is_calm, "the store is calm")
 
     def kept_sessions(self) -> int:
-        """How many sessions of clients the manager keeps."""
-        numbers = [name.removeprefix("silomq-kept-") for name in self.manager.kept]
-        return sum(number.isdigit() and int(number) > 2 for number in numbers)
+        """How many sessions of clients the manager keeps; -1 while the document does not say so."""
+        numbers = {name.removeprefix("silomq-kept-") for name in self.manager.kept}
+        kept = {int(number) for number in numbers if number.isdigit()}
+        state = read_state([fd for name in STATES for fd in self.manager.kept.get(name, [])])
+        told = set() if state is None else {one.number for one in state.world.sessions}
+        return len(kept - set(OWN_SESSIONS.values())) if kept == told else -1
 
     def __enter__(self) -> Self:
         self._listens.start()

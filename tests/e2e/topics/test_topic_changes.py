@@ -132,6 +132,7 @@ def test_a_new_topic_takes_no_message_of_a_deleted_one(tmp_path: Path) -> None:
             admin.create_topic("t", 1)
             producer.send("t", "first")
             wrote = store.control.load("wrote")
+            store.await_dispatch()
             flush = store.kill("flush", signal.SIGSTOP)
             producer.send_oneway("t", "old")
             eventually(lambda: store.control.load("wrote") > wrote, "it is appended")
