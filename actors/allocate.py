@@ -13,7 +13,6 @@ import time
 
 import posix_ipc
 
-from ..conf.settings import FlushDiskType
 from ..shm.control import StoreState
 from ..store.commitlog.ahead import Ahead
 from ..store.commitlog.log import disk_full
@@ -51,7 +50,7 @@ class Allocate(Actor):
             self.log,
             warm=settings.warm_mapped_file_enable and own_pages,
             lock=settings.lock_mapped_file_enable and own_pages,
-            sync=settings.flush_disk_type == FlushDiskType.SYNC_FLUSH,
+            sync=self.world.syncs,
         )
         memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
         self.ahead = Ahead(

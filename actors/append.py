@@ -12,7 +12,6 @@ import os
 import select
 import time
 
-from ..conf.settings import FlushDiskType
 from ..shm.control import CONTROL, NEEDED, StoreState, process_number
 from ..shm.ring import RingClosed, largest_frame
 from ..store.commitlog import _append as kernel
@@ -40,7 +39,7 @@ class Append(Actor):
 
     def setup(self) -> None:
         settings = self.settings
-        self.sync = settings.flush_disk_type == FlushDiskType.SYNC_FLUSH
+        self.sync = self.world.syncs
         host = Host.of(settings.store_host, settings.store_port)
         self.kernel = kernel.Appender(
             self.control.memory,

@@ -63,6 +63,7 @@ class Flush(Actor):
         self.reput_asleep = self.control.word("reput_asleep")
         self.asleep = self.control.own("flush_asleep")
         self.asleep.store(0)
+        self.flushes.wake()  # a killed flush may not have told reput
         self.syncs = self.metrics.own_histogram("sync_time")
         self.rounds = self.metrics.own_histogram("queue_sync_time")  # of the second thread
         self.log = self.world.log
@@ -75,10 +76,9 @@ class Flush(Actor):
         )
         self.progress = ProgressFile(self.world.folders.ours)
         self.seals = Seals(self.world.folders)
-        # (log offset, newest store timestamp below it) for each of the last syncs. The checkpoint
-        # takes its timestamps from here.
+        # (log offset, newest store timestamp below it) of the last syncs: for the checkpoint.
         self.times: deque[tuple[int, int]] = deque(maxlen=_TIMES)
-        self.looked = (0, 0)
+        self.looked = 0, 0
         self.noted = checkpoint.read(self.world.folders.root) or Checkpoint()
         # Durable queue offset by slot. It starts at 0 for every queue: it is not known which
         # entries the flush before this one had synced.

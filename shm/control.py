@@ -38,12 +38,12 @@ offset  size   type  field                meaning
 512     8      u64   committed            commit: all below is written to files; S
 640     8      u64   commit_asleep        commit: 1 while it sleeps
 768     8      u64   flushed              flush: all below is durable; S
-776     8      u64   flushes              flush: syncs of the commit log so far; S
+776     8      u64   flushes              flush: syncs of the log so far; reput sleeps on it; S
 784     8      u64   flush_error          flush: errno of a failed sync, store read-only since; S
 896     8      u64   flush_asleep         flush: 1 while it sleeps on `wrote`. readers: append
 1024    8      u64   dispatched           reput: all below is in queues and index; S
 1032    8      u64   dispatch_count       reput: queue entries written so far; S
-1152    8      u64   reput_asleep         reput: 1 while it sleeps on `wrote` or `flushed`
+1152    8      u64   reput_asleep         reput: 1 while it sleeps (`World.dispatch_news`)
 1280    8      u64   ready                allocate: end of the last prepared commit-log file; S
 1288    8      u64   allocate_error       allocate: errno of the last failure, 0 after success; S
 1296    8      u64   locked_bytes         allocate: bytes locked in memory

@@ -34,6 +34,7 @@ import crc32c
 import msgspec
 
 from ..actors.actor import Session, World
+from ..conf.digits import number
 from ..conf.logging import get_logger
 from ..store.disk.paths import made_by_a_store
 from .broker import Broker
@@ -52,6 +53,8 @@ CALM_S: Final = 60.0
 #: A manager that did not read is left alone for so long (s).
 _PAUSE_S: Final = 1.0
 _CRC: Final = 8
+#: More is no number of descriptors.
+_MOST_KEPT: Final = 2**32
 
 
 class KeptStore(msgspec.Struct):
@@ -151,8 +154,8 @@ class Keeper:
     """
 
     def __init__(self, world: World, broker: Broker, notifier: Notifier, before: Keeps) -> None:
-        text = os.environ.get(VARIABLE, "")
-        self._most = int(text) if text.isdigit() and notifier.is_heard else 0
+        most = number(os.environ.get(VARIABLE, ""), _MOST_KEPT)
+        self._most = most if most and notifier.is_heard else 0
         self._world = world
         self._broker = broker
         self._notifier = notifier

@@ -21,6 +21,7 @@ import socket
 from typing import Final
 
 from ..actors.registry import passed_descriptors
+from ..conf.digits import number
 from ..conf.printable import printable
 from ..store.disk.paths import SOCKET, StoreFolders, made_by_a_store
 from ..store.errors import StoreError
@@ -47,12 +48,13 @@ def passed() -> list[tuple[int, str]]:
     found = {name: os.environ.pop(name, "") for name in _VARIABLES}
     if found["LISTEN_PID"] != str(os.getpid()):
         return []  # for another process, or nothing was passed
-    count = found["LISTEN_FDS"]
-    if not (count.isascii() and count.isdigit() and int(count) <= _MOST):
-        raise WrongSocket(f"LISTEN_FDS={_shown(count)}: it must be a number of descriptors")
+    count = number(found["LISTEN_FDS"], _MOST)
+    if count is None:
+        shown = _shown(found["LISTEN_FDS"])
+        raise WrongSocket(f"LISTEN_FDS={shown}: it must be a number of descriptors")
     names = found["LISTEN_FDNAMES"].split(":")
-    names += [""] * int(count)
-    fds = list(range(_FIRST, _FIRST + int(count)))
+    names += [""] * count
+    fds = list(range(_FIRST, _FIRST + count))
     for fd in fds:
         try:
             os.set_inheritable(fd, False)  # noqa: FBT003 - os's own signature
@@ -71,11 +73,14 @@ def pass_on() -> None:
 
 
 def drop() -> None:
-    """Closes what was passed to this process, or to its parent: it is another child's."""
+    """Closes what was passed to this process, or to its parent: it is another child's, which says
+    what is wrong with it.
+    """
     if os.environ.get("LISTEN_PID") == str(os.getppid()):
         pass_on()
-    for fd, _ in passed():
-        os.close(fd)
+    with contextlib.suppress(WrongSocket):
+        for fd, _ in passed():
+            os.close(fd)
 
 
 def given(fds: list[tuple[int, str]], folders: StoreFolders, group: str) -> socket.socket | None:

@@ -21,6 +21,7 @@ import time
 from collections import deque
 from typing import Final
 
+from ..conf.digits import number
 from ..conf.printable import printable
 
 #: A start, or a stop, may take so much longer from each sign of progress on (s).
@@ -31,6 +32,8 @@ _LONGEST_STATUS: Final = 500
 #: So long a message may wait for a manager that does not read (s), and so many are kept for it.
 _PATIENCE_S: Final = 0.2
 _MOST_UNSENT: Final = 100
+#: More is no time of a watchdog (us).
+_MOST_USEC: Final = 2**63
 
 
 class Notifier:
@@ -45,8 +48,8 @@ class Notifier:
         env = dict(os.environ) if environ is None else environ
         self._address = env.get("NOTIFY_SOCKET", "")
         for_us = env.get("WATCHDOG_PID", str(os.getpid())) == str(os.getpid())
-        usec = env.get("WATCHDOG_USEC", "")
-        self.watchdog_s = int(usec) / 2e6 if for_us and usec.isdigit() and int(usec) else None
+        usec = number(env.get("WATCHDOG_USEC", ""), _MOST_USEC)
+        self.watchdog_s = usec / 2e6 if for_us and usec else None
         self._fed = self._extended = -1e9  # when, monotonic s
         self._status = ""
         self._unsent: deque[bytes] = deque()

@@ -24,6 +24,8 @@ _CREDENTIALS: Final = struct.Struct("3i")
 _PASSED: Final = frozenset({"WATCHDOG", "EXTEND_TIMEOUT_USEC", "STATUS", "RELOADING"})
 _WITH_RELOADING: Final = "MONOTONIC_USEC"
 _MOST_FDS: Final = 16
+#: So much is put by for a manager that does not read. What comes then is not kept.
+_MOST_TO_KEEP: Final = 100
 _SPACE: Final = socket.CMSG_SPACE(_CREDENTIALS.size) + socket.CMSG_SPACE(_MOST_FDS * 4)
 
 
@@ -68,9 +70,11 @@ class Relay:
     def _pass(self, data: bytes, fds: list[int]) -> None:
         lines = (line.partition("=") for line in data.decode(errors="replace").splitlines())
         fields = {name: value for name, _, value in lines}
-        if "FDNAME" in fields:
-            keeps = "FDSTORE" in fields
+        keeps = "FDSTORE" in fields
+        if "FDNAME" in fields and len(self._to_keep) < _MOST_TO_KEEP:
             self._to_keep.append((fields["FDNAME"], fds if keeps else None))
+        else:
+            mail.close_all(fds)
         self._pass_kept()
         passed = {name.lower(): fields[name] for name in _PASSED & fields.keys()}
         if "RELOADING" in fields:
@@ -81,6 +85,14 @@ class Relay:
             passed["ready"] = "1"
         if passed:
             self._notifier.send(**passed)
+
+    def close(self) -> None:
+        """In a child, which has no use for it."""
+        if self.socket is not None:
+            self.socket.close()
+        for _, fds in self._to_keep:
+            mail.close_all(fds or [])
+        self._to_keep.clear()
 
     def _pass_kept(self) -> None:
         """Passes on what is to be kept, in order; with the next message if the manager does not

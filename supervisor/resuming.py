@@ -16,13 +16,14 @@ import os
 import socket
 import stat
 from collections.abc import Collection, Iterable
-from typing import Any, Final
+from typing import Final
 
 import posix_ipc
 
 from ..actors.actor import OWN_SESSIONS, World
 from ..actors.descriptors import Descriptors
 from ..conf.logging import get_logger
+from ..conf.settings import SettingError, Settings
 from ..shm import mail
 from ..shm.control import ACTORS, Control, StoreState, process_number
 from ..store.commitlog.log import CommitLog
@@ -30,7 +31,7 @@ from ..store.disk.paths import SOCKET, StoreFolders
 from ..store.recovery.pool_recovery import old_control
 from ..store.recovery.shared_progress import is_where_it_was, log_is_as_it_was
 from .broker import Broker, descriptors_of, hang_up
-from .handover import HandedSession, unpack_world
+from .handover import HandedSession, read_settings, unpack_world
 from .keeping import LISTENER, PREFIX, STATES, Keeps, empty, key, read_state
 from .layouts import differences, marks
 
@@ -90,7 +91,11 @@ class Kept:
             return "the store has been started by somebody else since"
         if control.load("flush_error"):
             return "a sync of the log has failed"
-        if not _files_are_as_they_were(folders, control, handed.settings):
+        try:
+            settings = read_settings(handed.settings)
+        except SettingError as error:
+            return f"a setting of the store is none of this code: {error}"
+        if not _files_are_as_they_were(folders, control, settings):
             return "files of the store have changed since"
         if given == (LISTENER in self.names) or SOCKET not in folders.root.names():
             return "the socket is another one than before"
@@ -106,7 +111,7 @@ class Kept:
 
     def world(self, given: socket.socket | None, descriptors: Descriptors) -> World:
         """The store as it was. A session of which something is missing is left out: its client sees
-        its connection end. Raises SettingError, StoreError, OSError.
+        its connection end. Raises StoreError, OSError.
 
         Should this process fail now, the next one starts anew.
         """
@@ -159,11 +164,9 @@ class Kept:
         self._fds.clear()
 
 
-def _files_are_as_they_were(
-    folders: StoreFolders, control: Control, settings: dict[str, Any]
-) -> bool:
-    log = CommitLog(folders, settings["mapped_file_size_commit_log"])
-    filed = "committed" if settings["transient_store_pool_enable"] else "wrote"
+def _files_are_as_they_were(folders: StoreFolders, control: Control, settings: Settings) -> bool:
+    log = CommitLog(folders, settings.mapped_file_size_commit_log)
+    filed = "committed" if settings.transient_store_pool_enable else "wrote"
     try:
         return is_where_it_was(folders, control) and log_is_as_it_was(log, control, filed)
     except OSError:

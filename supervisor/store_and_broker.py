@@ -175,8 +175,7 @@ class StoreAndBroker:
             os.environ.pop(VARIABLE, None)
         if name == _STORE and self._relay.address:
             os.environ["NOTIFY_SOCKET"] = self._relay.address
-        if self._relay.socket is not None:
-            self._relay.socket.close()
+        self._relay.close()
 
     def _pass_on(self) -> None:
         if _STORE in self._children:

@@ -8,6 +8,7 @@ import socket
 from dataclasses import dataclass
 from typing import Final
 
+from ...conf.digits import number
 from ...store.errors import StoreError
 
 _BACKLOG: Final = 1024
@@ -28,9 +29,10 @@ class Address:
             host = host[1:-1]
         elif ":" in host:
             raise ValueError(f"{text!a}: write an IPv6 address as [{host}]:{port}")
-        if not (colon and host and port.isascii() and port.isdigit() and int(port) < 65536):
+        found = number(port, 65535)
+        if not (colon and host) or found is None:
             raise ValueError(f"{text!a} is not HOST:PORT, such as 127.0.0.1:9876")
-        return cls(host, int(port))
+        return cls(host, found)
 
     @classmethod
     def of(cls, listener: socket.socket) -> Address:

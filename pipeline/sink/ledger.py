@@ -26,6 +26,7 @@ from typing import Final, Self
 
 import msgspec
 
+from ...conf.digits import number
 from ...store.disk.files import Folder, exists
 from ...store.disk.paths import OURS
 from ...store.disk.replacing import replace_file
@@ -186,8 +187,8 @@ def staged_of(sinks: Path, name: str, last: int) -> list[Path]:
         return []
     found = []
     for file in names:
-        batch = file.split(".")[0]
-        if file.endswith(".arrow") and batch.isdigit() and int(batch) <= last:
+        batch = number(file.split(".")[0], last)
+        if file.endswith(".arrow") and batch is not None:
             found.append(place / file)
     return found
 

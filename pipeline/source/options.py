@@ -13,6 +13,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from ...conf.digits import number
 from ...store.disk.files import is_folder
 from ...store.names import SCHEDULE_TOPIC, TIMER_TOPIC
 from .snapshot import DataLoss, NotAStore
@@ -226,11 +227,12 @@ def _offsets(texts: Mapping[str, str], name: str, *, default: str | None) -> Off
         if not isinstance(queues, dict):
             raise BadOption(hint)
         for queue_id, offset in queues.items():
-            if not queue_id.isascii() or not queue_id.isdigit() or type(offset) is not int:
+            queue = number(queue_id, 2**31 - 1)
+            if queue is None or type(offset) is not int:
                 raise BadOption(hint)
             if offset < EARLIEST:
                 raise BadOption(f"{name}: offset {offset} of {topic}; -2 is the earliest")
-            found.setdefault(topic, {})[int(queue_id)] = offset
+            found.setdefault(topic, {})[queue] = offset
     return Offsets(EARLIEST if name == "startingOffsets" else LATEST, found)
 
 
@@ -245,9 +247,10 @@ def _number(texts: Mapping[str, str], name: str, *, least: int = 1) -> int | Non
     if name not in texts:
         return None
     text = texts[name].strip()
-    if not (text.isascii() and text.isdigit() and least <= int(text) < 1 << 63):
+    found = number(text, (1 << 63) - 1)
+    if found is None or found < least:
         raise BadOption(f"{name} {text!r}: a whole number from {least} on")
-    return int(text)
+    return found
 
 
 def _flag(texts: Mapping[str, str], name: str, *, default: bool) -> bool:

@@ -15,6 +15,7 @@ from typing import Self
 
 import crc32c
 
+from ...conf.digits import number
 from ..disk import files as disk
 from ..disk.files import Folder
 from ..disk.paths import StoreFolders, file_name
@@ -26,6 +27,7 @@ from .log import CommitLog
 SEALS = "seals"
 _STEP = 16 << 20
 _SUFFIX = ".json"
+_LAST_OFFSET = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +68,8 @@ def sealed_bases(ours: Folder) -> list[int]:
 
 def _bases(folder: Folder) -> list[int]:
     names = (name.removesuffix(_SUFFIX) for name in folder.names())
-    return sorted(int(name) for name in names if len(name) == 20 and name.isdigit())
+    found = (number(name, _LAST_OFFSET) for name in names if len(name) == 20)
+    return sorted(base for base in found if base is not None)
 
 
 class Seals:

@@ -22,7 +22,9 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field
+from typing import Final
 
+from ...conf.digits import number
 from ...conf.kinds import MAX_DELAY_LEVELS
 from ..disk import slots
 from ..disk.files import Folder
@@ -137,6 +139,10 @@ def due_ms(record: Record) -> int:
     return due_by(record.properties)
 
 
+#: A time that is later counts as this (epoch ms).
+_LATEST: Final = 2**62
+
+
 def due_by(properties: dict[str, str]) -> int:
     """When a message of the timer topic with these properties is due, epoch ms: its
     TIMER_DELIVER_MS, the exact time. If RocketMQ stored it, its TIMER_OUT_MS, which is up to a
@@ -145,7 +151,8 @@ def due_by(properties: dict[str, str]) -> int:
     for name in (TIMER_DELIVER_MS, TIMER_OUT_MS):
         value = properties.get(name, "")
         if value.isascii() and value.isdigit():
-            return min(int(value), 2**62)
+            found = number(value, _LATEST)
+            return _LATEST if found is None else found
     return 0
 
 

@@ -124,7 +124,12 @@ def light_queues(properties: Mapping[str, str]) -> dict[str, int]:
     if len(names) != len(numbers):
         return {}
     pairs = zip(reversed(names), reversed(numbers), strict=True)
-    return {name: int(n) for name, n in pairs if name and n.isascii() and n.isdigit()}
+    return {name: int(n) for name, n in pairs if name and _is_light_offset(n)}
+
+
+def _is_light_offset(digits: str) -> bool:
+    """Whether the kernels take it for one (`silo_light_offset`)."""
+    return len(digits) <= LIGHT_DIGITS and digits.isascii() and digits.isdigit()
 
 
 def parse_light_queues(text: str) -> tuple[str, ...]:

@@ -20,7 +20,6 @@ from support.twins import Queue, twin_append
 
 from silomq.actors.actor import OWN_SESSIONS, Session
 from silomq.actors.append import Append
-from silomq.conf.settings import FlushDiskType
 from silomq.shm import mail, ring
 from silomq.shm._memory import Mapping
 from silomq.shm.control import ACTORS, CONTROL, SIZE, ActorState, Control
@@ -123,6 +122,7 @@ class _World:
     sessions: dict[int, Session]
     append_mail: tuple[socket.socket, socket.socket]
     pool: None = None
+    syncs: bool = False
 
     def take_role(self, role: str) -> None:
         """From now on `control` and `table` may write the words of `role`, as World's."""
@@ -241,7 +241,6 @@ class Rig:
         """What append takes over: the rig's memory, files and rings."""
         settings = SimpleNamespace(
             slow_operation_ms=1000,
-            flush_disk_type=FlushDiskType.ASYNC_FLUSH,
             store_host=str(self.store_host).rpartition(":")[0].strip("[]"),
             store_port=self.store_host.port,
             max_sessions=self.max_sessions - len(OWN_SESSIONS),

@@ -94,6 +94,12 @@ def memory_of(store: Path) -> list[str]:
     return segments.leftovers(segments.store_identity(store))
 
 
+#: The supervisor, for `python -c`.
+_RUN = """
+import sys
+from silomq.supervisor.__main__ import main
+sys.exit(main(sys.argv[1:]))
+"""
 #: Where this process has started stores.
 started: set[Path] = set()
 
@@ -104,7 +110,13 @@ class StoreProcess:
     `environ` is added to the store's environment. As a context manager it starts the store and at
     the end stops it, which must succeed; after a failure it kills it. `start` may be called again
     after `stop` or `crash`.
+
+    The supervisor first runs the Python code `planted`: a planted defect or delay. With
+    `with_broker` the store has a broker beside it.
     """
+
+    planted = ""
+    with_broker = False
 
     def __init__(
         self,
@@ -125,8 +137,14 @@ class StoreProcess:
 
     @property
     def command(self) -> list[str]:
-        place = f"store_path={self.path}"
-        return [*PYTHON, "-m", "silomq.supervisor", place, *pairs(self.settings)]
+        if self.with_broker:
+            where = ["--store", str(self.path), "--listen", "127.0.0.1:0"]
+            sets = [word for pair in pairs(self.settings) for word in ("--set", pair)]
+            return [*PYTHON, "-m", "silomq.cli.main", "serve", *where, *sets]
+        run = ["-m", "silomq.supervisor"]
+        if self.planted:
+            run = ["-c", f"{self.planted}\n{_RUN}"]
+        return [*PYTHON, *run, f"store_path={self.path}", *pairs(self.settings)]
 
     def launch(self) -> subprocess.Popen[bytes]:
         """Starts the supervisor and does not wait for anything."""

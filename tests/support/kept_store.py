@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import threading
+import time
 from typing import TYPE_CHECKING, Any, Self
 
 import psutil
-from support.harness import PYTHON, WAIT_S, StoreProcess, eventually, kill_now, lives
+from support.harness import WAIT_S, StoreProcess, eventually, kill_now, lives
 from support.service_manager import passing
-from support.small_settings import pairs
 
 from silomq.actors.actor import OWN_SESSIONS
 from silomq.supervisor.keeping import STATES, read_state
 
 if TYPE_CHECKING:
     from pathlib import Path
-    from types import TracebackType
 
     from support.service_manager import ServiceManager, SocketUnit
 
@@ -25,9 +24,7 @@ MOST = 1024
 
 class KeptStore(StoreProcess):
     """Such a store. `manager` is its alone. It listens in a thread of its own while this is open,
-    and a start passes all that it keeps. With `unit` that is also the socket of a socket unit, and
-    with `broker` the store has a broker beside it. The supervisor first runs the Python code
-    `planted`.
+    and a start passes all that it keeps. With `unit` that is also the socket of a socket unit.
     """
 
     def __init__(
@@ -37,20 +34,21 @@ class KeptStore(StoreProcess):
         *,
         most: int = MOST,
         unit: SocketUnit | None = None,
-        broker: bool = False,
-        planted: str = "",
         **settings: Any,
     ) -> None:
         super().__init__(folder, environ=manager.environ(keeps=most), **settings)
         self.manager = manager
         self.unit = unit
-        self.broker = broker
-        self.planted = planted
+        #: While it is set the manager reads nothing.
+        self.pauses = threading.Event()
         self._ends = threading.Event()
         self._listens = threading.Thread(target=self._listen)
 
     def _listen(self) -> None:
         while not self._ends.is_set():
+            if self.pauses.is_set():
+                time.sleep(0.01)
+                continue
             try:
                 self.manager.next(0.05)
             except TimeoutError:
@@ -64,16 +62,6 @@ class KeptStore(StoreProcess):
             passed.append((self.unit.socket.fileno(), "silomq.socket"))
         self.pass_fds = tuple(fd for fd, _ in passed)
         command = super().command
-        if self.planted:
-            code = (
-                f"{self.planted}\nimport sys\nfrom silomq.supervisor.__main__ import main\n"
-                "sys.exit(main(sys.argv[1:]))"
-            )
-            command = [*PYTHON, "-c", code, *command[len(PYTHON) + 2 :]]
-        if self.broker:
-            where = ["--store", str(self.path), "--listen", "127.0.0.1:0"]
-            sets = [word for pair in pairs(self.settings) for word in ("--set", pair)]
-            command = [*PYTHON, "-m", "silomq.cli.main", "serve", *where, *sets]
         if not passed:
             return command
         return passing(self.pass_fds, ":".join(name for _, name in passed), command)
@@ -112,14 +100,9 @@ class KeptStore(StoreProcess):
         super().__enter__()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def clean_up(self) -> None:
         try:
-            super().__exit__(kind, error, trace)
+            super().clean_up()
         finally:
             self._ends.set()
             self._listens.join()

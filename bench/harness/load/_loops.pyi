@@ -5,6 +5,11 @@ from ._fates import Fates
 from .bodies import Ready
 from .client import Sender
 
+class Times:
+    def __init__(
+        self, first: float, period: float, anew: int, spin_ns: int, least_ns: int
+    ) -> None: ...
+
 class Loop:
     def __init__(
         self,
@@ -20,11 +25,7 @@ class Loop:
     def at_their_times(
         self,
         call: Callable[[str, bytes, str, str], None],
-        first: float,
-        period: float,
-        anew: int,
-        spin_ns: int,
-        least_ns: int,
+        times: Times,
     ) -> None: ...
     def full_window(self, sender: Sender, fates: Fates, window: int) -> None: ...
     def window_at_their_times(
@@ -32,11 +33,7 @@ class Loop:
         sender: Sender,
         fates: Fates,
         window: int,
-        first: float,
-        period: float,
-        anew: int,
-        spin_ns: int,
-        least_ns: int,
+        times: Times,
     ) -> None: ...
     def await_answers(self, sender: Sender, fates: Fates, most_ns: int) -> None: ...
     def batches(self, call: Callable[[str, list[bytes], str, str], None], batch: int) -> None: ...

@@ -45,6 +45,33 @@ cdef void rest(int64_t ns) noexcept:
         nanosleep(&pause, NULL)
 
 
+cdef class Times:
+    """When messages are due: number n at `first + n * period`, ns of CLOCK_MONOTONIC. At `anew`
+    those that are late are left out (`Schedule.next`). The last `spin_ns` before a time are not
+    slept, and no sleep is shorter than `least_ns`.
+    """
+
+    cdef double first, period
+    cdef int64_t anew, spin_ns, least_ns
+
+    def __init__(self, double first, double period, int64_t anew, int64_t spin_ns,
+                 int64_t least_ns):
+        self.first, self.period, self.anew = first, period, anew
+        self.spin_ns, self.least_ns = spin_ns, least_ns
+
+    cdef int64_t due(self, uint64_t n) noexcept:
+        if self.anew and silo_monotonic_ns() >= self.anew:
+            while self.first + n * self.period < self.anew:
+                self.first += self.period
+            self.anew = 0
+        return <int64_t>round(self.first + n * self.period)
+
+    cdef void sleep(self, int64_t left) noexcept:
+        """Sleeps a part of the time that is left."""
+        if left > self.spin_ns:
+            rest(max(left - self.spin_ns, self.least_ns))
+
+
 cdef class Loop:
     """A producer's work from now to `end`, ns of CLOCK_MONOTONIC, for `most` messages at most.
 
@@ -106,23 +133,15 @@ cdef class Loop:
             self.publish.add(after - now)
             now = after
 
-    def at_their_times(self, call, double first, double period, int64_t anew, int64_t spin_ns,
-                       int64_t least_ns):
-        """Open: message n is due at `first + n * period`, and is sent with `call` then, or as soon
-        as the loop comes to it. At `anew` those that are late are left out (`Schedule.next`).
-
-        The last `spin_ns` before that time are not slept. No sleep is shorter than `least_ns`.
+    def at_their_times(self, call, Times times not None):
+        """Open: a message is sent with `call` when it is due, or as soon as the loop comes to it.
         """
         cdef int64_t due
         cdef uint64_t n
         cdef tuple one
         for n in range(self.most):
-            if anew and silo_monotonic_ns() >= anew:
-                while first + n * period < anew:
-                    first += period
-                anew = 0
-            due = <int64_t>round(first + n * period)
-            if due >= self.end or not self.wait_until(due, spin_ns, least_ns):
+            due = times.due(n)
+            if due >= self.end or not self.wait_until(due, times):
                 break
             self.delay.add(max(silo_monotonic_ns() - due, 0))
             one = self.next()
@@ -133,7 +152,7 @@ cdef class Loop:
                 continue
             self.publish.add(silo_monotonic_ns() - due)
 
-    cdef bint wait_until(self, int64_t due, int64_t spin_ns, int64_t least_ns) except -1:
+    cdef bint wait_until(self, int64_t due, Times times) except -1:
         """Waits until a message is due. False when the harness ends the work."""
         cdef int64_t now, left
         while True:
@@ -143,8 +162,7 @@ cdef class Loop:
             left = due - now
             if left <= 0:
                 return True
-            if left > spin_ns:
-                rest(max(left - spin_ns, least_ns))
+            times.sleep(left)
 
     def full_window(self, sender, Fates fates not None, int64_t window):
         """Closed: keeps `window` messages under way. Each is begun as soon as there is room."""
@@ -159,8 +177,8 @@ cdef class Loop:
                 break
             self.begin(begin, fates, silo_monotonic_ns())
 
-    def window_at_their_times(self, sender, Fates fates not None, int64_t window, double first,
-                              double period, int64_t anew, int64_t spin_ns, int64_t least_ns):
+    def window_at_their_times(self, sender, Fates fates not None, int64_t window,
+                              Times times not None):
         """Open: as `at_their_times`, but a message is begun while there are fewer than `window`
         under way.
         """
@@ -168,11 +186,7 @@ cdef class Loop:
         cdef int64_t due, now, left
         cdef uint64_t n
         for n in range(self.most):
-            if anew and silo_monotonic_ns() >= anew:
-                while first + n * period < anew:
-                    first += period
-                anew = 0
-            due = <int64_t>round(first + n * period)
+            due = times.due(n)
             if due >= self.end:
                 break
             while True:
@@ -184,8 +198,8 @@ cdef class Loop:
                     break
                 if fates.under_way:
                     self.take_answers(wait, left)
-                elif left > spin_ns:
-                    rest(max(left - spin_ns, least_ns))
+                else:
+                    times.sleep(left)
             if not self.await_room(wait, fates, window):
                 break
             self.delay.add(max(silo_monotonic_ns() - due, 0))

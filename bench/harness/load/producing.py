@@ -14,7 +14,7 @@ import time
 from itertools import cycle, islice
 from typing import TYPE_CHECKING
 
-from ._loops import Loop
+from ._loops import Loop, Times
 from .account import SECOND
 from .protocol import STAMP
 
@@ -95,17 +95,17 @@ class Producing:
             account.delay,
         )
         schedule = self._schedule
-        times = (schedule.first, schedule.period, schedule.anew, self._spin_ns, self._least_ns)
+        times = Times(schedule.first, schedule.period, schedule.anew, self._spin_ns, self._least_ns)
         if order.call == "async":
             if order.rate:
-                loop.window_at_their_times(sender, self._fates, order.window, *times)
+                loop.window_at_their_times(sender, self._fates, order.window, times)
             else:
                 loop.full_window(sender, self._fates, order.window)
             loop.await_answers(sender, self._fates, int(_END_S * SECOND))
         elif order.call != "batch":
             call = self._numbered(sender.oneway if order.call == "oneway" else sender.send)
             if order.rate:
-                loop.at_their_times(call, *times)
+                loop.at_their_times(call, times)
             else:
                 loop.one_by_one(call)
         elif order.rate or self._numbers is not None:

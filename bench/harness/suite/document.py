@@ -158,7 +158,8 @@ def short_table(results: MappingOf[str, Result]) -> str:
         pair = [results.get(f"{part}.{name}.json") for name in ("silomq", peer)]
         mine, its = (_median(one, figure) for one in pair)
         if pair[1] is not None and mine and its:
-            peer_name = f"{pair[1].server.title} {pair[1].server.version}".strip()
+            title, comma, how = pair[1].server.title.partition(",")
+            peer_name = f"{title} {pair[1].server.version}".strip() + comma + how
             found.append(f"| {what} | {mine} | {_plain(peer_name)} | {its} |\n")
     return "".join(found) if len(found) > 1 else ""
 

@@ -65,8 +65,9 @@ def test_killed_under_load(
     tmp_path: Path, manager: ServiceManager, times: int, settings: dict[str, Any]
 ) -> None:
     """No client sees an error, and nothing is lost or doubled."""
-    calm = "from silomq.supervisor import keeping; keeping.CALM_S = 0.1"
-    with KeptStore(tmp_path / "store", manager, planted=calm, **settings) as store:
+    store = KeptStore(tmp_path / "store", manager, **settings)
+    store.planted = "from silomq.supervisor import keeping; keeping.CALM_S = 0.1"
+    with store:
         with Admin(store.path) as admin:
             admin.create_topic("t")
         with (
@@ -303,7 +304,8 @@ def test_new_code_keeps_what_is_kept(tmp_path: Path, manager: ServiceManager) ->
 
 def test_a_store_with_a_broker(tmp_path: Path, manager: ServiceManager) -> None:
     """The parent of both passes on what the store gives to be kept, and what it gets again."""
-    store = KeptStore(tmp_path / "store", manager, broker=True)
+    store = KeptStore(tmp_path / "store", manager)
+    store.with_broker = True
     with store, Producer(store.path) as producer:
         producer.send("t", b"x")
         eventually(lambda: store.kept_sessions() >= 1, "the session is kept")
@@ -312,3 +314,34 @@ def test_a_store_with_a_broker(tmp_path: Path, manager: ServiceManager) -> None:
         store.start()
         assert GOES_ON in store.log_path.read_text()
         assert producer.send("t", b"y").status.name == "PUT_OK"
+
+
+def test_a_manager_that_reads_late_keeps_all(tmp_path: Path, manager: ServiceManager) -> None:
+    """What it has not taken is given again, and no session waits for that."""
+    with KeptStore(tmp_path / "store", manager) as store:
+        store.await_kept(0)
+        store.pauses.set()
+        producers = [Producer(store.path) for _ in range(12)]  # more messages than a socket holds
+        for producer in producers:
+            assert producer.send("t", b"x").status.name == "PUT_OK"
+        producers.pop().close()
+        store.pauses.clear()
+        store.await_kept(11)
+        store.die()
+        store.start()
+        assert GOES_ON in store.log()
+        for producer in producers:
+            assert producer.send("t", b"y").status.name == "PUT_OK"
+            producer.close()
+
+
+@pytest.mark.parametrize("text", ["", "0", "many", "\u00b2", "9" * 5000, "-1"])
+def test_a_variable_that_makes_no_sense_keeps_nothing(
+    tmp_path: Path, manager: ServiceManager, text: str
+) -> None:
+    store = KeptStore(tmp_path / "store", manager)
+    store.environ["FDSTORE"] = text
+    store.environ["WATCHDOG_USEC"] = text
+    with store, Producer(store.path) as producer:
+        assert producer.send("t", b"x").status.name == "PUT_OK"
+        assert not manager.kept

@@ -41,21 +41,7 @@ def manager(tmp_path: Path) -> Iterator[ServiceManager]:
         yield found
 
 
-class Planted(StoreProcess):
-    """A store that is run with this Python code before it starts: a planted defect or delay."""
-
-    planted = ""
-
-    @property
-    def command(self) -> list[str]:
-        code = (
-            f"{self.planted}\nimport sys\nfrom silomq.supervisor.__main__ import main\n"
-            "sys.exit(main(sys.argv[1:]))"
-        )
-        return [*PYTHON, "-c", code, *super().command[len(PYTHON) + 2 :]]
-
-
-class SlowScan(Planted):
+class SlowScan(StoreProcess):
     """Each file of the log takes 0.6 s to scan."""
 
     planted = """
@@ -72,7 +58,7 @@ kernel, log_end.kernel = log_end.kernel, Slow()
 """
 
 
-class Hung(Planted):
+class Hung(StoreProcess):
     """Recovery hangs before its first file."""
 
     planted = """
@@ -324,11 +310,7 @@ def test_a_stop_under_load_and_a_start_after_a_kill(
 class WithBroker(StoreProcess):
     """A store with a broker beside it, as one service."""
 
-    @property
-    def command(self) -> list[str]:
-        pairs = [w for k, v in self.settings.items() for w in ("--set", f"{k}={v}")]
-        where = ["--store", str(self.path), "--listen", "127.0.0.1:0"]
-        return [*PYTHON, "-m", "silomq.cli.main", "serve", *where, *pairs]
+    with_broker = True
 
 
 def test_a_store_with_a_broker_proves_its_progress_too(

@@ -28,15 +28,13 @@ if TYPE_CHECKING:
 SLOW_S = 3.0
 #: Recovery takes SLOW_S longer: more than a client waits in silence.
 SLOW = f"""
-import sys, time
+import time
 from silomq.supervisor import prepare
 fast = prepare.recover
 def recover(*arguments):
     time.sleep({SLOW_S})
     return fast(*arguments)
 prepare.recover = recover
-from silomq.supervisor.__main__ import main
-sys.exit(main(sys.argv[1:]))
 """
 
 
@@ -46,25 +44,16 @@ class Activated(StoreProcess):
     def __init__(self, unit: SocketUnit, manager: ServiceManager) -> None:
         super().__init__(unit.path.parent, environ=manager.environ())
         self.pass_fds = (unit.socket.fileno(),)
-        self.slow = False
 
     @property
     def command(self) -> list[str]:
-        command = super().command
-        if self.slow:
-            command = [*PYTHON, "-c", SLOW, *command[len(PYTHON) + 2 :]]
-        return passing(self.pass_fds, "silomq", command)
+        return passing(self.pass_fds, "silomq", super().command)
 
 
 class WithBroker(Activated):
     """A store with a broker beside it, which gets the socket of a unit."""
 
-    @property
-    def command(self) -> list[str]:
-        pairs = [w for k, v in self.settings.items() for w in ("--set", f"{k}={v}")]
-        where = ["--store", str(self.path), "--listen", "127.0.0.1:0"]
-        command = [*PYTHON, "-m", "silomq.cli.main", "serve", *where, *pairs]
-        return passing(self.pass_fds, "silomq", command)
+    with_broker = True
 
 
 @pytest.fixture
@@ -138,7 +127,7 @@ def test_clients_wait_while_the_store_recovers(
     monkeypatch.setattr(session, "_REQUEST_S", 0.5)  # what a client waits for at other sockets
     client = Waiting(lambda: send(store.path, b"first"))
     eventually(lambda: unit.clients_wait, "systemd would start the service")
-    store.slow = True
+    store.planted = SLOW
     store.launch()
     assert manager.await_key("READY")["MAINPID"] == str(store.running.pid)
     monkeypatch.undo()
@@ -232,10 +221,14 @@ def test_a_store_with_a_broker_takes_the_socket(unit: SocketUnit, manager: Servi
 
 
 def refused(
-    store: Path, fds: list[int], names: str = "silomq", **variables: str
+    store: Path,
+    fds: list[int],
+    names: str = "silomq",
+    more: tuple[str, ...] = (),
+    **variables: str,
 ) -> tuple[int, str]:
     """The exit status and the sentence of a store that gets these descriptors."""
-    command = [*PYTHON, "-m", "silomq.cli.main", "serve", "--store", str(store)]
+    command = [*PYTHON, "-m", "silomq.cli.main", "serve", "--store", str(store), *more]
     if variables:
         command = ["/usr/bin/env", *(f"{k}={v}" for k, v in variables.items()), *command]
     done = subprocess.run(
@@ -245,6 +238,17 @@ def refused(
     said = done.stderr.decode().splitlines()
     assert memory_of(store) == []
     return done.returncode, said[-1]
+
+
+@pytest.mark.parametrize("count", ["x", "\u00b2", "9" * 5000])
+def test_the_parent_of_a_store_and_a_broker_leaves_the_refusal_to_the_store(
+    unit: SocketUnit, count: str
+) -> None:
+    listen = ("--listen", "127.0.0.1:0")
+    fds = [unit.socket.fileno()]
+    status, said = refused(unit.path.parent, fds, more=listen, LISTEN_FDS=count)
+    assert status == 3
+    assert "it must be a number of descriptors" in said
 
 
 def test_wrong_descriptors_are_refused(tmp_path: Path, unit: SocketUnit) -> None:

@@ -119,3 +119,34 @@ def test_a_manager_that_does_not_read_holds_nobody_up(
     notifier.send(watchdog=1)
     assert manager.next(1.0)["READY"] == "1"
     assert manager.next(1.0)["WATCHDOG"] == "1"
+
+
+@pytest.mark.parametrize("usec", ["", "0", "x", "\u00b2", "9" * 5000, "-1"])
+def test_a_time_that_makes_no_sense_is_no_watchdog(usec: str) -> None:
+    assert Notifier({"NOTIFY_SOCKET": "@x", "WATCHDOG_USEC": usec}).watchdog_s is None
+
+
+def test_descriptors_are_kept_and_forgotten_by_name(manager: ServiceManager) -> None:
+    notifier = Notifier(manager.environ())
+    page = os.memfd_create("test")
+    assert notifier.keep("a", [page, page])
+    assert notifier.keep("b", [page])
+    assert notifier.forget("b")
+    assert [message["FDPOLL"] for message in came(manager)[:2]] == ["0", "0"]
+    assert {name: len(fds) for name, fds in manager.kept.items()} == {"a": 2}
+    os.close(page)
+
+
+def test_a_manager_that_does_not_read_is_told_of(
+    manager: ServiceManager, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The caller tries again: nothing is put by, because a descriptor may be closed meanwhile."""
+    monkeypatch.setattr(notify, "_PATIENCE_S", 0.01)
+    notifier = Notifier(manager.environ())
+    told = 0
+    while notifier.forget("a"):
+        told += 1
+        assert told < 1000, "the socket never fills"
+    assert len(came(manager)) == told
+    assert notifier.forget("a")
+    assert not Notifier({"NOTIFY_SOCKET": "@silomq-nobody-listens"}).forget("a")

@@ -26,7 +26,10 @@ def test_addresses(text: str, host: str, port: int, is_loopback: bool) -> None:
     assert str(found) == text
 
 
-@pytest.mark.parametrize("text", ["", "9876", ":1", "host:", "host:65536", "::1:5", "host:-1"])
+@pytest.mark.parametrize(
+    "text",
+    ["", "9876", ":1", "host:", "host:65536", "host:" + "9" * 5000, "host:²", "::1:5", "host:-1"],
+)
 def test_what_is_no_address(text: str) -> None:
     with pytest.raises(ValueError, match=r"HOST:PORT|IPv6"):
         Address.parse(text)

@@ -43,6 +43,9 @@ def test_seals_are_kept_and_removed(store: Store) -> None:
     assert Seals(store.folders).read(FILE_SIZE) == seal_of(store.log, FILE_SIZE)
     seals.remove_outside(FILE_SIZE, 2 * FILE_SIZE)
     assert seals.bases() == [FILE_SIZE]
+    for name in ("²" * 20, "9" * 20, "x" * 20):  # somebody else's files
+        (Path(seals.folder.path) / f"{name}.json").touch()
+    assert seals.bases() == [FILE_SIZE]
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"size": 1}'])

@@ -98,3 +98,10 @@ def test_room_for_the_record_crc() -> None:
     assert p.reserve_crc(p.encode_crc(5) + b"a\x01b\x02") == b"a\x01b\x02" + zero
     assert p.trailing_crc(b"a\x01b\x02") is None
     assert p.trailing_crc(b"") is None
+
+
+@pytest.mark.parametrize("digits", ["", "x", "-1", "²", "9" * 20, "0" * 5000, "9" * 5000])
+def test_a_light_queue_without_an_offset_counts_for_nothing(digits: str) -> None:
+    """As in the kernels: a record in the log may hold any text, and dispatch must go on."""
+    found = p.light_queues({p.MULTI_DISPATCH: "%LMQ%a,%LMQ%b", p.MULTI_QUEUE_OFFSET: f"{digits},7"})
+    assert found == {"%LMQ%b": 7}
