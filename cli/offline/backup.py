@@ -116,6 +116,7 @@ def _source(store: Path, settings: Settings) -> Iterator[tuple[StoreFolders, Sou
     from ...client.errors import StoreClosed
     from ...client.session import Connection
     from ...store.disk.paths import StoreFolders
+    from ...store.recovery.unsupported import refuse_unsupported
     from ...tools.backup.source import RunningStore, StoppedStore
 
     with contextlib.ExitStack() as opened:
@@ -125,6 +126,7 @@ def _source(store: Path, settings: Settings) -> Iterator[tuple[StoreFolders, Sou
             if isinstance(error.__cause__, PermissionError | TimeoutError):
                 raise  # it runs, and this user may not back it up, or it does not answer
             opened.callback(os.close, lock_store(store))
+            refuse_unsupported(store)
             folders = opened.enter_context(StoreFolders(store))
             yield folders, StoppedStore(folders, settings)
             return

@@ -90,10 +90,15 @@ class DevServer:
         return [self.running.pid, *(child.pid for child in children)]
 
     def pid(self, name: str) -> int:
-        """The process of this name: "supervisor", "broker", or an actor's."""
-        found = [pid for pid in self.family() if _title(pid).endswith(f"] {name}")]
-        assert len(found) == 1, (name, [_title(pid) for pid in self.family()])
-        return found[0]
+        """The process of this name: "supervisor", "broker", or an actor's. A new process has the
+        title of the one that forked it until it sets its own.
+        """
+
+        def found() -> list[int]:
+            return [pid for pid in self.family() if _title(pid).endswith(f"] {name}")]
+
+        eventually(lambda: len(found()) == 1, f"one process is {name}")
+        return found()[0]
 
     def runs(self, name: str, *, but_not: int) -> bool:
         """Whether a process of this name runs that is another one."""

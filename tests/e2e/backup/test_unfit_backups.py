@@ -100,16 +100,28 @@ def test_a_killed_backup_counts_as_none(stopped: Path, tmp_path: Path) -> None:
     left = [path for path in into.iterdir() if path.is_dir()]
     for path in left:
         if path.name.startswith("unfinished-"):
-            assert (path / MARK).exists()
-            other = str(tmp_path / "other")
-            for words in (("verify",), ("backup", other), ("restore", other)):
-                verb, *more = words
-                assert silo(verb, str(path), *more, status=None).returncode in (2, 5)
+            check_refused(path, tmp_path / "other")
         else:
             check_sound(path)
     check_sound(back_up(stopped, into))
     assert not [path for path in into.iterdir() if path.name.startswith("unfinished-")]
     check_sound(whole)
+
+
+def check_refused(cut_off: Path, other: Path) -> None:
+    """Whatever takes a store or a backup says that this one was cut off."""
+    assert (cut_off / MARK).exists()
+    for verb, *more in (["verify"], ["backup", str(other)], ["restore", str(other)]):
+        said = sentence(silo(verb, str(cut_off), *more, status=5))
+        assert MARK in said
+        assert "cut off" in said
+        assert not [path for path in other.glob("*") if path.is_dir()]
+
+
+def test_a_backup_that_lacks_only_its_end_is_none(stopped: Path, tmp_path: Path) -> None:
+    backup = back_up(stopped, tmp_path / "backups")
+    (backup / MARK).touch()
+    check_refused(backup, tmp_path / "other")
 
 
 def test_a_part_of_a_backup_is_no_backup(stopped: Path, tmp_path: Path) -> None:

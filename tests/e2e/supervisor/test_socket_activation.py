@@ -305,8 +305,8 @@ def test_a_socket_without_its_file_is_refused(unit: SocketUnit) -> None:
 def test_a_store_by_hand_leaves_a_managers_socket_alone(unit: SocketUnit) -> None:
     """The variables are for another process, or there are none: the socket is not this store's."""
     store = unit.path.parent
-    for fds, variables in (([], {}), ([unit.socket.fileno()], {"LISTEN_PID": "1"})):
-        status, said = refused(store, fds, **variables)
+    unnamed, of_another = refused(store, []), refused(store, [unit.socket.fileno()], LISTEN_PID="1")
+    for status, said in (unnamed, of_another):
         assert status == 3
         assert "has not passed it to this process: start the store by the manager" in said
         assert unit.path.is_socket()
