@@ -11,8 +11,9 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .client.admin.admin import Admin, TopicInfo
+    from .client.admin.admin import Admin
     from .client.admin.group_admin import GroupInfo, GroupState, MemberInfo, QueueProgress
+    from .client.admin.topic_info import TopicInfo
     from .client.consuming.consumer import Consumer
     from .client.consuming.message_view import MessageView
     from .client.errors import (
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     )
     from .store.filters.sql_tokens import FilterError
     from .store.reading.columns import ColumnName
+    from .store.retention.topic_limits import TopicLimits
     from .store.status import GetMessageStatus, PutMessageStatus
 
 __all__ = [
@@ -100,6 +102,7 @@ __all__ = [
     "TooManyOpenFiles",
     "TopicDeleted",
     "TopicInfo",
+    "TopicLimits",
     "Transaction",
     "TransactionProducer",
     "UnsupportedFeature",
@@ -110,7 +113,8 @@ __version__ = "0.1.0"
 _PLACES = {
     ".client.producing._future": "SendFuture",
     ".client.producing._message": "Message",
-    ".client.admin.admin": "Admin TopicInfo",
+    ".client.admin.admin": "Admin",
+    ".client.admin.topic_info": "TopicInfo",
     ".client.consuming.consumer": "Consumer",
     ".client.errors": (
         "ForkedChild NotHandedOut RequestTimeout SendTimeout SessionLost StoreClosed TopicDeleted"
@@ -135,6 +139,7 @@ _PLACES = {
     ),
     ".store.filters.sql_tokens": "FilterError",
     ".store.reading.columns": "ColumnName",
+    ".store.retention.topic_limits": "TopicLimits",
     ".store.status": "GetMessageStatus PutMessageStatus",
 }
 _PLACE_OF = {name: place for place, names in _PLACES.items() for name in names.split()}

@@ -4,6 +4,10 @@ The only writer of `min_offset`, of each queue's `min_offset` and of `disk_flags
 process that removes expired files of a running store. `store/retention/rules.py` decides which
 files may be removed.
 
+Topics with limits of their own (`store/retention/topic_limits.py`) are looked at in every run:
+their expired messages are hidden at once, by their queues' `min_offset`. A start begins with the
+log's first file again, so `setup` hides them again before a client is served.
+
 The order is: the log's durable begin (`silomq/log_begin`); the log's new `min_offset`; the queues'
 new minima; the commit-log files, oldest first; queue files and index files. A reader looks at the
 minima before it opens a file. A killed clean leaves files below `min_offset`, which the next clean
@@ -16,6 +20,7 @@ from __future__ import annotations
 import functools
 import time
 from collections import deque
+from collections.abc import Collection, Mapping
 
 from ..shm._words import fault, wait_any
 from ..shm.progress import Progress
@@ -24,8 +29,8 @@ from ..store.errors import Corrupt
 from ..store.index.file import IndexFiles
 from ..store.recovery import durable_progress, log_begin
 from ..store.retention import removal
-from ..store.retention.consumption import first_unconsumed, read_offsets
-from ..store.retention.judgement import NOWHERE, Consumed, Limits, due
+from ..store.retention.consumption import Offsets, first_unconsumed, read_offsets
+from ..store.retention.judgement import Consumed, Limits, due
 from ..store.retention.rules import (
     MANUAL_RUNS,
     UNKNOWN,
@@ -35,6 +40,15 @@ from ..store.retention.rules import (
     judge_disk,
     released,
 )
+from ..store.retention.topic_limits import (
+    NOTHING_KEPT,
+    NOWHERE,
+    Held,
+    Kept,
+    TopicLimits,
+    TopicsKeep,
+)
+from ..store.retention.topic_retention import OwnLimits, Sizes, TopicRetention, without
 from .actor import TICK_S, Actor
 
 _BEAT_QUEUES = 256
@@ -73,6 +87,8 @@ class Clean(Actor):
             settings.disk_space_clean_forcibly_ratio,
             settings.disk_space_warning_level_ratio,
         )
+        self.own_limits = OwnLimits(self.folders.config)
+        self.topic_sizes: Sizes = {}
         self.waiting: dict[int, int] = {}
         # Queue files to remove, one item for each queue: (topic, queue id, bases of the files).
         self.pending: deque[tuple[str, int, tuple[int, ...]]] = deque()
@@ -82,6 +98,7 @@ class Clean(Actor):
             self.logger.warning("goes on with what a killed clean had begun", files=len(left))
         if self.min_offset.load():
             self._remove(left)
+        self._topics_keep(self._limits(full=False))
 
     def run(self) -> None:
         every = self.settings.clean_resource_interval_ms / 1000
@@ -148,6 +165,7 @@ class Clean(Actor):
         space_wanted, at_once = self._look_at_disk()
         hour = is_hour_to_delete(self.settings.delete_when, time.localtime().tm_hour)
         limits = self._limits(full=at_once)
+        limits = limits.with_topics(self._topics_keep(limits))
         if not (space_wanted or asked or hour):
             if not limits.is_too_large(self.min_offset.load()):
                 self.waiting = {}
@@ -156,7 +174,7 @@ class Clean(Actor):
         going = due(
             removal.log_ages(self.folders.commit_log),
             limits,
-            self._consumed(),
+            self._consumed(limits.topics.begins),
             most=self.settings.delete_file_batch_max,
         )
         bases, self.waiting = released(
@@ -184,20 +202,75 @@ class Clean(Actor):
             full=full,
         )
 
-    def _consumed(self) -> Consumed:
-        """Whether all groups have consumed what lies below a log offset; they are looked at once,
-        at the first question.
+    def _topics_keep(self, limits: Limits) -> TopicsKeep:
+        """What the topics with limits of their own keep, and hides what of theirs has expired. If
+        that cannot be found out they keep everything, unless the disk is full.
         """
-        first = functools.cache(self._first_unconsumed)
+        try:
+            own = {t: limit for t, limit in self.own_limits.read().items() if self._number_of(t)}
+            if not own:
+                return NOTHING_KEPT
+            keep = self._retention(own, limits).look()
+            self._hide(keep.begins)
+        except (Corrupt, OSError) as error:
+            self.logger.error("cannot tell what topics keep", error=str(error))
+            return TopicsKeep(held=Held(0, "?", Kept()))
+        return keep
+
+    def _retention(self, own: dict[str, TopicLimits], limits: Limits) -> TopicRetention:
+        least = self.min_offset.load()
+        ages = removal.log_ages(self.folders.commit_log)
+        self.topic_sizes = {key: size for key, size in self.topic_sizes.items() if key[1] >= least}
+        return TopicRetention(
+            self.queues,
+            own,
+            [age for age in ages if age.base >= least],
+            limits,
+            functools.cache(self._offsets),
+            sizes=self.topic_sizes,
+            number_of=self._number_of,
+            beat=self.beat,
+        )
+
+    def _number_of(self, topic: str) -> int:
+        """A number that no other topic ever has, above 0; 0 if there is none of this name."""
+        found = self.world.table.find(topic)
+        return 0 if found is None else found.index + 1
+
+    def _hide(self, begins: Mapping[str, int]) -> None:
+        """Moves the begins of topics' queues behind what has expired."""
+        for topic, begin in begins.items():
+            found = self.world.table.find(topic)
+            if found is None:
+                continue
+            cleaner = removal.QueueCleaner(self.queues, begin, 0)
+            for queue_id, slot in enumerate(found.slots):
+                self.beat()
+                end = self.world.table.queue_word(slot, "max_offset").load()
+                word = self.world.table.own_queue_word(slot, "min_offset")
+                least = word.load()
+                at = min(cleaner.first_from(topic, queue_id, least)[0], end)
+                if at > least:
+                    # SYNC: queue-min publish
+                    word.store(at)
+
+    def _offsets(self) -> Offsets:
+        return read_offsets(self.folders.config.path)
+
+    def _consumed(self, own: Collection[str]) -> Consumed:
+        """Whether all groups have consumed what lies below a log offset, but for topics with `own`
+        limits; they are looked at once, at the first question.
+        """
+        first = functools.cache(lambda: self._first_unconsumed(own))
         return lambda end: first() >= end
 
-    def _first_unconsumed(self) -> int:
+    def _first_unconsumed(self, own: Collection[str]) -> int:
         """The log offset of the first message that a group has not consumed. If offsets cannot be
         read, 0: the bound in hours and a full disk still hold.
         """
         cleaner = removal.QueueCleaner(self.queues, self.min_offset.load(), 0)
         try:
-            first = first_unconsumed(read_offsets(self.folders.config.path), cleaner, self.beat)
+            first = first_unconsumed(without(self._offsets(), own), cleaner, self.beat)
         except (Corrupt, OSError) as error:
             self.logger.error("cannot tell what groups have consumed", error=str(error))
             return 0

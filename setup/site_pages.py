@@ -46,7 +46,10 @@ API: Final = {
     "api/administration.md": (
         "Administration",
         "Topics, groups and offsets of a running store.",
-        ("Admin", "TopicInfo", "GroupInfo", "GroupState", "MemberInfo", "QueueProgress"),
+        (
+            *("Admin", "TopicInfo", "TopicLimits"),
+            *("GroupInfo", "GroupState", "MemberInfo", "QueueProgress"),
+        ),
     ),
     "api/errors.md": (
         "Errors",

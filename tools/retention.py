@@ -23,8 +23,13 @@ from ..store.disk.paths import COMMIT_LOG, CONFIG, CONSUME_QUEUE, OURS
 from ..store.errors import Corrupt
 from ..store.recovery import durable_progress
 from ..store.retention import removal
-from ..store.retention.consumption import Unconsumed, first_unconsumed, read_offsets
-from ..store.retention.judgement import NOWHERE, Judgement, Limits, Why, judge, next_hour
+from ..store.retention.consumption import (
+    Offsets,
+    Unconsumed,
+    first_unconsumed,
+    read_offsets,
+)
+from ..store.retention.judgement import Judgement, Limits, Why, judge, next_hour
 from ..store.retention.rules import (
     HOUR_MS,
     DiskFlag,
@@ -33,12 +38,14 @@ from ..store.retention.rules import (
     Verdict,
     judge_disk,
 )
+from ..store.retention.topic_limits import NOTHING_KEPT, NOWHERE, Held, Kept, TopicsKeep
+from ..store.retention.topic_retention import OwnLimits, TopicRetention, without
 from ..store.topics.topic_table import TopicTable
 from .doctor import stores
 from .raw.files import BadInput
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from ..conf.settings import Settings
 
@@ -111,7 +118,9 @@ class _Looker:
             limits = self._limits(disk)
             ages = list(removal.log_ages(self.log))
             least = ages[0].base if ages else 0
-            first = self._first_unconsumed(least) if limits.unconsumed_ms else None
+            limits = limits.with_topics(self._topics_keep(ages, limits))
+            own = limits.topics.begins
+            first = self._first_unconsumed(least, own) if limits.unconsumed_ms else None
             opens = self._opens(limits, disk, least)
             leases = self._leases(limits.file_size)
             files = list(self._outcomes(ages, limits, first, opens, leases))
@@ -165,12 +174,37 @@ class _Looker:
             full=disk.at_once,
         )
 
-    def _first_unconsumed(self, least: int) -> Unconsumed | None:
+    def _topics_keep(self, ages: list[LogFileAge], limits: Limits) -> TopicsKeep:
+        try:
+            with self.root.folder(CONFIG) as config:
+                own = OwnLimits(config).read()
+            if not own:
+                return NOTHING_KEPT
+            numbers = {topic: number for number, topic in enumerate(own)}
+            return TopicRetention(
+                QueueFiles(self.queues, self.settings.mapped_file_size_consume_queue),
+                own,
+                ages,
+                limits,
+                self._offsets,
+                sizes={},
+                number_of=numbers.__getitem__,
+                beat=lambda: None,
+            ).look()
+        except FileNotFoundError:
+            return NOTHING_KEPT  # there is no topic yet
+        except Corrupt as error:
+            self.notes.append(f"what topics keep cannot be read: {error}")
+            return TopicsKeep(held=Held(0, "?", Kept()))
+
+    def _offsets(self) -> Offsets:
+        return read_offsets(os.path.join(self.path, CONFIG))
+
+    def _first_unconsumed(self, least: int, own: Collection[str]) -> Unconsumed | None:
         files = QueueFiles(self.queues, self.settings.mapped_file_size_consume_queue)
         cleaner = removal.QueueCleaner(files, least, 0)
-        config = os.path.join(self.path, CONFIG)
         try:
-            return first_unconsumed(read_offsets(config), cleaner, lambda: None)
+            return first_unconsumed(without(self._offsets(), own), cleaner, lambda: None)
         except Corrupt as error:
             self.notes.append(f"what groups have consumed cannot be read: {error}")
             return Unconsumed(0, "?", "?", 0, 0)
@@ -243,6 +277,9 @@ def _words(found: Judgement, limits: Limits, file: LogFileAge, first: Unconsumed
         case Why.YOUNG:
             hours = limits.reserved_ms // HOUR_MS
             return f"written less than {hours:,} h ago (file_reserved_time_h)"
+        case Why.TOPIC:
+            assert limits.topics.held is not None, "otherwise no topic keeps it"
+            return _kept_words(limits.topics.held)
         case Why.UNCONSUMED:
             assert first is not None, "otherwise it is consumed"
             hours = limits.unconsumed_ms // HOUR_MS
@@ -254,4 +291,15 @@ def _words(found: Judgement, limits: Limits, file: LogFileAge, first: Unconsumed
         return "the disk is too full"
     if limits.is_too_large(file.base):
         return f"{limits.reserved_size:,} bytes of the log follow it (file_reserved_size)"
+    if file.base + limits.file_size <= limits.topics.released:
+        return "all its messages have expired by the limits of their topics"
     return f"expired: written more than {limits.reserved_ms // HOUR_MS:,} h ago"
+
+
+def _kept_words(held: Held) -> str:
+    topic, kept = held.topic, held.kept
+    if kept.unconsumed:
+        return f"a group has not consumed what topic {topic} has here; {kept.hours:,} h at most"
+    if kept.hours:
+        return f"topic {topic} keeps its messages for {kept.hours:,} h"
+    return f"topic {topic} keeps its messages by its own limits"

@@ -43,6 +43,7 @@ from ...store.names import (
     is_system_topic,
     validate_topic,
 )
+from ...store.retention.topic_limits import bad_attribute
 from ...store.topics import table_changes
 from ...store.topics.deletions import Deletions, remove_queues
 from ...store.topics.topic_table import Topic, TopicState
@@ -178,6 +179,8 @@ class Topics:
         name = request.topic
         validate_topic(name)
         self._refuse_system(name)
+        if why := bad_attribute(request.set_attributes):
+            raise illegal(why)
         queues = self.settings.default_topic_queue_nums
         before = self.file.configs.get(name) or TopicConfig(name, queues, queues)
         after = changed(

@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
+from ...store.retention import topic_limits
 from ..processors.calls import Refused
 from ..wire.codes import ResponseCode
 
@@ -18,7 +19,7 @@ _OF_TOPICS: Final[Mapping[str, tuple[str, ...] | None]] = {
     "message.type": _MESSAGE_TYPES,
     "queue.type": ("SimpleCQ",),
     "cleanup.policy": ("DELETE",),
-    "reserve.time": None,
+    **dict.fromkeys(topic_limits.ATTRIBUTES),
 }
 _OF_GROUPS: Final[Mapping[str, tuple[str, ...] | None]] = {
     "priority.factor": None,

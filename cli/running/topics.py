@@ -9,9 +9,12 @@ from typing import Any
 
 import click
 
-from ...client.admin.admin import Admin, TopicInfo, TopicStatus
+from ...client.admin.admin import Admin
+from ...client.admin.topic_info import TopicInfo, TopicStatus
 from ...client.errors import StoreClosed
+from ...conf.kinds import Duration, Kind, Size
 from ...store.names import validate_topic
+from ...store.retention.topic_limits import MOST_HOURS, MOST_SIZE, TopicLimits
 from ..shared.common import F, json_option, output, put_json, say, store_option
 from ..shared.completion import topic_names
 from ..shared.outcome import Exit, Failure
@@ -23,6 +26,7 @@ Examples:
   silo topics
   silo topics create orders --queues 8
   silo topics update orders --write-queues 4 --perm 6
+  silo topics update audit --reserved-time-h 30d
   silo topics show orders --json
   silo topics delete orders --yes
 
@@ -32,6 +36,28 @@ are list, show, update, update --perm and delete here.
 """
 _PERMS = {"r": 4, "w": 2, "rw": 6, "4": 4, "2": 2, "6": 6}
 _READ, _WRITE = 4, 2
+_STORE = "store"
+_LIMIT = 'The topic\'s own limit; "store": the setting'
+
+
+class _Limit(click.ParamType[int]):
+    """A limit of a setting's kind, or -1 for the text "store"."""
+
+    def __init__(self, kind: Kind) -> None:
+        self.kind = kind
+        self.name = kind.unit
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if value == _STORE:
+            return -1
+        try:
+            return int(self.kind.parse(value))
+        except ValueError:
+            self.fail(f'{value!a}: give {self.kind.range}, or "{_STORE}"', param, ctx)
+
+
+_HOURS = _Limit(Duration("h", 0, MOST_HOURS, ""))
+_BYTES = _Limit(Size(0, MOST_SIZE, ""))
 
 
 @click.group(invoke_without_command=True, epilog=_TOPICS_EPILOG)
@@ -68,6 +94,11 @@ def _topic_options(command: F) -> F:
             help="What clients may do: 2 or w, 4 or r, 6 or rw.",
         ),
         click.option("-o", "--order/--no-order", default=None, help="RocketMQ's order attribute."),
+        click.option("--reserved-time-h", type=_HOURS, help=f"{_LIMIT} file_reserved_time_h."),
+        click.option("--reserved-size", type=_BYTES, help=f"{_LIMIT} file_reserved_size."),
+        click.option(
+            "--reserved-unconsumed-h", type=_HOURS, help=f"{_LIMIT} file_reserved_unconsumed_h."
+        ),
     ):
         command = option(command)
     return command
@@ -115,7 +146,9 @@ def _say_topic(topic: TopicStatus, *, as_json: bool) -> None:
         put_json(dataclasses.asdict(topic))
     else:
         many = "" if _queues(topic) == "1" else "s"
-        say(f"topic {topic.topic} has {_queues(topic)} queue{many}; clients may {_may(topic.perm)}")
+        kept = f"; {_kept(topic.limits)}" if topic.limits else ""
+        may = _may(topic.perm)
+        say(f"topic {topic.topic} has {_queues(topic)} queue{many}; clients may {may}{kept}")
 
 
 @topics.command(epilog="Example: silo topics show orders")
@@ -139,6 +172,8 @@ def show(name: str, store: Path, *, as_json: bool) -> None:
     console = output()
     order = ", ordered" if topic.order else ""
     console.print(f"{name}: perm {topic.perm} ({_may(topic.perm)}){order}", soft_wrap=True)
+    if topic.limits:
+        console.print(f"{name}: {_kept(topic.limits)}", soft_wrap=True)
     right = (0, 1, 2, 3)
     table = plain_table("", "qid", "min offset", "max offset", "messages", "used by", right=right)
     for queue in topic.queues:
@@ -226,3 +261,17 @@ def _queues(topic: TopicInfo) -> str:
 def _may(perm: int) -> str:
     allowed = [word for bit, word in ((_READ, "read"), (_WRITE, "write")) if perm & bit]
     return ", ".join(allowed) or "nothing"
+
+
+def _kept(limits: TopicLimits) -> str:
+    """A topic's own limits in words."""
+    said = []
+    if limits.time_h is not None:
+        said.append(f"for {limits.time_h:,} h")
+    if limits.size is not None:
+        said.append(f"up to {limits.size:,} bytes" if limits.size else "of any size")
+    if limits.unconsumed_h:
+        said.append(f"unconsumed for {limits.unconsumed_h:,} h")
+    elif limits.unconsumed_h == 0:
+        said.append("consumed or not")
+    return f"messages are kept {', '.join(said)}"

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
 from ...shm.control import ACTORS, ActorState, Control, StoreState, failed_actors
-from ...shm.protocol.answers import TopicEntry, UserFound
+from ...shm.protocol.answers import UserFound
 from ...shm.protocol.figure_requests import AskUsers
 from ...shm.protocol.requests import Alter, AskReport, AskTopic, AskTopics, Clean, Create, Delete
 from ...store.errors import IllegalArgument
@@ -21,6 +20,7 @@ from . import changes
 from .brokers import read_brokers
 from .figures import Figures, statistics
 from .group_admin import GroupAdmin
+from .topic_info import QueueInfo, TopicInfo, TopicStatus, limit_changes, settings_of
 
 #: The longest trial of new code.
 _LONGEST_TRIAL_S = 3600.0
@@ -47,43 +47,6 @@ _WORDS = (
     "started_ms",
     "store_time_ms",
 )
-
-
-@dataclass(frozen=True)
-class TopicInfo:
-    """One topic, as RocketMQ's TopicConfig has it, and how much it holds.
-
-    `perm` is 2 (producers may write), 4 (consumers may read) or 6 (both). Producers use the queues
-    0 to `write_queues` - 1, consumers those from 0 to `read_queues` - 1. `messages` counts the
-    messages in the queues that consumers read. `order` is only kept, for RocketMQ's tools.
-    """
-
-    topic: str
-    write_queues: int
-    read_queues: int
-    perm: int
-    messages: int
-    order: bool = False
-
-
-@dataclass(frozen=True)
-class QueueInfo:
-    """One queue. It holds the messages with the queue offsets from `min_offset` up to, and without,
-    `max_offset`. `read` and `write` say whether consumers and producers use it.
-    """
-
-    queue_id: int
-    min_offset: int
-    max_offset: int
-    read: bool
-    write: bool
-
-
-@dataclass(frozen=True)
-class TopicStatus(TopicInfo):
-    """A topic with its queues in the order of their ids, also those that it no longer uses."""
-
-    queues: tuple[QueueInfo, ...] = ()
 
 
 class Admin(GroupAdmin):
@@ -184,7 +147,7 @@ class Admin(GroupAdmin):
             for entry in page.topics:
                 slots = table.topic(entry.index).slots[: entry.read_queues]
                 messages = sum(ends[slot] - starts[slot] for slot in slots if 0 <= slot < len(ends))
-                found.append(TopicInfo(*_attributes(entry), messages, entry.order))
+                found.append(TopicInfo(entry.topic, messages=messages, **settings_of(entry)))
             after = page.next
         return found
 
@@ -204,7 +167,7 @@ class Admin(GroupAdmin):
             for queue_id, slot in enumerate(table.topic(entry.index).slots)
         )
         messages = sum(queue.max_offset - queue.min_offset for queue in queues if queue.read)
-        return TopicStatus(*_attributes(entry), messages, entry.order, queues)
+        return TopicStatus(entry.topic, messages=messages, queues=queues, **settings_of(entry))
 
     def create_topic(
         self,
@@ -215,6 +178,9 @@ class Admin(GroupAdmin):
         write_queues: int | None = None,
         perm: int | None = None,
         order: bool | None = None,
+        reserved_time_h: int | None = None,
+        reserved_size: int | None = None,
+        reserved_unconsumed_h: int | None = None,
     ) -> None:
         """Makes a topic with `queues` queues (0: the store's `default_topic_queue_nums`). The
         topic is durable when this returns. Nothing happens if it exists already.
@@ -227,7 +193,8 @@ class Admin(GroupAdmin):
         """
         topic = arguments.text("topic", topic)
         queues = arguments.whole("queues", queues, -(2**63))
-        if read_queues is write_queues is perm is order is None:
+        limits = (reserved_time_h, reserved_size, reserved_unconsumed_h)
+        if all(value is None for value in (read_queues, write_queues, perm, order, *limits)):
             self._link.request(Create(topic, queues))
             return
         otherwise = queues or None
@@ -237,6 +204,9 @@ class Admin(GroupAdmin):
             write_queues=otherwise if write_queues is None else write_queues,
             perm=perm,
             order=order,
+            reserved_time_h=reserved_time_h,
+            reserved_size=reserved_size,
+            reserved_unconsumed_h=reserved_unconsumed_h,
         )
 
     def update_topic(
@@ -247,6 +217,9 @@ class Admin(GroupAdmin):
         write_queues: int | None = None,
         perm: int | None = None,
         order: bool | None = None,
+        reserved_time_h: int | None = None,
+        reserved_size: int | None = None,
+        reserved_unconsumed_h: int | None = None,
     ) -> None:
         """Changes a topic, or makes it if it does not exist (RocketMQ's updateTopic).
 
@@ -259,6 +232,10 @@ class Admin(GroupAdmin):
         Producers and consumers learn of other numbers of queues when they open the topic next
         (`Producer.open_topic`).
 
+        The last three say how long the topic's messages are kept, in place of the store's settings
+        `file_reserved_time_h`, `file_reserved_size` (bytes) and `file_reserved_unconsumed_h`. -1
+        stands for the setting. 0 as a time is -1; as the others it is no such limit.
+
         Raises IllegalMessage for a name or number that is not allowed, and for a topic of the
         store's own.
         """
@@ -268,6 +245,7 @@ class Admin(GroupAdmin):
             _number_or_none("write_queues", write_queues),
             _number_or_none("perm", perm),
             None if order is None else arguments.switch("order", order),
+            set_attributes=limit_changes(reserved_time_h, reserved_size, reserved_unconsumed_h),
         )
         self._link.request(request)
 
@@ -375,7 +353,3 @@ def _process(control: Control, number: int) -> dict[str, Any]:
         "started_ms": started_ms,
         "state": ActorState(state).name,
     }
-
-
-def _attributes(entry: TopicEntry) -> tuple[str, int, int, int]:
-    return entry.topic, entry.write_queues, entry.read_queues, entry.perm

@@ -48,8 +48,9 @@ from ...store.recovery import checkpoint, durable_progress, power_cut
 from ...store.recovery.layout import known_sizes
 from ...store.recovery.rocketmq_progress import behind_newest_entry
 from ...store.recovery.unsupported import refuse_unsupported
+from ...store.retention.topic_limits import NO_LIMITS, TopicLimits, limits_of
 from ...store.topics.deletions import Deletions
-from ..admin.admin import QueueInfo, TopicInfo, TopicStatus
+from ..admin.topic_info import QueueInfo, TopicInfo, TopicStatus
 from ..errors import StoreClosed, not_closed
 from ..forks import abandon_in_child, forked_child
 from .stopped_log import first_queued, log_end, size_of_single
@@ -77,6 +78,7 @@ class StoppedTopic:
     read_queue_nums: int
     order: bool
     count: int
+    limits: TopicLimits = NO_LIMITS
 
     @property
     def slots(self) -> range:
@@ -171,6 +173,7 @@ class StoppedStore:
                 config.read_queue_nums,
                 config.order,
                 max(config.write_queue_nums, config.read_queue_nums, counts.get(name, 0)),
+                limits_of(config.attributes),
             )
             for name, config in saved.topics.items()
         }
@@ -215,7 +218,13 @@ class StoppedStore:
         """All topics and how much they hold, sorted by name."""
         return [
             TopicInfo(
-                t.name, t.write_queue_nums, t.read_queue_nums, t.perm, self._messages(t), t.order
+                t.name,
+                t.write_queue_nums,
+                t.read_queue_nums,
+                t.perm,
+                self._messages(t),
+                t.order,
+                t.limits,
             )
             for t in sorted(self._topics.values(), key=lambda topic: topic.name)
         ]
@@ -238,7 +247,7 @@ class StoppedStore:
             for queue_id in topic.slots
         )
         numbers = (topic.write_queue_nums, topic.read_queue_nums, topic.perm, self._messages(topic))
-        return TopicStatus(name, *numbers, topic.order, queues)
+        return TopicStatus(name, *numbers, topic.order, topic.limits, queues)
 
     def topic(self, name: str) -> StoppedTopic:
         """The topic of this name. Raises IllegalQuery when there is none, StoreClosed."""

@@ -1,5 +1,6 @@
 """Retention: which files expire, and their removal. `judgement.py` and `rules.py` decide over plain
-values, `removal.py` removes files, `consumption.py` looks at what groups have consumed.
+values, `removal.py` removes files, `consumption.py` looks at what groups have consumed, and
+`topic_retention.py` at topics that have limits of their own.
 
 The triggers are RocketMQ's: the hours of `delete_when`, the use of the disk, or `silo clean` (which
 allows 20 runs). So are the rules: a commit-log file expires when it was not written to for
@@ -23,11 +24,13 @@ stays while a consumer group has not consumed it, until it was last written so l
 that nobody uses any more cannot fill the disk: the bound ends its claim, and a disk above
 `disk_space_clean_forcibly_ratio` ends all such claims at once. No file's form changes by them.
 
-**No limits for single topics.** One commit log holds the messages of all topics, so a topic cannot
-give back space before its neighbours in the same files do. All that a limit could do is to move
-the begins of the topic's queues. That would free nothing, would be undone by the next start and by
-RocketMQ (both find the begins by the log's), and is there already: `silo reset-offset` moves a
-group. Topics that need different times need stores of their own.
+**Limits of single topics** (`topic_limits.py`, `topic_retention.py`) are off by default, too. One
+log holds all topics, so a topic's messages expire file by file. A topic's shorter limit hides them:
+clean moves the begins of its queues, again after each start, because a start finds the begins by
+the log's files. A file goes before the store's time once it has only such messages. A topic's
+longer limit holds the files in which it has messages, up to `disk_space_clean_forcibly_ratio`.
+Queue entries stay as long as the log's files do, so nothing that checks or rebuilds a store has to
+know these limits, and RocketMQ shows what was hidden.
 
 **Order:** `min_offset`, then each queue's `min_offset`, then the commit-log files and a sync of
 their folder, then queue files and index files. A reader loads its queue's minimum before it opens a

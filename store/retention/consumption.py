@@ -12,13 +12,17 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from ..config import offsets as offsets_json
 from ..names import is_system_topic
 
 if TYPE_CHECKING:
     from .removal import QueueCleaner
+
+
+#: (topic, group) -> {queue id: offset of the next message}
+Offsets: TypeAlias = Mapping[tuple[str, str], Mapping[int, int]]
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -32,15 +36,15 @@ class Unconsumed:
     queue_offset: int
 
 
-def read_offsets(config: str) -> Mapping[tuple[str, str], Mapping[int, int]]:
-    """(topic, group) -> {queue id: offset of the next message}, from the folder `config`. Raises
-    Corrupt if neither the file nor its backup can be read.
+def read_offsets(config: str) -> Offsets:
+    """What the folder `config` says. Raises Corrupt if neither the file nor its backup can be
+    read.
     """
     return offsets_json.load(os.path.join(config, offsets_json.OFFSETS_FILE))[0]
 
 
 def first_unconsumed(
-    offsets: Mapping[tuple[str, str], Mapping[int, int]],
+    offsets: Offsets,
     cleaner: QueueCleaner,
     beat: Callable[[], None],
 ) -> Unconsumed | None:

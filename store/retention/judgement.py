@@ -14,9 +14,8 @@ from typing import Final, Self
 
 from ...conf.settings import Settings
 from .rules import HOUR_MS, LogFileAge, is_hour_to_delete, removable_below
+from .topic_limits import NOTHING_KEPT, NOWHERE, TopicsKeep, kept_ms
 
-#: A log offset behind everything: nothing waits.
-NOWHERE: Final = 2**64 - 1
 _NEVER_MS: Final = 2**62
 _HOUR_S: Final = 3600
 
@@ -28,6 +27,7 @@ class Why(enum.StrEnum):
     DELAYED = "delayed"
     TRANSACTION = "transaction"
     YOUNG = "young"
+    TOPIC = "topic"
     UNCONSUMED = "unconsumed"
     DUE = "due"
 
@@ -40,7 +40,7 @@ class Limits:
     `delayed` or `transactions`, where the first message lies that waits, unless the disk is `full`.
     With `forced` it then goes. Otherwise it must be `reserved_ms` old, or `reserved_size` bytes
     (0: no limit) must follow it. After that it stays until it is `unconsumed_ms` old, if a group
-    has not consumed all of it.
+    has not consumed all of it. For the messages of some topics other limits decide: `topics`.
     """
 
     file_size: int
@@ -54,6 +54,7 @@ class Limits:
     transactions: int = NOWHERE
     full: bool = False
     forced: bool = False
+    topics: TopicsKeep = NOTHING_KEPT
 
     @classmethod
     def of(
@@ -87,7 +88,25 @@ class Limits:
 
     def by_size_only(self) -> Limits:
         """The limits outside the hours of `delete_when`: a log that is too large need not wait."""
-        return replace(self, reserved_ms=_NEVER_MS)
+        return replace(self, reserved_ms=_NEVER_MS, topics=replace(self.topics, released=0))
+
+    def with_topics(self, topics: TopicsKeep) -> Limits:
+        """The limits with what topics with own limits keep."""
+        return replace(self, topics=topics)
+
+    def may_go(self, file: LogFileAge) -> bool:
+        """Whether no start needs the file."""
+        return file.base + self.file_size <= self.removable
+
+    @property
+    def reserved_h(self) -> int:
+        """`reserved_ms` in hours, the unit of the setting."""
+        return self.reserved_ms // HOUR_MS
+
+    @property
+    def unconsumed_h(self) -> int:
+        """`unconsumed_ms` in hours, the unit of the setting."""
+        return self.unconsumed_ms // HOUR_MS
 
     def is_too_large(self, base: int) -> bool:
         """Whether enough of the log follows the file at `base`."""
@@ -111,7 +130,7 @@ def judge(file: LogFileAge, limits: Limits, consumed: Consumed) -> Judgement:
     else decides.
     """
     end = file.base + limits.file_size
-    if end > limits.removable:
+    if not limits.may_go(file):
         return Judgement(Why.END)
     if not limits.full:
         if end > limits.delayed:
@@ -121,8 +140,12 @@ def judge(file: LogFileAge, limits: Limits, consumed: Consumed) -> Judgement:
     if limits.forced:
         return Judgement(Why.DUE)
     expires = file.modified_ms + limits.reserved_ms
-    if limits.now_ms < expires and not limits.is_too_large(file.base):
+    released = end <= limits.topics.released
+    if not released and limits.now_ms < expires and not limits.is_too_large(file.base):
         return Judgement(Why.YOUNG, expires)
+    held = limits.topics.held
+    if held is not None and not limits.full and end > held.log_offset:
+        return Judgement(Why.TOPIC, kept_ms(file, held.kept.hours) if held.kept.hours else None)
     bound = file.modified_ms + limits.unconsumed_ms
     if not limits.full and limits.now_ms < bound and not consumed(end):
         return Judgement(Why.UNCONSUMED, bound)

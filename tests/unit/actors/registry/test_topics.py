@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 from support.small_tables import PLAN
 
+from silomq.actors.registry.refusals import Refused
 from silomq.actors.registry.topics import Topics
 from silomq.shm.control import SIZE, Control
 from silomq.shm.ownership import STARTUP
@@ -78,6 +79,11 @@ def rounds(tmp_path: Path) -> Iterator[Rounds]:
 def test_the_right_to_write_is_gone_once_append_has_ended_its_round(rounds: Rounds) -> None:
     rounds.topics.alter(Alter("t", perm=4))
     assert rounds.ended == ["append"], "the answer says that nothing more is appended"
+
+
+def test_a_limit_must_be_a_number(rounds: Rounds) -> None:
+    with pytest.raises(Refused, match=r"reserve\.time: 'x': hours"):
+        rounds.topics.alter(Alter("t", set_attributes={"reserve.time": "x"}))
 
 
 def test_what_append_was_at_belongs_to_the_deleted_topic(rounds: Rounds) -> None:

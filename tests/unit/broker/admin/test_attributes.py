@@ -31,6 +31,7 @@ def test_a_text_that_is_none(text: str) -> None:
         ("+cleanup.policy", "COMPACTION"),
         ("+reserve.time", "long"),
         ("+reserve.time", "9223372036854775808"),
+        ("+silomq.reserve.size", "1GiB"),
         ("+reserve.time", "\u0663"),
         ("", ""),
     ],
@@ -38,6 +39,11 @@ def test_a_text_that_is_none(text: str) -> None:
 def test_what_a_topic_cannot_have(name: str, value: str) -> None:
     with pytest.raises(Refused):
         of_topic({name: value})
+
+
+def test_limits_of_the_store_are_attributes_too() -> None:
+    given = {"silomq.reserve.size": "5", "silomq.reserve.unconsumed": "-1"}
+    assert of_topic({f"+{name}": value for name, value in given.items()}) == (given, [])
 
 
 def test_groups_have_others() -> None:

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from silomq import Admin
-from silomq.client.admin.admin import QueueInfo, TopicInfo, TopicStatus
 from silomq.client.admin.group_admin import GroupInfo, GroupState, MemberInfo, QueueProgress
+from silomq.client.admin.topic_info import QueueInfo, TopicInfo, TopicStatus
 
 PUBLIC = {
     "clean",
