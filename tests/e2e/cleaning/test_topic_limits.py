@@ -129,7 +129,7 @@ def test_a_longer_limit_keeps_the_files(tmp_path: Path) -> None:
         with Admin(store.path) as admin:
             admin.create_topic("audit", 3, reserved_time_h=48)
         fill(store, 0, 300, "other")
-        mix(store, 20, "audit", "other")
+        mix(store, 20, "other", "audit")
         before = first_record(store, "audit", 0) // LOG_FILE * LOG_FILE
         assert before > 0
         end = active(store)
