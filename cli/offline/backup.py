@@ -78,11 +78,13 @@ def backup(
     itself. Full files of the log are linked where DIR is on the same file system.
     """
     settings = settings_of(config_file, overrides, store)
+    from ...store.recovery.unsupported import refuse_unsupported
     from ...tools.backup.folder import BackupFolder, InUse
     from ...tools.backup.make import make_backup
     from ...tools.raw.files import StoreFiles
 
     with bad_input_is_usage():
+        refuse_unsupported(store)
         StoreFiles(store, settings).close()
         try:
             with BackupFolder(into, store) as folder:
@@ -116,7 +118,6 @@ def _source(store: Path, settings: Settings) -> Iterator[tuple[StoreFolders, Sou
     from ...client.errors import StoreClosed
     from ...client.session import Connection
     from ...store.disk.paths import StoreFolders
-    from ...store.recovery.unsupported import refuse_unsupported
     from ...tools.backup.source import RunningStore, StoppedStore
 
     with contextlib.ExitStack() as opened:
@@ -126,7 +127,6 @@ def _source(store: Path, settings: Settings) -> Iterator[tuple[StoreFolders, Sou
             if isinstance(error.__cause__, PermissionError | TimeoutError):
                 raise  # it runs, and this user may not back it up, or it does not answer
             opened.callback(os.close, lock_store(store))
-            refuse_unsupported(store)
             folders = opened.enter_context(StoreFolders(store))
             yield folders, StoppedStore(folders, settings)
             return
