@@ -81,7 +81,9 @@ def test_what_is_signed_is_served(reader: SigningClient, client: RemotingClient)
         assert reader.ask(310, short("sent-only"), body).code == 0
     assert reader.ask(320, GOOD[320].fields, GOOD[320].body).code == 0
     assert reader.ask(34, {}, heart_beat()).code == 0
-    assert body in reader.ask(11, pull_fields("orders")).body
+    eventually(
+        lambda: body in reader.ask(11, pull_fields("orders")).body, "a message is dispatched"
+    )
     assert reader.ask(15, GOOD[15].fields).code == 0
     assert reader.ask(14, GOOD[14].fields).code == 0
     refused = client.ask(11, pull_fields("orders"))

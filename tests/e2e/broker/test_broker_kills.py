@@ -143,7 +143,7 @@ def test_an_offset_that_comes_between_two_stores(
     with RemotingClient(broker.address) as client:
         for number in range(20):
             assert client.ask(10, send_fields("between", f"K{number}"), b"x").code == 0
-        assert client.ask(11, pull_fields("between")).code == 0
+        eventually(lambda: client.ask(11, pull_fields("between")).code == 0, "they are dispatched")
         place = {"consumerGroup": GROUP, "topic": "between", "queueId": 0}
         for offset in range(1, 4):
             told = {**place, "commitOffset": offset}

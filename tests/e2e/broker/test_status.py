@@ -67,7 +67,7 @@ def test_what_a_broker_did(tmp_path: Path) -> None:
         BrokerProcess(store.path, listen="127.0.0.1:0") as broker,
         RemotingClient(broker.address) as client,
     ):
-        _do_things(client)
+        _do_things(store, client)
         with RemotingClient(broker.address) as other:
             other.send_bytes(b"\xff" * 8)
             assert other.is_closed_within(10)
@@ -80,7 +80,7 @@ def test_what_a_broker_did(tmp_path: Path) -> None:
             assert word in shown
 
 
-def _do_things(client: RemotingClient) -> None:
+def _do_things(store: StoreProcess, client: RemotingClient) -> None:
     """25 messages by 15 requests, a member, pulls, and what is refused."""
     short = dict(zip("abcdefghijkl", send_fields().values(), strict=True))
     bodies = {10: b"x", 310: b"x", 320: BATCH * 3}
@@ -89,6 +89,7 @@ def _do_things(client: RemotingClient) -> None:
             fields = send_fields() if code == 10 else short
             assert client.ask(code, fields, body).code == 0
     assert client.ask(34, {}, heart_beat("me", "group")).code == 0
+    store.await_dispatch()
     assert client.ask(11, pull_fields()).code == 0
     for _ in range(2):
         assert client.ask(11, pull_fields("missing")).code == 17

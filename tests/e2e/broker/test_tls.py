@@ -65,7 +65,9 @@ def test_both_kinds_at_one_port(
         assert is_served(client)
         assert is_served(secure)
     assert secure.ask(10, send_fields("tls"), b"by TLS").code == 0
-    assert b"by TLS" in client.ask(11, pull_fields("tls")).body
+    eventually(
+        lambda: b"by TLS" in client.ask(11, pull_fields("tls")).body, "the message is dispatched"
+    )
 
 
 def test_big_answers_and_requests_that_follow_each_other(secure: SecureClient) -> None:

@@ -82,6 +82,7 @@ def test_a_late_sync_is_told(store: StoreProcess, client: RemotingClient) -> Non
 
 def test_permissions(client: RemotingClient) -> None:
     assert client.ask(10, send_fields("perm"), b"x").code == 0
+    eventually(lambda: client.ask(11, pull_fields("perm")).code == 0, "it is dispatched")
     alter = {"topic": "perm", "readQueueNums": 1, "writeQueueNums": 1}
     assert client.ask(17, {**alter, "perm": 4}).code == 0
     for _ in range(2):
