@@ -43,11 +43,13 @@ LIVE: Final[dict[str, tuple[str, ...]]] = {
     **dict.fromkeys(("log_level", "log_format"), ()),
     # The supervisor itself reads these.
     **dict.fromkeys(("restart_backoff_max_ms", "boot_failures_max", "stop_timeout_ms"), ()),
+    **dict.fromkeys(("metrics_listen", "metrics_rocketmq_names"), ()),
     **dict.fromkeys(_CLEAN, ("clean",)),
     **dict.fromkeys(_FLUSH, ("flush",)),
     **dict.fromkeys(_COMMIT, ("commit",)),
     **dict.fromkeys(_REGISTRY, ("registry",)),
     **dict.fromkeys(_TRANSACTIONS, ("transactions",)),
+    "slow_operation_ms": ("append", "commit", "flush", "reput", "allocate", "clean"),
     "file_reserved_time_h": ("clean", "transactions"),
     "allocate_ahead_files": ("allocate",),
     "warm_mapped_file_enable": ("allocate",),

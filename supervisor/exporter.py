@@ -37,7 +37,7 @@ class Exporter:
     """
 
     def __init__(self, world: World, selector: selectors.BaseSelector, logger: Any) -> None:
-        self._settings = world.settings
+        self._world = world
         self._store = os.path.abspath(world.folders.root.path)
         self._selector = selector
         self._logger = logger
@@ -46,20 +46,41 @@ class Exporter:
         self._pidfd = self._pipe = -1
         self._said = b""
         self._started = 0.0
-        #: When it is to be started, in monotonic seconds; infinite if it is not.
-        self._due = float("inf")
+        #: What it was told last: its address, and whether it gives RocketMQ's names too.
+        self._told: tuple[str, bool] = ("", False)
+        #: When it is to be started, and when to be killed, in monotonic seconds; infinite if not.
+        self._due = self._kill_at = float("inf")
 
     def begin(self) -> None:
         """Lets the exporter start in the next turn, if there is to be one."""
-        if self._settings.metrics_listen:
+        self._told = self._wanted()
+        if self._told[0]:
             self._due = time.monotonic()
 
+    def follow(self) -> None:
+        """Has it be as the settings are now, which may have changed. One that runs ends first."""
+        if self._told == self._wanted():
+            return
+        if self._process is None:
+            self._due = float("inf")
+            self.begin()
+        elif self._kill_at == float("inf"):
+            self._process.terminate()
+            self._kill_at = time.monotonic() + _ENDS_S
+
+    def _wanted(self) -> tuple[str, bool]:
+        settings = self._world.settings
+        return settings.metrics_listen, settings.metrics_rocketmq_names
+
     def patience_s(self) -> float:
-        """Seconds until a start is due; infinite if none is."""
-        return max(0.0, self._due - time.monotonic())
+        """Seconds until a start or a kill is due; infinite if none is."""
+        return max(0.0, min(self._due, self._kill_at) - time.monotonic())
 
     def turn(self) -> None:
-        """Starts it if that is due."""
+        """Starts it if that is due, and kills it if it was to end and has not."""
+        if self._kill_at <= time.monotonic() and self._process is not None:
+            self._kill_at = float("inf")
+            self._process.kill()
         if self._due <= time.monotonic():
             self._due = float("inf")
             try:
@@ -70,8 +91,9 @@ class Exporter:
 
     def _start(self) -> None:
         words = [sys.executable, "-P", "-m", "silomq.cli.main", "metrics", "--store", self._store]
-        words += ["--listen", self._settings.metrics_listen]
-        if self._settings.metrics_rocketmq_names:
+        listen, rocketmq_names = self._told
+        words += ["--listen", listen]
+        if rocketmq_names:
             words.append("--rocketmq-names")
         supervisor = os.getpid()
         self._said, self._started = b"", time.monotonic()
@@ -105,6 +127,10 @@ class Exporter:
         if fd != self._pidfd:
             return
         code = self._bury()
+        if self._told != self._wanted():
+            self._policy = RestartPolicy(_MOST_DELAY_S, _NEVER_GIVEN_UP)
+            self.begin()
+            return
         lived = time.monotonic() - self._started
         delay = self._policy.died(was_ready=_SERVING in self._said, lived_s=lived)
         assert delay is not None, "it is never given up"
@@ -132,6 +158,7 @@ class Exporter:
     def _bury(self) -> int:
         """Collects the dead exporter. Returns its exit status, or the signal's number below 0."""
         process, self._process = self._process, None
+        self._kill_at = float("inf")
         assert process is not None, "it has run"
         if self._pipe >= 0:
             self._listen()
@@ -143,7 +170,7 @@ class Exporter:
 
     def stop(self) -> None:
         """Tells it to end, for good, and does not wait for that."""
-        self._due = float("inf")
+        self._due = self._kill_at = float("inf")
         if self._process is not None:
             self._process.terminate()
 

@@ -259,6 +259,7 @@ class Supervisor:
                 self.replacing.renew(again)
             found = Reread(refused=why)
             break
+        self.exporter.follow()
         self.notifier.ready(found.refused or found.said or _SERVING)
         return found
 

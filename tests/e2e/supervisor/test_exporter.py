@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import psutil
 import pytest
 from support.commands import sentence, silo
+from support.configured_stores import ConfiguredStore
 from support.harness import StoreProcess, eventually, kill_now, lives
 
 from silomq import Producer
@@ -87,6 +88,38 @@ def test_one_that_stands_still_delays_no_stop(tmp_path: Path) -> None:
         os.kill(found.pid, signal.SIGSTOP)
         store.stop()
         assert not lives(found.pid)
+
+
+def test_a_reload_starts_moves_and_ends_it(tmp_path: Path) -> None:
+    paths = [tmp_path / "a.sock", tmp_path / "b.sock"]
+    store = ConfiguredStore(tmp_path / "store")
+    store.file.write_text("")
+
+    def reload(settings: str) -> str:
+        store.file.write_text(settings)
+        return silo("reload", store=store.path).stdout.decode()
+
+    with store:
+        pids = store.pids()
+        assert "changed: metrics_listen" in reload(f'metrics_listen = "unix:{paths[0]}"\n')
+        eventually(lambda: "silomq_up 1.0" in scrape(paths[0]), "one is started")
+        first = exporter_of(store)
+        assert first is not None
+        os.kill(first.pid, signal.SIGSTOP)  # it does not end by itself
+        moved = f'metrics_listen = "unix:{paths[1]}"\nmetrics_rocketmq_names = true\n'
+        assert "changed: metrics_listen, metrics_rocketmq_names" in reload(moved)
+        eventually(lambda: "rocketmq_" in scrape(paths[1]), "another one is elsewhere")
+        assert not lives(first.pid)
+        second = exporter_of(store)
+        assert second is not None
+        reload(moved + "append_spin_us = 7\n")
+        assert lives(second.pid), "another setting is nothing to it"
+        assert "changed" in reload("append_spin_us = 7\n")
+        eventually(lambda: not lives(second.pid), "it has ended")
+        assert not paths[1].exists()
+        assert told(store, "the exporter ended, starting it again") == []
+        changed = {name for name, pid in store.pids().items() if pids[name] != pid}
+        assert changed == {"append"}
 
 
 def test_it_dies_with_its_supervisor(tmp_path: Path) -> None:

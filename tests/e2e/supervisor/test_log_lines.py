@@ -9,6 +9,8 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from support.commands import silo
+from support.configured_stores import ConfiguredStore
 from support.harness import StoreProcess, eventually
 
 from silomq import IllegalMessage, Producer, StoreError
@@ -80,6 +82,23 @@ def test_the_stage_of_a_slow_disk_is_told(tmp_path: Path) -> None:
             "make": "allocate",
         }
         assert stages.items() <= expected.items()
+
+
+def test_the_limit_of_slow_steps_may_change_at_run_time(tmp_path: Path) -> None:
+    store = ConfiguredStore(tmp_path / "store", flush_interval_commit_log_ms=10)
+    store.file.write_text("slow_operation_ms = 0\n")
+    with store, Producer(store.path, timeout=30) as producer:
+
+        def told() -> bool:
+            for _ in range(200):
+                producer.send("alpha", b"x" * 10_000)
+            return bool(slow(store))
+
+        for _ in range(5):
+            assert not told(), "none is told"
+        store.file.write_text("slow_operation_ms = 1\n")
+        assert b"changed: slow_operation_ms" in silo("reload", store=store.path).stdout
+        eventually(told, "a stage was slow")
 
 
 def test_no_name_of_a_client_reaches_the_log_as_it_is(tmp_path: Path) -> None:

@@ -21,6 +21,13 @@ OF_ACTOR = {
     # Both of these make topics for messages of their own.
     "actors/goal_topics.py": ("schedule", "transactions"),
     "supervisor/": (),
+    # Its limit of slow steps is for the actors that measure any.
+    "actors/actor.py": tuple(
+        name
+        for name in ACTORS
+        if (file := PACKAGE / "actors" / f"{name}.py").is_file()
+        and "own_histogram" in file.read_text("utf-8")
+    ),
     # Also `silo retention explain`, which is no process of the store.
     "store/retention/judgement.py": ("clean",),
 }
