@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any, ClassVar
 
+import msgspec
 import posix_ipc
 import setproctitle
 
@@ -54,8 +55,7 @@ SHORTAGE = 7
 OWN_SESSIONS = {"schedule": 1, "transactions": 2}
 
 
-@dataclass
-class Session:
+class Session(msgspec.Struct):
     """A client's session as the supervisor holds it. Its descriptors stay open when an actor dies.
 
     `index` is the session's index in the topic table. `ring` (a memfd), `bell` (an eventfd) and

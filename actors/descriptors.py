@@ -16,8 +16,9 @@ import errno
 import os
 import resource
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final, Protocol
+
+import msgspec
 
 from ..shm.bell import BellEnds
 
@@ -50,8 +51,7 @@ class Held(Protocol):
     board: int
 
 
-@dataclass(frozen=True)
-class Descriptors:
+class Descriptors(msgspec.Struct, frozen=True):
     """The limit of open files of this store's processes, and how it is divided.
 
     `inherited` are descriptors that the supervisor was started with. `waiting` is the number of

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import struct
 import zlib
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
@@ -49,12 +48,11 @@ class _Body(msgspec.Struct, rename="camel"):
     topic_config_serialize_wrapper: _Wrapper | None = None
 
 
-@dataclass(frozen=True)
-class Topics:
+class Topics(msgspec.Struct, frozen=True):
     """The topics that a broker registers, and their version."""
 
-    version: DataVersion = field(default_factory=DataVersion)
-    table: dict[str, TopicConfig] = field(default_factory=dict)
+    version: DataVersion = msgspec.field(default_factory=DataVersion)
+    table: dict[str, TopicConfig] = {}
 
 
 def decode_topics(body: bytes, *, compressed: bool, version: int, crc: int) -> Topics:

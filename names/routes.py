@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
+
+import msgspec
 
 from ..broker.wire.route_data import BrokerData, Queues
 from .registration import DataVersion, Topics
@@ -40,8 +41,7 @@ class Master(NamedTuple):
     ha_address: str
 
 
-@dataclass
-class _Live:
+class _Live(msgspec.Struct):
     """A broker that has registered. `connection` is the one that it came by."""
 
     who: Registrant

@@ -38,7 +38,8 @@ import contextlib
 import enum
 import os
 import socket
-from dataclasses import dataclass
+
+import msgspec
 
 from . import sealed
 from .control import ARRIVAL_WORDS
@@ -64,8 +65,7 @@ class Reason(enum.IntFlag):
     NOTICES = 8
 
 
-@dataclass
-class BellEnds:
+class BellEnds(msgspec.Struct):
     """The descriptors of a bell in one process; -1 for one that it does not have."""
 
     page: int

@@ -73,8 +73,9 @@ from __future__ import annotations
 
 import bisect
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, ParamSpec
+
+import msgspec
 
 from ._words import OwnedWord, Word
 from .control import LayoutError
@@ -170,8 +171,7 @@ assert max(at + size for at, size in METRICS.values()) <= SIZE
 _PAUSES: Final = frozenset(("clean",))
 
 
-@dataclass(frozen=True, slots=True)
-class Histogram:
+class Histogram(msgspec.Struct, frozen=True):
     """How many times were in each step, and their sum and maximum, ns."""
 
     counts: tuple[int, ...] = (0,) * STEPS

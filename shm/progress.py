@@ -19,8 +19,9 @@ offset  size  type  field           meaning
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import msgspec
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -35,8 +36,7 @@ PROGRESS: dict[str, tuple[int, int]] = {
 LAYOUTS = {"progress": PROGRESS}
 
 
-@dataclass(frozen=True, slots=True)
-class IndexProgress:
+class IndexProgress(msgspec.Struct, frozen=True):
     """The fields of the layout `progress` about the index file in use; zeros without one.
 
     `name` is the file's name as a number, `count` the number of its next entry, `slots` how many
@@ -52,8 +52,7 @@ class IndexProgress:
     end_offset: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
+class Progress(msgspec.Struct, frozen=True):
     """The layout `progress`: how far dispatch has come. Consume queues and index hold all records
     below the log offset `dispatched`, and the queues hold `dispatch_count` entries.
     """

@@ -7,7 +7,8 @@ import os
 import signal
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+
+import msgspec
 
 from ..actors.signals import HANDLED
 
@@ -19,8 +20,7 @@ DISK_PATIENCE = 20
 _SETUP_PATIENCE = 10
 
 
-@dataclass
-class Child:
+class Child(msgspec.Struct):
     """One running actor. `pidfd` is readable when it ends, `ready_fd` when it is ready; `ready_fd`
     is -1 once it was read. `started` is when it was forked, or became ready, in monotonic seconds.
     """

@@ -11,8 +11,6 @@ import os
 import select
 import signal
 
-import psutil
-
 from ..shm import segments
 from ..shm.control import ACTORS
 from ..store.disk import files as disk
@@ -74,6 +72,8 @@ def _is_same_process(pid: int, started_ms: int) -> bool:
     """Whether the process `pid` is still the one that began at `started_ms` (epoch ms). The kernel
     uses process ids again.
     """
+    import psutil  # a start that follows a clean stop does not need it
+
     try:
         born_s: float = psutil.Process(pid).create_time()
         return abs(born_s * 1000 - started_ms) < _SAME_BIRTH_MS

@@ -11,7 +11,6 @@ heartbeat. For other settings the actors that read them are replaced, one after 
 from __future__ import annotations
 
 import grp
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +25,7 @@ from ..store.errors import StoreError
 from ..store.recovery.layout import known_sizes
 
 
-@dataclass(frozen=True)
-class Reread:
+class Reread(msgspec.Struct, frozen=True):
     """What came of reading the settings again. `refused` says what is wrong, "" if nothing is; then
     nothing has changed. `changed` have taken effect once the actors `replace` are replaced.
     `need_a_restart` have changed and keep their old values.

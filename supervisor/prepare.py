@@ -12,8 +12,6 @@ import grp
 import os
 import time
 
-import psutil
-
 from ..actors.actor import OWN_SESSIONS, Session, World
 from ..actors.descriptors import HOW_TO_RAISE, Descriptors, raise_limit
 from ..conf.logging import get_logger
@@ -224,6 +222,8 @@ def make_metrics(store_id: int) -> Mapping:
 
 def make_pool(settings: Settings, store_id: int) -> None:
     """Makes the transient pool's buffers. Raises StoreError when memory has no room for them."""
+    import psutil  # a store without a pool does not need it
+
     size, buffers = settings.mapped_file_size_commit_log, settings.transient_store_pool_size
     # The limit of shared memory may be above the machine's memory. The kernel would then kill
     # processes when the buffers fill.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 _SHORT_LIFE_S = 1.0
 _FREE_SHORT_LIVES = 5
@@ -11,8 +11,7 @@ _FIRST_DELAY_S = 0.01
 _MOST_DOUBLINGS = 40
 
 
-@dataclass
-class RestartPolicy:
+class RestartPolicy(msgspec.Struct):
     """The deaths of one actor so far, and the delay before its next start.
 
     An actor that was ready is started again at once. After more than five lives in a row that were

@@ -17,8 +17,9 @@ waits for the disk (state D) gets as long as it gets before it is killed.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from ..actors.actor import World
 from ..shm._words import Word
@@ -30,8 +31,7 @@ from .restarts import RestartPolicy
 _LEAST_S: Final = 2.5
 
 
-@dataclass
-class _Follower:
+class _Follower(msgspec.Struct):
     """A process whose watermark `own` follows the word `leader`. It may rest for `patience_s`."""
 
     name: str

@@ -11,8 +11,10 @@ from __future__ import annotations
 import itertools
 import os
 import time
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
+
+import msgspec
+from msgspec.structs import replace
 
 from ..conf.settings import Settings
 from ..shm._memory import Mapping
@@ -57,8 +59,7 @@ if TYPE_CHECKING:
 _BLOCK: Final = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(msgspec.Struct, frozen=True):
     """One step of a repair below the store's folder. `position` and `size` are bytes in the file
     `name`. `data` is what to write: the declared holes, or the filling of a gap. To declared holes
     `new` ones are added, whose bytes are kept in the folder of the repair.

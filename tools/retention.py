@@ -10,10 +10,11 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
 import posix_ipc
+from msgspec.structs import asdict
 
 from ..shm import segments
 from ..shm._memory import Mapping
@@ -53,8 +54,7 @@ _READER: Final = "reader"
 _BEHIND: Final = "behind"
 
 
-@dataclass(frozen=True, slots=True)
-class FileOutcome:
+class FileOutcome(msgspec.Struct, frozen=True):
     """One file, by its first offset and the time of its last write.
 
     `goes` says whether the next cleaning removes it. `why` is a Why, "reader" or "behind", and
@@ -69,12 +69,11 @@ class FileOutcome:
     when_ms: int | None
 
 
-@dataclass(frozen=True)
-class Explanation:
+class Explanation(msgspec.Struct, frozen=True):
     """All files of a log, oldest first; what holds for all of them, in sentences."""
 
-    files: list[FileOutcome] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
+    files: list[FileOutcome] = []
+    notes: list[str] = []
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""

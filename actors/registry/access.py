@@ -12,7 +12,8 @@ import os
 import pwd
 import socket
 import struct
-from dataclasses import dataclass
+
+import msgspec
 
 from ...conf.settings import Settings
 from ...shm.protocol.admin_requests import Forbid
@@ -33,8 +34,7 @@ from .refusals import illegal
 _ALTERING = (Create, Alter, Delete, Reset, SetGroup, SetMode, Forbid, DeleteGroup, Clean)
 
 
-@dataclass(frozen=True)
-class Peer:
+class Peer(msgspec.Struct, frozen=True):
     """A client's user. `allowed`: it may use the store. `owner`: it is root or the store's user.
     `admin`: it may alter topics, groups and offsets.
     """

@@ -7,8 +7,9 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from ...store.config import offsets
 from ...store.config.offsets import GroupConfig

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict
 from typing import Any, Final
+
+from msgspec.structs import asdict
 
 from ...shm.protocol.admin_requests import AskGroupConfigs, AskOffsets, AskReaders, Forbid
 from ...shm.protocol.answer import Answer

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
 from typing import Final
+
+import msgspec
 
 from ...conf.settings import Settings
 from ...shm.protocol.requests import Start
@@ -19,8 +20,7 @@ NETWORK: Final = "network"
 _HOST: Final = os.uname().nodename
 
 
-@dataclass
-class Member:
+class Member(msgspec.Struct):
     """A session that reads as part of a group. `session` is its number, `index` its index in the
     topic table, `number` the number of its ack file.
 
@@ -36,13 +36,13 @@ class Member:
     index: int
     about: About
     number: int
-    owned: set[Queue] = field(default_factory=set)
-    target: set[Queue] = field(default_factory=set)
-    stale: set[Queue] = field(default_factory=set)
+    owned: set[Queue] = set()
+    target: set[Queue] = set()
+    stale: set[Queue] = set()
     asked_at: float = 0.0
     silent_since: float = 0.0
-    offsets: dict[Queue, int] = field(default_factory=dict)
-    start: Start = field(default_factory=lambda: Start("earliest"))
+    offsets: dict[Queue, int] = {}
+    start: Start = msgspec.field(default_factory=lambda: Start("earliest"))
 
     @property
     def client_id(self) -> str:

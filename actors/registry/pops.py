@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final, Literal
+
+import msgspec
 
 from ...shm._words import Word
 from ...shm.protocol.answer import Answer
@@ -50,8 +51,7 @@ _ACKNOWLEDGED, _UNSEEN = -1, -2
 POP: Final = "pop"
 
 
-@dataclass(slots=True)
-class _Place:
+class _Place(msgspec.Struct):
     """A topic that a group pops: its queues by id. `seen` are the numbers of the topic's entry
     `entry` for which this was made, and `least` the queues' first offsets at the last look.
     """
@@ -66,7 +66,7 @@ class _Place:
     least: list[int]
     turn: int = 0
     looked_at: float = 0.0
-    keys: list[tuple[str, str, int]] = field(default_factory=list)
+    keys: list[tuple[str, str, int]] = []
 
 
 class Pops:

@@ -8,7 +8,6 @@ stay open then: the supervisor holds them.
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import selectors
 import socket
@@ -390,7 +389,7 @@ class Registry(Actor):
             delay_levels=len(settings.message_delay_level),
             index_slots=settings.max_hash_slot_num,
             index_entries=settings.max_index_num if settings.message_index_enable else 0,
-            transfer=TransferLimits(**dataclasses.asdict(Transfer.of(settings))),
+            transfer=TransferLimits(**msgspec.structs.asdict(Transfer.of(settings))),
         )
 
     def _level(self) -> AckLevel:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import Final
+
+import msgspec
 
 from ...store.groups.ack_file import KEPT, About, Queue
 from ...store.topics.topic_table import TopicTable
@@ -20,8 +21,7 @@ GRACE_S: Final = 45.0
 _READABLE: Final = 4
 
 
-@dataclass
-class Side:
+class Side(msgspec.Struct):
     """The members of `group` for which the session with this number and index speaks; index -1 is
     that of a broker that has ended, whose clients are expected back.
 
@@ -41,13 +41,13 @@ class Side:
     session: int
     index: int
     number: int = 0
-    queues: list[Queue] = field(default_factory=list)
-    resets: dict[Queue, tuple[int, int]] = field(default_factory=dict)
+    queues: list[Queue] = []
+    resets: dict[Queue, tuple[int, int]] = {}
     knows: int = 0
-    clients: list[str] = field(default_factory=list)
-    expected: list[str] = field(default_factory=list)
+    clients: list[str] = []
+    expected: list[str] = []
     until: float = 0.0
-    topics: set[str] = field(default_factory=set)
+    topics: set[str] = set()
     has: set[Queue] | None = None
     target: set[Queue] | None = None
     asked_at: float = 0.0

@@ -21,8 +21,9 @@ does.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, replace
 from typing import Any
+
+from msgspec.structs import asdict, replace
 
 from ...shm._words import fault
 from ...shm.protocol.answers import (

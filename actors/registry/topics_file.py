@@ -7,8 +7,9 @@ as in RocketMQ: a start finds them by their folders.
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from ...store.config import topics
 from ...store.config.topics import DataVersion, TopicConfig

@@ -15,7 +15,8 @@ import socket
 import time
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+import msgspec
 
 from ...shm import mail
 from ...shm.parts import Room
@@ -23,8 +24,7 @@ from ...shm.parts import Room
 _PATIENCE_S = 30.0
 
 
-@dataclass
-class _Rest:
+class _Rest(msgspec.Struct):
     """Packets of one answer, the `room` in which they count, if any, and when the client has read
     last (monotonic seconds).
     """

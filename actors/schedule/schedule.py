@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from dataclasses import dataclass
+
+import msgspec
 
 from ...conf.kinds import MAX_DELAY_LEVELS
 from ...shm._memory import Mapping
@@ -48,8 +49,7 @@ _BATCH_MS = 2
 _FOR_EVER = (PutMessageStatus.MESSAGE_ILLEGAL, PutMessageStatus.PROPERTIES_SIZE_EXCEEDED)
 
 
-@dataclass(slots=True)
-class Item:
+class Item(msgspec.Struct):
     """A message that is being delivered.
 
     `level` counts from 0, or is _TIMER; then `waiting` is the timer's entry. `queue_offset` is the

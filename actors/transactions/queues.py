@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
 from typing import Any
+
+from msgspec.structs import replace
 
 from ...shm._memory import Mapping
 from ...store.commitlog.log_reader import LogReader
@@ -98,7 +99,7 @@ class Queues:
         if record is None:
             return None
         half = read_half(record)
-        return dataclasses.replace(half, queue_offset=place, offset=offset, size=size)
+        return replace(half, queue_offset=place, offset=offset, size=size)
 
     def record(self, offset: int, size: int) -> Record | None:
         """The record behind an entry. None, with an error in the log, if it is gone or damaged."""

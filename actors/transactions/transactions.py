@@ -12,11 +12,12 @@ then it publishes its progress. A successor finds what lies between in the log
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from collections import ChainMap
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from ...shm._words import Word, wait_any
 from ...store.errors import IllegalMessage
@@ -274,7 +275,7 @@ class Transactions(Actor):
             (self.rolled_back if job.decided is None else self.committed).add(1)
             return
         self.checks.add(int(job.checks > half.checks))
-        following = dataclasses.replace(
+        following = replace(
             half,
             queue_offset=placed.queue_offset,
             offset=placed.offset,

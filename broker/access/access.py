@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import stat
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import msgspec
 
 from .accounts import BadAccounts, Unreadable, read_accounts
 from .addresses import address_of
@@ -32,8 +33,7 @@ _MOST_KEPT: Final = 10_000
 _MOST_TOLD: Final = 60
 
 
-@dataclass(frozen=True, slots=True)
-class Grant:
+class Grant(msgspec.Struct, frozen=True):
     """What the sender of one request may do: all that its account may, or everything."""
 
     account: Account | None = None

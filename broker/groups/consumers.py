@@ -5,8 +5,10 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
 from typing import Final
+
+import msgspec
+from msgspec.structs import replace
 
 from ..loop._connection import Connection
 from .heartbeats import BROADCASTING, ConsumerData, Subscription
@@ -20,8 +22,7 @@ def _everywhere(_: str) -> bool:
     return True
 
 
-@dataclass(slots=True)
-class Client:
+class Client(msgspec.Struct):
     """One connection's membership in a group. `seen_at` is the monotonic time (s) of its last
     heart-beat, `topics` and `broadcasts` are what it said there. `may_write` says whether it could
     send to a topic then.
@@ -37,13 +38,12 @@ class Client:
     may_write: Callable[[str], bool] = _everywhere
 
 
-@dataclass(slots=True)
-class ConsumerGroup:
+class ConsumerGroup(msgspec.Struct):
     """One group: its members by connection, and what it subscribes to, by topic."""
 
     name: str
-    clients: dict[Connection, Client] = field(default_factory=dict)
-    subscriptions: dict[str, Subscription] = field(default_factory=dict)
+    clients: dict[Connection, Client] = {}
+    subscriptions: dict[str, Subscription] = {}
     model: str = ""
     consume_type: str = ""
     from_where: str = ""
@@ -205,8 +205,7 @@ def _share(client: Client) -> tuple[object, ...]:
     return client.client_id, client.topics, client.broadcasts
 
 
-@dataclass(slots=True)
-class Producer:
+class Producer(msgspec.Struct):
     """One connection's client, and the groups in which it has producers. `seen_at` is the monotonic
     time (s) of its last heart-beat, `may_write` says to which topics it could send then.
     """

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from typing import Any, Final, Protocol
+
+import msgspec
 
 from ...shm._words import Word
 from ..link.store import StoreLink
@@ -30,8 +31,7 @@ class Held(Protocol):
         """Goes on: the queue has grown, the time is over, or the connection has ended."""
 
 
-@dataclass(slots=True, eq=False)
-class _Waiting:
+class _Waiting(msgspec.Struct, eq=False):
     deadline: float
     connection: Connection | None
     waiter: Waiter[None]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+
+import msgspec
 
 from ...shm._words import Word
 from ..loop._connection import Connection
@@ -18,8 +19,7 @@ Key = tuple[str, str]
 Place = tuple[int, Word, int]
 
 
-@dataclass(slots=True, eq=False)
-class _Part:
+class _Part(msgspec.Struct, eq=False):
     """A held pop in one of its queues."""
 
     pop: _HeldPop
@@ -30,10 +30,9 @@ class _Part:
         self.pop.wake()
 
 
-@dataclass(slots=True, eq=False)
-class _HeldPop:
+class _HeldPop(msgspec.Struct, eq=False):
     waiter: Waiter[None]
-    parts: list[_Part] = field(default_factory=list)
+    parts: list[_Part] = []
     woken: bool = False
 
     def wake(self) -> None:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Final, Literal
+
+import msgspec
 
 from ...shm.protocol.pop_answers import (
     Looked,
@@ -33,14 +34,13 @@ _KNOWN_FOR_S: Final = 1.0
 _MOST_KNOWN: Final = 10_000
 
 
-@dataclass(slots=True)
-class Taken:
+class Taken(msgspec.Struct):
     """What was read of a lease: records with their queue offsets. Bits of `gone` stand for messages
     that the filter does not take or that are not in the store any more, those of `unread` for
     messages for which there was no room.
     """
 
-    records: list[tuple[int, bytes]] = field(default_factory=list)
+    records: list[tuple[int, bytes]] = []
     gone: int = 0
     unread: int = 0
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 import os
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import msgspec
 
 from ...client.consuming.message_view import MessageView
 from ...client.lookup.hole_checks import before_hole, check_hole
@@ -40,8 +41,7 @@ MOST_OF_A_UNIQUE_KEY: Final = 32
 _MOST_TOLD: Final = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class Read:
+class Read(msgspec.Struct, frozen=True):
     """What one read of a queue gave: records as they are stored, back to back. The next read begins
     at queue offset `next`; the queue held those from `least` up to, and without, `end`.
     """

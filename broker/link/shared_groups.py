@@ -22,8 +22,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from typing import Final
+
+import msgspec
 
 from ...shm.protocol.answers import Sides
 from ...store.groups.ack_file import Queue
@@ -42,8 +43,7 @@ _QUIET_S: Final = 90.0
 _MOST_WAIT_S: Final = 10.0
 
 
-@dataclass(slots=True)
-class _Use:
+class _Use(msgspec.Struct):
     """What a connection does in a queue: the offset of its first pull, -1 before one, and when it
     has pulled and committed last (monotonic, s).
     """
@@ -53,19 +53,18 @@ class _Use:
     committed_at: float = 0.0
 
 
-@dataclass(slots=True)
-class Shared:
+class Shared(msgspec.Struct):
     """What the registry has answered for one group, whose members on the network subscribe to
     `topics`. `since` is when a queue was revoked, `given` are queues that were given back and not
     yet confirmed, with where their readers began.
     """
 
     topics: frozenset[str] = frozenset()
-    clients: list[str] = field(default_factory=list)
-    has: set[Queue] = field(default_factory=set)
-    since: dict[Queue, float] = field(default_factory=dict)
-    given: dict[Queue, int] = field(default_factory=dict)
-    waiters: list[Waiter[None]] = field(default_factory=list)
+    clients: list[str] = []
+    has: set[Queue] = set()
+    since: dict[Queue, float] = {}
+    given: dict[Queue, int] = {}
+    waiters: list[Waiter[None]] = []
 
     def wake(self) -> None:
         """Has those look again who wait for a queue."""

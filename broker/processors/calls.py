@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeAlias
+
+import msgspec
 
 from ...client.errors import StoreClosed
 from ...store.errors import IllegalMessage, StoreError
@@ -21,8 +22,7 @@ from ..wire.command import Command
 from ..wire.headers import BadHeader
 
 
-@dataclass(slots=True)
-class Call:
+class Call(msgspec.Struct):
     """A request, the connection by which it came, and what its sender may do, as `gate` says."""
 
     request: Command

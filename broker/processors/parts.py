@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from ...conf.broker_settings import BrokerSettings
 from ..groups.consumers import Consumers, Producers
@@ -22,8 +23,7 @@ from ..statistics.statistics import Statistics
 from .counts import Counts
 
 
-@dataclass
-class Parts:
+class Parts(msgspec.Struct):
     """One of each. `topic_made` is called when a topic was made or changed, so that name servers
     learn of it.
     """

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import random
 import time
-from dataclasses import dataclass, field
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -76,8 +75,7 @@ class _Peek(msgspec.Struct, rename="camel"):
     max_msg_nums: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Try:
+class _Try(msgspec.Struct, frozen=True):
     """One topic from which a pop takes, up to `most` messages: its own, or a retry topic."""
 
     header: _Header
@@ -88,12 +86,11 @@ class _Try:
     most: int
 
 
-@dataclass(slots=True)
-class _Found:
+class _Found(msgspec.Struct):
     """What a pop has found so far."""
 
-    records: list[bytes] = field(default_factory=list)
-    infos: Infos = field(default_factory=Infos)
+    records: list[bytes] = []
+    infos: Infos = msgspec.field(default_factory=Infos)
     lease: PoppedLease | None = None
     left: int = 0
     next_ms: int = 0

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 import time
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from ...store.errors import StoreError
 from ...store.filters.tags import FilterError, MessageFilter
@@ -49,8 +50,7 @@ _CODES: Final = {
 }
 
 
-@dataclass(slots=True)
-class PullHeader:
+class PullHeader(msgspec.Struct):
     """The fields of a pull. `sub_version` is the time stamp of the client's subscription."""
 
     group: str
@@ -98,8 +98,7 @@ def compiled(kind: str, expression: str | None) -> MessageFilter | None:
     return None if kind == TAG and found.codes is None else found
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
+class Selection(msgspec.Struct, frozen=True):
     """The filter of a pull, None if it takes everything. `version` is that of the subscription,
     `_POSTED` if the pull has brought it, and None if the filter is good for this pull only.
     """

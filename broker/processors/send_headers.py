@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from typing import Final, NamedTuple
+
+import msgspec
 
 from ..groups.heartbeats import BadBody
 from ..wire.codes import RequestCode
@@ -36,8 +37,7 @@ _MEMBER: Final = struct.Struct(">iiiii")
 _I16: Final = struct.Struct(">h")
 
 
-@dataclass(slots=True)
-class SendHeader:
+class SendHeader(msgspec.Struct):
     """The fields of a request to send. `properties` is the text of pairs. `max_reconsume_times` is
     None if the client did not say.
     """

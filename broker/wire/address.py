@@ -5,8 +5,9 @@ from __future__ import annotations
 import errno
 import ipaddress
 import socket
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from ...conf.digits import number
 from ...store.errors import StoreError
@@ -14,8 +15,7 @@ from ...store.errors import StoreError
 _BACKLOG: Final = 1024
 
 
-@dataclass(frozen=True)
-class Address:
+class Address(msgspec.Struct, frozen=True):
     """Where to listen. The port 0 is any free one."""
 
     host: str

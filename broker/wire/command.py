@@ -33,7 +33,6 @@ from __future__ import annotations
 
 import enum
 import struct
-from dataclasses import dataclass, field
 from typing import Annotated, Final
 
 import msgspec
@@ -98,12 +97,11 @@ class _JsonHeader(msgspec.Struct, rename="camel"):
 _JSON: Final = msgspec.json.Decoder(_JsonHeader)
 
 
-@dataclass(slots=True)
-class Command:
+class Command(msgspec.Struct):
     """A request or an answer. `fields` are its `extFields`, the arguments of a request."""
 
     code: int
-    fields: dict[str, str] = field(default_factory=dict)
+    fields: dict[str, str] = {}
     body: bytes = b""
     opaque: int = 0
     flag: int = 0

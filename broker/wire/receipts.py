@@ -4,8 +4,9 @@ answer to a pop. Source: RocketMQ's `ExtraInfoUtil` and `KeyBuilder`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from ...shm.protocol.pop_answers import PoppedLease
 from .headers import BadHeader
@@ -23,8 +24,7 @@ def retry_topics(group: str, topic: str) -> dict[str, str]:
     return {RETRY_V1: f"%RETRY%{group}_{topic}", RETRY_V2: f"%RETRY%{group}+{topic}"}
 
 
-@dataclass(frozen=True, slots=True)
-class Receipt:
+class Receipt(msgspec.Struct, frozen=True):
     """What a client hands back for a message. `first` and `popped_ms` name its lease. `offset` is
     the message's queue offset, None in a receipt that stands for its whole lease.
     """

@@ -7,8 +7,9 @@ before 4.9.4 want the ids of brokers in it without quotes, which is not JSON.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -23,13 +24,12 @@ class Queues(NamedTuple):
     sys_flag: int = 0
 
 
-@dataclass
-class BrokerData:
+class BrokerData(msgspec.Struct):
     """The brokers of one name: the master and its replicas, by id."""
 
     cluster: str
     name: str
-    addresses: dict[int, str] = field(default_factory=dict)
+    addresses: dict[int, str] = {}
     acting_master: bool = False
 
 

@@ -15,10 +15,10 @@ import signal
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
@@ -108,8 +108,7 @@ class Replay:
         return stall
 
 
-@dataclass
-class Result:
+class Result(msgspec.Struct):
     """The results of one run. Times are in seconds."""
 
     replay: Replay

@@ -13,7 +13,6 @@ import io
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
@@ -31,8 +30,7 @@ class NoData(Exception):
     """The data package is not installed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(msgspec.Struct, frozen=True):
     """One flight. `departed_ms` (epoch) is when it left, or its scheduled time if it never left."""
 
     topic: str

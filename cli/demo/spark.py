@@ -13,10 +13,10 @@ import math
 import time
 import zipfile
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 from rich.console import Console
 from rich.table import Table
 
@@ -31,8 +31,7 @@ _EQUAL = 1e-9
 _REPORT = "stats.html"
 
 
-@dataclass(frozen=True)
-class Delays:
+class Delays(msgspec.Struct, frozen=True):
     """The number of flights of a group, and the delay at departure (minutes) of those that left;
     None if none did.
     """

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from ...store.disk.paths import SOCKET
 from ...store.errors import IllegalArgument
@@ -26,8 +27,7 @@ _PLAIN: Final = re.compile(r"/[\w./@:+,=-]*")
 _HIDDEN: Final = ("/home", "/root", "/run/user", "/tmp", "/var/tmp")  # noqa: S108 - as ProtectHome
 
 
-@dataclass(frozen=True)
-class ServiceFile:
+class ServiceFile(msgspec.Struct, frozen=True):
     """One file. `settings` is the user's own once it is there: it is never written again."""
 
     path: Path

@@ -27,11 +27,11 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, Self
 
 import msgspec
+from msgspec.structs import replace
 
 from ..consumequeue.queue import ENTRY, ENTRY_SIZE
 from ..disk.files import Folder
@@ -42,8 +42,7 @@ from ..errors import Corrupt, CorruptRange
 _BACKUP: Final = f"{HOLES}.bak"
 
 
-@dataclass(frozen=True, slots=True)
-class Hole:
+class Hole(msgspec.Struct, frozen=True):
     """Log offsets [start, end) that were declared lost."""
 
     start: int

@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import contextlib
 import errno
-from dataclasses import dataclass
+
+import msgspec
 
 from ...shm._memory import Mapping
 from ..disk import files as disk
@@ -18,8 +19,7 @@ from .log_reader import map_log_file
 _NEW = "allocating-"
 
 
-@dataclass(frozen=True, slots=True)
-class LogFile:
+class LogFile(msgspec.Struct, frozen=True):
     """One mapped commit-log file: bytes [base, base + len(mapping)) of the log."""
 
     base: int

@@ -13,7 +13,8 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+import msgspec
 
 from ..disk import files as disk
 from ..disk.files import Folder
@@ -37,8 +38,7 @@ ENDS = {
 _COPY = 16 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class LogEnd:
+class LogEnd(msgspec.Struct, frozen=True):
     """The result of a scan: `end` is a log offset, `newest` the newest store timestamp in epoch ms,
     `why` a key of ENDS.
     """
@@ -49,8 +49,7 @@ class LogEnd:
     why: int
 
 
-@dataclass(frozen=True, slots=True)
-class TornBytes:
+class TornBytes(msgspec.Struct, frozen=True):
     """Bytes behind the log's end within one file: `size` bytes from log offset `offset` on."""
 
     offset: int

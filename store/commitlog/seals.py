@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import contextlib
 import json
-from dataclasses import asdict, dataclass
 from typing import Self
 
 import crc32c
+import msgspec
+from msgspec.structs import asdict
 
 from ...conf.digits import number
 from ..disk import files as disk
@@ -30,8 +31,7 @@ _SUFFIX = ".json"
 _LAST_OFFSET = 2**63 - 1
 
 
-@dataclass(frozen=True, slots=True)
-class Seal:
+class Seal(msgspec.Struct, frozen=True):
     """The contents of a full file. Offsets are of the commit log, times epoch ms."""
 
     size: int

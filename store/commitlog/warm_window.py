@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import contextlib
 from collections import deque
-from dataclasses import dataclass
+
+import msgspec
 
 from ...shm._memory import Mapping
 from ..disk import files as disk
@@ -17,8 +18,7 @@ from ..disk.paths import file_name
 from .log import CommitLog
 
 
-@dataclass(frozen=True, slots=True)
-class Chunk:
+class Chunk(msgspec.Struct, frozen=True):
     """The mapped bytes [start, end) of the log, which lie in one file."""
 
     start: int

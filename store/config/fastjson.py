@@ -19,8 +19,9 @@ import math
 import os
 import re
 import time
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, NoReturn, TypeAlias, TypeVar
+
+import msgspec
 
 from ..disk.files import Folder
 from ..disk.replacing import replace_file
@@ -48,8 +49,7 @@ _SHORT_ESCAPES: Final = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class LoadReport:
+class LoadReport(msgspec.Struct, frozen=True):
     """Where a loaded state came from.
 
     `problem` is for the log: why it is not the main file, or which parts of it were left out. If
@@ -63,15 +63,14 @@ class LoadReport:
     main_is_good: bool = True
 
 
-@dataclass(slots=True)
-class Parsed(Generic[T]):
+class Parsed(msgspec.Struct, Generic[T]):
     """What a file holds: the value, remarks for the log (`problems`), and why which values cannot
     be right (`bad`). Those are not part of the value, or come from the backup.
     """
 
     value: T
-    problems: list[str] = field(default_factory=list)
-    bad: list[str] = field(default_factory=list)
+    problems: list[str] = []
+    bad: list[str] = []
 
 
 #: Parses a text. The second argument is what the backup holds, for values that are bad in the text;

@@ -13,8 +13,10 @@ does not replace the good backup.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
 
 from ..errors import IllegalMessage
 from ..names import validate_group, validate_topic
@@ -23,7 +25,6 @@ from .topics import DataVersion
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Mapping
 
 OFFSETS_FILE: Final = "consumerOffset.json"
 #: In `silomq/`: the progress of broadcasting members, for which RocketMQ has no file.
@@ -48,29 +49,30 @@ class GroupOffsets(dict[tuple[str, str], dict[int, int]]):
         self.main_is_good = True
 
 
-@dataclass(frozen=True, slots=True)
-class GroupConfig:
+class GroupConfig(msgspec.Struct, frozen=True):
     """One consumer group; names and defaults are those of RocketMQ's `SubscriptionGroupConfig`.
 
     `rest` holds the fields of other versions of RocketMQ, as they stood in the file.
     """
 
     group_name: str
-    attributes: Mapping[str, str] = field(default_factory=dict)
+    attributes: Mapping[str, str] = {}
     broker_id: int = 0
     consume_broadcast_enable: bool = True
     consume_enable: bool = True
     consume_from_min_enable: bool = True
     consume_message_orderly: bool = False
     consume_timeout_minute: int = 15
-    group_retry_policy: Mapping[str, Any] = field(default_factory=lambda: {"type": "CUSTOMIZED"})
+    group_retry_policy: Mapping[str, Any] = msgspec.field(
+        default_factory=lambda: {"type": "CUSTOMIZED"}
+    )
     group_sys_flag: int = 0
     notify_consumer_ids_changed_enable: bool = True
     retry_max_times: int = 16
     retry_queue_nums: int = 1
     subscription_data_set: list[Any] | None = None
     which_broker_when_consume_slowly: int = 1
-    rest: Mapping[str, Any] = field(default_factory=dict)
+    rest: Mapping[str, Any] = {}
 
 
 class SubscriptionGroups(dict[str, GroupConfig]):
@@ -265,7 +267,7 @@ def _camel(name: str) -> str:
 
 
 #: Bean key of each field of GroupConfig that RocketMQ has.
-_KEYS: Final = {f.name: _camel(f.name) for f in fields(GroupConfig) if f.name != "rest"}
+_KEYS: Final = {n: _camel(n) for n in GroupConfig.__struct_fields__ if n != "rest"}
 _NUMBERS: Final = (
     "broker_id",
     "consume_timeout_minute",

@@ -8,8 +8,10 @@ keys in alphabetical order. Absent keys have their defaults (4.x has no `attribu
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import msgspec
+from msgspec.structs import replace
 
 from ..errors import IllegalMessage
 from ..names import validate_topic
@@ -46,8 +48,7 @@ _BEAN: Final = frozenset(
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class TopicConfig:
+class TopicConfig(msgspec.Struct, frozen=True):
     """One topic; names and defaults are those of RocketMQ's `TopicConfig`. `rest` holds the fields
     of other versions of RocketMQ, as they stood in the file.
     """
@@ -59,8 +60,8 @@ class TopicConfig:
     order: bool = False
     topic_filter_type: str = FILTER_TYPES[0]
     topic_sys_flag: int = 0
-    attributes: Mapping[str, str] = field(default_factory=dict)
-    rest: Mapping[str, Any] = field(default_factory=dict)
+    attributes: Mapping[str, str] = {}
+    rest: Mapping[str, Any] = {}
 
     @property
     def writable(self) -> bool:
@@ -68,8 +69,7 @@ class TopicConfig:
         return bool(self.perm & PERM_WRITE)
 
 
-@dataclass(frozen=True, slots=True)
-class DataVersion:
+class DataVersion(msgspec.Struct, frozen=True):
     """The version of a file: the number of its changes, and the time of the last one (epoch ms)."""
 
     counter: int = 0
@@ -103,18 +103,17 @@ class DataVersion:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class TopicTable:
+class TopicTable(msgspec.Struct, frozen=True):
     """All topics of the file, by name, and its version. Immutable.
 
     `rest` holds the other fields of the file, `foreign` the entries whose names are not valid for a
     topic: RocketMQ's broker keeps its own and its cluster's name there, which may hold dots.
     """
 
-    topics: Mapping[str, TopicConfig] = field(default_factory=dict)
+    topics: Mapping[str, TopicConfig] = {}
     data_version: DataVersion = DataVersion()
-    rest: Mapping[Any, Any] = field(default_factory=dict)
-    foreign: Mapping[str, Any] = field(default_factory=dict)
+    rest: Mapping[Any, Any] = {}
+    foreign: Mapping[str, Any] = {}
 
     def without_topic(self, name: str, now_ms: int) -> TopicTable:
         """The table without the topic `name`; the same table if there is none."""

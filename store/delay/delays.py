@@ -21,8 +21,9 @@ offset  size  type  field       meaning
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field
 from typing import Final
+
+import msgspec
 
 from ...conf.digits import number
 from ...conf.kinds import MAX_DELAY_LEVELS
@@ -63,15 +64,14 @@ TIMER_OUT_MS = "TIMER_OUT_MS"
 TIMER_DELIVER_MS = "TIMER_DELIVER_MS"
 
 
-@dataclass(slots=True)
-class Progress:
+class Progress(msgspec.Struct):
     """The progress in a slot. `scan_from` is a log offset, `timer_next` and `next` are queue
     offsets.
     """
 
     scan_from: int = 0
     timer_next: int = 0
-    next: list[int] = field(default_factory=lambda: [0] * MAX_DELAY_LEVELS)
+    next: list[int] = msgspec.field(default_factory=lambda: [0] * MAX_DELAY_LEVELS)
 
     def copy(self) -> Progress:
         return Progress(self.scan_from, self.timer_next, list(self.next))

@@ -24,10 +24,10 @@ from __future__ import annotations
 import heapq
 import struct
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import crc32c
+import msgspec
 
 from ..disk import files as disk
 from ..disk.files import Folder
@@ -89,8 +89,7 @@ class Waiting(NamedTuple):
 Key = tuple[int, int]
 
 
-@dataclass(slots=True)
-class Bucket:
+class Bucket(msgspec.Struct):
     """A summary of one file: the number of entries, the number that wait, the log offset of the
     first entry, and the greatest `delivered`.
 
@@ -105,7 +104,7 @@ class Bucket:
     delivered: int = 0
     head: int = 0
     low: int = -1
-    parts: list[tuple[Key, Key]] = field(default_factory=list)
+    parts: list[tuple[Key, Key]] = []
 
     def count_in(self, key: Key) -> None:
         """Counts one entry more."""

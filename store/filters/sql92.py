@@ -19,8 +19,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Final, NoReturn
+
+import msgspec
 
 from .sql_tokens import FilterError, Token, split
 from .sql_values import LONG_MAX, Unusable, Value, double, order
@@ -42,8 +43,7 @@ _ORDERS: Final[dict[str, Callable[[int], bool]]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class _Node:
+class _Node(msgspec.Struct, frozen=True):
     """A part of the expression. `kind` is "boolean", "property", "constant" or "number" (a property
     or expression with a minus). `value` is that of a constant.
     """

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from ..errors import StoreError
 
@@ -43,8 +44,7 @@ class FilterError(StoreError, ValueError):
         return f"filter {shown!a}, position {self.position}: {self.why}"
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
+class Token(msgspec.Struct, frozen=True):
     """A token at position `at` of the expression. `kind` is "float", "long", "string", "word" (a
     property), "sign" (also for keywords) or "end".
     """

@@ -41,7 +41,6 @@ import re
 import struct
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Annotated, Final
 
 import msgspec
@@ -76,8 +75,7 @@ MOST_OFFSET: Final = 2**63 - 1
 Queue = tuple[str, int]
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
+class Progress(msgspec.Struct, frozen=True):
     """How far a group is in a queue: the messages below `offset` and those in `beyond` are
     acknowledged. All are queue offsets.
     """

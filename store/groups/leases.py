@@ -18,8 +18,9 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 #: Messages of one lease: RocketMQ's most of one pop.
 LEASE_MOST: Final = 32
@@ -32,8 +33,7 @@ _STALE: Final = 256
 Name = tuple[int, int]
 
 
-@dataclass(slots=True)
-class Lease:
+class Lease(msgspec.Struct):
     """Messages that one member has until `due_ms`. `popped_ms` is when they were handed out, and
     `times` how often they have been. Times are epoch ms. `attempt` is the member's number of its
     request, 0 for none. Without a bit in `mask` the lease has ended.

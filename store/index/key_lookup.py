@@ -8,8 +8,9 @@ to the files and to messages.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+
+import msgspec
 
 from ..record.javahash import index_key_hash
 from ..record.properties import UNIQ_KEY, index_keys
@@ -37,8 +38,7 @@ class Keyed(Protocol):
 M = TypeVar("M", bound=Keyed)
 
 
-@dataclass(frozen=True, slots=True)
-class KeyQuery:
+class KeyQuery(msgspec.Struct, frozen=True):
     """A query for the newest `most` messages of a topic that have a key and were stored in
     [begin_ms, end_ms] (epoch ms).
     """

@@ -7,7 +7,7 @@ removed, and dispatch adds them again.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from ...shm.progress import IndexProgress
 from ..commitlog.log import CommitLog

@@ -5,8 +5,9 @@ functions over plain values; the callers map the files.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Generic, Protocol, Self, TypeVar
+
+import msgspec
 
 from ..consumequeue.queue import ENTRY_SIZE, LEAST_TAGS_CODE
 from ..errors import Corrupt
@@ -27,8 +28,7 @@ _MACHINE_BYTES: Final = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 _MAGICS: Final = frozenset(magic.to_bytes(4, "big") for magic in (MAGIC_V1, MAGIC_V2))
 
 
-@dataclass(frozen=True, slots=True)
-class Transfer:
+class Transfer(msgspec.Struct, frozen=True):
     """RocketMQ's limits of one read, in bytes and messages: a pair for messages in memory, and one
     for older messages on disk.
 
@@ -78,8 +78,7 @@ class Filter(Protocol[M_contra]):
     def matches(self, message: M_contra, /) -> bool: ...
 
 
-@dataclass(slots=True)
-class Batch(Generic[V]):
+class Batch(msgspec.Struct, Generic[V]):
     """The result of a read. `next` is the queue offset at which the next read begins, `size` the
     bytes of the records.
     """

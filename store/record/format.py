@@ -39,8 +39,9 @@ from __future__ import annotations
 import mmap
 import struct
 import zlib
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, NoReturn, TypeAlias
+
+import msgspec
 
 from ..errors import Corrupt, IllegalMessage
 from ..status import PutMessageStatus
@@ -118,8 +119,7 @@ assert _FIXED[0].size == sum(LAYOUT["bodyLength"]) == 88
 assert MIN_RECORD_BYTES == 91
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(msgspec.Struct, frozen=True):
     """One decoded record. Times are epoch ms, sizes bytes; `queue_offset` is an index in the queue,
     the other offsets are addresses in the log.
     """

@@ -20,7 +20,9 @@ offset  size  type  field                  meaning
 from __future__ import annotations
 
 import struct
-from dataclasses import astuple, dataclass
+
+import msgspec
+from msgspec.structs import astuple
 
 from ..disk import files as disk
 from ..disk.files import Folder
@@ -42,8 +44,7 @@ LAYOUTS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Checkpoint:
+class Checkpoint(msgspec.Struct, frozen=True):
     """The fields in the file's order: times in epoch ms, and log offsets."""
 
     physic_msg_timestamp: int = 0

@@ -34,9 +34,9 @@ offset  size  type  field           meaning
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, field
 
 import crc32c
+import msgspec
 
 from ...shm.progress import PROGRESS as DISPATCH_FIELDS
 from ...shm.progress import Progress
@@ -71,15 +71,14 @@ LAYOUTS = {"slot": {name: (8 * i, 8) for i, name in enumerate(FIELDS)}}
 _SLOT = struct.Struct(f"<{len(FIELDS)}Q")
 
 
-@dataclass(frozen=True, slots=True)
-class DurableProgress:
+class DurableProgress(msgspec.Struct, frozen=True):
     """The values of one slot. `physic`, `logics` and `index` are the times (epoch ms) in the
     checkpoint that this store wrote with the slot.
     """
 
     flushed: int = 0
     clean: bool = False
-    progress: Progress = field(default_factory=Progress)
+    progress: Progress = msgspec.field(default_factory=Progress)
     store_time_ms: int = 0
     physic: int = 0
     logics: int = 0

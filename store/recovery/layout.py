@@ -14,10 +14,10 @@ import contextlib
 import errno
 import itertools
 import tomllib
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import crc32c
+import msgspec
 
 from ...conf.settings import Remembered
 from ..consumequeue.queue import ENTRY_SIZE, QueueFiles
@@ -55,8 +55,7 @@ _MOST: Final = 4096  # bytes read of the file
 _LOOKED_AT: Final = 1000  # queues of a store without a layout
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(msgspec.Struct, frozen=True):
     """What the file says: its version, and the sizes by setting (none in version 1)."""
 
     version: int

@@ -14,8 +14,9 @@ a gap. These differences are legal:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from ..commitlog.log import CommitLog
 from ..disk.paths import file_name
@@ -25,8 +26,7 @@ from ..errors import Corrupt
 _NAMED: Final = 5
 
 
-@dataclass(frozen=True, slots=True)
-class MissingRange:
+class MissingRange(msgspec.Struct, frozen=True):
     """Log offsets [start, end) that the file at `base` should hold and does not. For a file that is
     too long the range is empty.
     """
@@ -37,8 +37,7 @@ class MissingRange:
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class KnownLog:
+class KnownLog(msgspec.Struct, frozen=True):
     """The log offsets [begin, end) that are known to have been durable; a begin of -1 is unknown.
     `stopped` says that files may lie apart behind the end: the store was stopped in order, or
     RocketMQ has had it. `exact` says that the log ended at `end`.

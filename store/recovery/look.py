@@ -14,7 +14,9 @@ from __future__ import annotations
 import errno
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from ...conf.settings import Settings
 from ...shm.progress import IndexProgress, Progress
@@ -173,8 +175,7 @@ def _follows(published: SharedProgress, durable: DurableProgress) -> bool:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class LastWriter:
+class LastWriter(msgspec.Struct, frozen=True):
     """Who had the store last, as in LastRun, and whether it stopped in order; our progress record
     and RocketMQ's checkpoint, as far as there are any.
     """

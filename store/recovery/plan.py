@@ -8,7 +8,9 @@ counts of what was done it becomes the report, which `silo status` shows.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+
+import msgspec
+from msgspec.structs import asdict
 
 from ...shm.progress import Progress
 from ..commitlog.holes import Hole, Holes
@@ -26,8 +28,7 @@ NOTHING_KNOWN = "nothing: the whole log is read"
 _READ_WRITE = 6  # RocketMQ's perm
 
 
-@dataclass(frozen=True, slots=True)
-class StartingPoint:
+class StartingPoint(msgspec.Struct, frozen=True):
     """The offsets from which a start continues. The log is scanned from `flushed`, where a record
     or a file begins. `progress` is the durable state of queues and index; its `dispatch_count` is 0
     if unknown. `store_time_ms` is the newest known store timestamp. The log is durable below
@@ -40,8 +41,7 @@ class StartingPoint:
     store_time_ms: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class LastRun:
+class LastRun(msgspec.Struct, frozen=True):
     """The state in which the last run left the store. `known_from` is OURS_KNOWN, MEMORY_KNOWN,
     ROCKETMQ_KNOWN or NOTHING_KNOWN; the last means that `start` is None.
 
@@ -64,8 +64,7 @@ class LastRun:
         return self.known_from in (OURS_KNOWN, MEMORY_KNOWN)
 
 
-@dataclass(frozen=True, slots=True)
-class LogPlan:
+class LogPlan(msgspec.Struct, frozen=True):
     """The commit log. `files` are the offsets of its files. It is durable below `durable`. The
     bytes `torn` behind `end` will be copied and cut off. The files with the names `half_made` and
     `empty` will be removed, and those at the offsets `apart`, which were made ahead. `holes` are
@@ -93,8 +92,7 @@ class LogPlan:
         return sum(part.size for part in self.torn)
 
 
-@dataclass(frozen=True, slots=True)
-class QueueFound:
+class QueueFound(msgspec.Struct, frozen=True):
     """A queue according to its files: the number of entries of dispatched records, and the queue
     offset of the first one whose record still exists.
     """
@@ -105,8 +103,7 @@ class QueueFound:
     least: int
 
 
-@dataclass(frozen=True, slots=True)
-class TopicFound:
+class TopicFound(msgspec.Struct, frozen=True):
     """A topic for the table, from topics.json (`configured`) or only from queue files or records.
     It gets at least `least` queues. Records below log offset `since` belong to a deleted topic of
     its name.
@@ -129,8 +126,7 @@ class TopicFound:
         return cls(name, nums, nums, _READ_WRITE, 0, since, configured=False)
 
 
-@dataclass(frozen=True, slots=True)
-class DispatchPlan:
+class DispatchPlan(msgspec.Struct, frozen=True):
     """Queues and index. Dispatch continues from `begin`, where the queues have the entries that
     `queues` counts.
 
@@ -146,8 +142,7 @@ class DispatchPlan:
     half_made: bool
 
 
-@dataclass(frozen=True, slots=True)
-class RecoveryPlan:
+class RecoveryPlan(msgspec.Struct, frozen=True):
     """The whole plan of a start. `layout` is what the store's layout file says, None without one.
     `topics_problem` is the problem of topics.json, or "". `made` is how many queues topics had when
     they were made, if that is known. `pool` is what happens to the rest of the
@@ -231,8 +226,7 @@ class RecoveryPlan:
         return tuple(said)
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
+class Done(msgspec.Struct, frozen=True):
     """The counts of what was done. `kept_in` are the paths of the copies of bytes that were cut
     off, relative to the store's folder.
     """
@@ -246,8 +240,7 @@ class Done:
     doing_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(msgspec.Struct, frozen=True):
     """What a start found and did, in the words that users see. Offsets are of the log, times in
     ms.
     """

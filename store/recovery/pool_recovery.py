@@ -21,7 +21,8 @@ the bytes are in one of these places, also if the start is refused for another r
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+
+import msgspec
 
 from ...shm import segments
 from ...shm._memory import Mapping
@@ -39,8 +40,7 @@ from ..pulse import Pulse, unheard
 _STEP = 4 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class PoolRest:
+class PoolRest(msgspec.Struct, frozen=True):
     """The bytes [committed, wrote) of the commit log, which only `pool` holds."""
 
     committed: int
@@ -52,8 +52,7 @@ class PoolRest:
         return self.wrote - self.committed
 
 
-@dataclass(frozen=True, slots=True)
-class PoolPlan:
+class PoolPlan(msgspec.Struct, frozen=True):
     """What a start does with the rest of a pool: writes it to the log, or keeps it in `recovery/`
     for the reason `refused`. `end` is the end of the log with the rest.
     """

@@ -20,8 +20,9 @@ If it is true:
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from ..consumequeue.queue import ENTRY_SIZE, QueueFiles
 from ..disk import files as disk

@@ -21,8 +21,9 @@ the last bytes before the log's end are zeros. The words still say how far the l
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from ...shm.control import ACTORS, Control
 from ...shm.pool import count
@@ -39,8 +40,7 @@ _AFTER_BEAT_NS: Final = 3_000_000_000
 _TAIL: Final = 256
 
 
-@dataclass(frozen=True, slots=True)
-class SharedProgress:
+class SharedProgress(msgspec.Struct, frozen=True):
     """The published state of a killed run: the log's end `wrote`, what was dispatched, the newest
     store timestamp (epoch ms), and the run's last sign of life (epoch ns).
     """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from ...conf.settings import Settings
 from ..commitlog.log import CommitLog
@@ -11,8 +11,7 @@ from ..disk.paths import StoreFolders
 from ..index.file import IndexFiles
 
 
-@dataclass(frozen=True, slots=True)
-class StoreFiles:
+class StoreFiles(msgspec.Struct, frozen=True):
     """The log, the queues and the index of one store. `indexed` says whether keys are indexed;
     `delay_levels_ms` are the delays of level 1, 2 and so on.
     """

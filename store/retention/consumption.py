@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
+
+import msgspec
 
 from ..config import offsets as offsets_json
 from ..names import is_system_topic
@@ -25,8 +26,7 @@ if TYPE_CHECKING:
 Offsets: TypeAlias = Mapping[tuple[str, str], Mapping[int, int]]
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Unconsumed:
+class Unconsumed(msgspec.Struct, frozen=True, order=True):
     """The first message, by its log offset, that a group has not consumed."""
 
     log_offset: int

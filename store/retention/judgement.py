@@ -9,8 +9,10 @@ from __future__ import annotations
 import enum
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
 from typing import Final, Self
+
+import msgspec
+from msgspec.structs import replace
 
 from ...conf.settings import Settings
 from .rules import HOUR_MS, LogFileAge, is_hour_to_delete, removable_below
@@ -32,8 +34,7 @@ class Why(enum.StrEnum):
     DUE = "due"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """What decides about the files of a log whose last byte is before `end`.
 
     A file that ends behind `removable` (see `removable_below`) stays. So does one that ends behind
@@ -113,8 +114,7 @@ class Limits:
         return 0 < self.reserved_size <= self.end - (base + self.file_size)
 
 
-@dataclass(frozen=True, slots=True)
-class Judgement:
+class Judgement(msgspec.Struct, frozen=True):
     """Why a file stays, and until when as far as that is known: None if it is not."""
 
     why: Why

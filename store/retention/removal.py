@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import pairwise
+
+import msgspec
 
 from ..consumequeue.queue import BLANK_ENTRY, ENTRY, ENTRY_SIZE, QueueFiles
 from ..disk import files as disk
@@ -43,8 +44,7 @@ def remove(folder: Folder, base: int) -> None:
         folder.unlink(file_name(base))
 
 
-@dataclass(frozen=True, slots=True)
-class QueueCleaning:
+class QueueCleaning(msgspec.Struct, frozen=True):
     """One queue after the log's minimum has moved: its new least queue offset, and the positions in
     the queue at which its removable files begin.
     """

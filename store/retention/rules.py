@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 HOUR_MS = 3_600_000
 #: How many runs one `silo clean` allows, as in RocketMQ.
@@ -27,8 +28,7 @@ class DiskFlag(enum.IntFlag):
     LOGIC_DISK_FULL = 64
 
 
-@dataclass(frozen=True, slots=True)
-class Ratios:
+class Ratios(msgspec.Struct, frozen=True):
     """The limits of a disk's use, %: RocketMQ's diskMaxUsedSpaceRatio,
     diskSpaceCleanForciblyRatio and diskSpaceWarningLevelRatio.
     """
@@ -38,8 +38,7 @@ class Ratios:
     warning: int
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(msgspec.Struct, frozen=True):
     """The consequences of the disks' use: the new flags, whether expired files are removed at any
     hour, and whether the oldest are removed even if they have not expired.
     """
@@ -49,8 +48,7 @@ class Verdict:
     at_once: bool
 
 
-@dataclass(frozen=True, slots=True)
-class LogFileAge:
+class LogFileAge(msgspec.Struct, frozen=True):
     """A commit-log file: its first offset, and the time of the last write to it, epoch ms."""
 
     base: int

@@ -21,8 +21,10 @@ that is no number, stands for the setting. All functions are pure.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from ...conf.digits import number
 from .rules import HOUR_MS, LogFileAge
@@ -75,8 +77,7 @@ def _given(attributes: Mapping[str, str], name: str, most: int) -> int | None:
     return None if found is None else min(found, most)
 
 
-@dataclass(frozen=True, slots=True)
-class Kept:
+class Kept(msgspec.Struct, frozen=True):
     """Why a file's messages of one topic have not expired: they are kept for `hours` after the last
     write to the file, since a group has not consumed them (`unconsumed`) or in any case. 0 hours:
     by their size, or by the store's limits.
@@ -86,8 +87,7 @@ class Kept:
     unconsumed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
+class Held(msgspec.Struct, frozen=True):
     """The first message, by its log offset, that a topic's own limits keep."""
 
     log_offset: int
@@ -95,8 +95,7 @@ class Held:
     kept: Kept
 
 
-@dataclass(frozen=True, slots=True)
-class TopicsKeep:
+class TopicsKeep(msgspec.Struct, frozen=True):
     """What the topics with own limits keep of a log.
 
     `begins` has for each of them the log offset below which its messages have expired. All files
@@ -104,7 +103,7 @@ class TopicsKeep:
     messages of such topics.
     """
 
-    begins: Mapping[str, int] = field(default_factory=dict)
+    begins: Mapping[str, int] = {}
     held: Held | None = None
     released: int = 0
 

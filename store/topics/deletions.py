@@ -19,10 +19,10 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from ..config import topics as topics_json
 from ..config.fastjson import Parsed, load_file, loads, number, save_file, typed
@@ -36,8 +36,7 @@ FILE_NAME: Final = "deleted"
 _ALL: Final = 1 << 62
 
 
-@dataclass(frozen=True, slots=True)
-class Deletion:
+class Deletion(msgspec.Struct, frozen=True):
     """One deleted topic: records of its name below the log offset `below` belonged to it."""
 
     below: int
@@ -45,8 +44,7 @@ class Deletion:
     done: bool = False
 
 
-@dataclass(slots=True)
-class Deletions:
+class Deletions(msgspec.Struct):
     """The contents of the file. `folder` is `silomq/`, the folder of the store's own files.
 
     `problem` is for the log: what was bad about the file, or "". If not `main_is_good`, the next
@@ -54,7 +52,7 @@ class Deletions:
     """
 
     folder: Folder
-    topics: dict[str, Deletion] = field(default_factory=dict)
+    topics: dict[str, Deletion] = {}
     entries: int = 0
     problem: str = ""
     main_is_good: bool = True
@@ -158,8 +156,7 @@ def _remove_folder(parent: Folder, name: str) -> None:
         parent.remove_folder(name)
 
 
-@dataclass(frozen=True, slots=True)
-class DeletionsPlan:
+class DeletionsPlan(msgspec.Struct, frozen=True):
     """What a start has to do about deleted topics.
 
     `topics` and `entries` are the file's content afterwards; `changed` says that it differs from

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import Annotated, Final
 
 import msgspec
@@ -37,15 +36,14 @@ class Line(msgspec.Struct, omit_defaults=True):
     group: _Name = ""
 
 
-@dataclass(slots=True)
-class Makers:
+class Makers(msgspec.Struct):
     """The contents of the file: the users who made topics and groups, and how many queues the
     topics had then. `lines` counts those of the file.
     """
 
-    topics: dict[str, int] = field(default_factory=dict)
-    queues: dict[str, int] = field(default_factory=dict)
-    groups: dict[str, int] = field(default_factory=dict)
+    topics: dict[str, int] = {}
+    queues: dict[str, int] = {}
+    groups: dict[str, int] = {}
     lines: int = 0
 
     def take(self, line: Line) -> None:

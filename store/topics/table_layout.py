@@ -102,7 +102,7 @@ offset  size  type  field   meaning
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from ...shm.ownership import STARTUP, check_writer
 
@@ -182,8 +182,7 @@ def _page(size: int) -> int:
     return (size + 4095) // 4096 * 4096
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(msgspec.Struct, frozen=True):
     """Positions within a table of the given limits; `size` is the whole segment, bytes."""
 
     max_topics: int

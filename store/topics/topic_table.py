@@ -9,8 +9,9 @@ from __future__ import annotations
 import enum
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from ...shm._words import OwnedWord, Word, fault
 from ...shm.ownership import READER, STARTUP
@@ -49,8 +50,7 @@ class TopicState(enum.IntEnum):
     DELETED = 2
 
 
-@dataclass(frozen=True, slots=True)
-class Topic:
+class Topic(msgspec.Struct, frozen=True):
     """A copy of one topic's entry. `index` is the entry's number; `slots` has the slots of its
     queues by queue id.
     """

@@ -11,8 +11,9 @@ from __future__ import annotations
 import hashlib
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Final
+
+import msgspec
 
 from ..errors import IllegalMessage
 from ..names import MAX_NAME_BYTES, SCHEDULE_TOPIC, TIMER_TOPIC, TRANS_HALF_TOPIC, TRANS_TOPICS
@@ -58,8 +59,7 @@ RAW_KEYS: Final = (PRODUCER_GROUP.encode(), UNIQ_KEY.encode())
 _NO_GOALS: Final = frozenset((*TRANS_TOPICS, SCHEDULE_TOPIC, TIMER_TOPIC))
 
 
-@dataclass(slots=True)
-class Half:
+class Half(msgspec.Struct):
     """An open transaction, as its newest half says.
 
     `queue_offset` is in the half queue, `offset` and `size` (bytes) are in the log. `identity` is
@@ -86,7 +86,7 @@ class Half:
     copy_of: int = -1
     token: int = 0
     due_ms: int = 0
-    older: list[int] = field(default_factory=list)
+    older: list[int] = []
 
     @property
     def queue_offsets(self) -> list[int]:

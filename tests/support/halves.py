@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from silomq.store.names import TRANS_HALF_TOPIC
 from silomq.store.record.format import Record, decode_record, encode_record
@@ -54,4 +54,4 @@ def half_record(
 def half(queue_offset: int = 0, key: str = "K", **more: int | str) -> Half:
     """A half that lies at 1000 times its queue offset, with fields set as `more` says."""
     found = read_half(half_record(queue_offset, 1000 * queue_offset, UNIQ_KEY=key))
-    return replace(found, **more)  # type: ignore[arg-type]
+    return replace(found, **more)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
+from msgspec.structs import replace
 from support.offline_stores import state
 from support.starts import (
     FILE_SIZE,

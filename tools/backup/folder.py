@@ -8,7 +8,6 @@ import fcntl
 import os
 import re
 import time
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Self
 
 import msgspec
@@ -50,12 +49,11 @@ class Manifest(msgspec.Struct, forbid_unknown_fields=True):
     files: dict[str, int]
 
 
-@dataclass(frozen=True, slots=True)
-class BackupFound:
+class BackupFound(msgspec.Struct, frozen=True):
     """A whole backup: its name, and what its manifest says (None if that is unreadable)."""
 
     name: str
-    manifest: Manifest | None = field(default=None)
+    manifest: Manifest | None = None
 
 
 class InUse(StoreError):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -46,8 +45,7 @@ if TYPE_CHECKING:
 _ROUNDS: Final = 8
 
 
-@dataclass(frozen=True, slots=True)
-class Made:
+class Made(msgspec.Struct, frozen=True):
     """A backup that was made: its name, the log offsets [begin, end) that it has, how many files
     came by which way, and the bytes that were copied.
     """

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from ...store.disk import files as disk
 from ...store.disk.copying import lies_in, own_as, sizes_below
@@ -19,8 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-@dataclass(frozen=True, slots=True)
-class Restored:
+class Restored(msgspec.Struct, frozen=True):
     """What was brought back: the backup's path and manifest, and the bytes that were copied."""
 
     backup: str

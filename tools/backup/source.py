@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
+
+import msgspec
 
 from ...store.errors import StoreError
 from ...store.recovery.look import look
@@ -21,8 +22,7 @@ _PATIENCE_S: Final = 60.0
 _LOOK_S: Final = 0.005
 
 
-@dataclass(frozen=True, slots=True)
-class Moment:
+class Moment(msgspec.Struct, frozen=True):
     """The moment of a backup: its log ends at `progress.dispatched`. Below `final` no process
     writes to the log again. `store_time_ms` is the newest store timestamp.
     """

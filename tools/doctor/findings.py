@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import asdict, dataclass
+
+import msgspec
+from msgspec.structs import asdict
 
 
 class Level(enum.StrEnum):
@@ -16,8 +18,7 @@ class Level(enum.StrEnum):
     PROBLEM = "problem"
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(msgspec.Struct, frozen=True):
     """The outcome of the check `check`: what is so, and what to do about it ("" if nothing)."""
 
     check: str

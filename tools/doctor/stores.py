@@ -11,10 +11,10 @@ import os
 import re
 import shlex
 import struct
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
+import msgspec
 import posix_ipc
 import psutil
 
@@ -38,8 +38,7 @@ _FLOCK: Final = struct.Struct("@hhqqi4x")
 _MOST: Final = 10
 
 
-@dataclass(frozen=True)
-class Machine:
+class Machine(msgspec.Struct, frozen=True):
     """The processes of living stores by the store's identity; each store's objects in /dev/shm; and
     whether this user may look at all processes.
     """
@@ -83,8 +82,7 @@ def opened(path: str) -> Iterator[Folder | None]:
         yield folder
 
 
-@dataclass(frozen=True)
-class StoreHere:
+class StoreHere(msgspec.Struct, frozen=True):
     """The store that is looked at. `identity` is None without a folder. `runs` says that a process
     holds its lock; `pid` is that process, 0 if another pid namespace hides it. `control` is its
     control block, if it has one that this user and this version can read.

@@ -17,8 +17,9 @@ The stand-in of a message is never longer than the message was, so the gap alway
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 from ...store.errors import StoreError
 from ...store.record.format import (
@@ -47,8 +48,7 @@ class NoRoom(StoreError):
     """A gap has no room for what must stand in it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Filling:
+class Filling(msgspec.Struct, frozen=True):
     """The records of one gap: the stand-ins of `lost`, in this order, each with `properties`.
     `to_end` says that the gap ends with its file.
     """

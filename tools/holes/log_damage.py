@@ -10,9 +10,11 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
+
+import msgspec
+from msgspec.structs import replace
 
 from ...store.commitlog import _scan as kernel
 from ...store.commitlog.log import CommitLog
@@ -34,8 +36,7 @@ if TYPE_CHECKING:
     import os
 
 
-@dataclass(frozen=True, slots=True)
-class Gap:
+class Gap(msgspec.Struct, frozen=True):
     """Log offsets [start, end) that hold no good record, all of the file at `base`. `newest` is the
     newest store time (epoch ms) of the records before.
     """
@@ -47,8 +48,7 @@ class Gap:
     newest: int
 
 
-@dataclass(frozen=True, slots=True)
-class LogDamage:
+class LogDamage(msgspec.Struct, frozen=True):
     """The state of a log: its files' offsets, the ranges of good records, and what is lost.
     `missing` are the files that are missing or of a wrong length.
     """

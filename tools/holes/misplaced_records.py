@@ -15,8 +15,10 @@ right. Two long runs that contradict each other are nobody's flipped bit, and ar
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
+
+import msgspec
+from msgspec.structs import replace
 
 from ...store.consumequeue.queue import ENTRY_SIZE, QueueFiles
 from ...store.disk import files as disk
@@ -64,8 +66,7 @@ def misplaced_records(
     return sorted(found)
 
 
-@dataclass(slots=True)
-class _Run:
+class _Run(msgspec.Struct):
     """Records of a queue that follow each other. `records` are at most the first `_FEW` and one;
     `count` of them there are. `last` is the queue offset of the last one, `end` the log offset
     behind it.

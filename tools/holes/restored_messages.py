@@ -8,8 +8,9 @@ record is a message. An end-of-file record belongs to what stands before it.
 from __future__ import annotations
 
 import contextlib
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from ...store.commitlog import _scan as kernel
 from ...store.commitlog.holes import Hole, Holes

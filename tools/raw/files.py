@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import os
 from collections import OrderedDict
-from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
+
+import msgspec
 
 from ...conf.settings import Settings, load
 from ...shm._memory import Mapping
@@ -50,8 +51,7 @@ class BadInput(StoreError):
     """A tool cannot work on its input."""
 
 
-@dataclass(frozen=True, slots=True)
-class MappedName:
+class MappedName(msgspec.Struct, frozen=True):
     """One file of fixed size: its name as a number, its bytes, when it was last written (epoch
     ms).
     """

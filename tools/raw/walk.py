@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import enum
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from ...store.commitlog._scan import used_begin
 from ...store.errors import Corrupt
@@ -35,8 +36,7 @@ class Kind(enum.Enum):
     TAIL = "tail"
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(msgspec.Struct, frozen=True):
     """Bytes [offset, offset + size) of the log. `why` says what is wrong with them, if anything; a
     record may be wrong too. For a tail it describes the bytes at the log's end.
     """

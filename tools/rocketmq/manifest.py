@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from ...store.errors import Corrupt
 from ...store.index import key_lookup
@@ -29,8 +30,7 @@ if TYPE_CHECKING:
     from .queues import QueueView
 
 
-@dataclass(frozen=True, slots=True)
-class TimeQuery:
+class TimeQuery(msgspec.Struct, frozen=True):
     """Asks which queue offset belongs to a store time (epoch ms)."""
 
     topic: str
@@ -48,8 +48,7 @@ class TimeQuery:
             raise BadInput(f"--time {text!a}: write TOPIC,QUEUE,TIMESTAMP") from None
 
 
-@dataclass(frozen=True, slots=True)
-class KeyQuery:
+class KeyQuery(msgspec.Struct, frozen=True):
     """Asks which messages of a topic have a key and were stored in [begin, end] (epoch ms)."""
 
     topic: str

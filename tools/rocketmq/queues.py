@@ -7,8 +7,9 @@ written are kept in memory.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
+
+import msgspec
 
 from ...store.consumequeue.queue import BLANK_ENTRY, ENTRY, ENTRY_SIZE
 from ...store.consumequeue.time_lookup import BEFORE_LOG, QueueFile, rocketmq_offset
@@ -37,8 +38,7 @@ class Entry(NamedTuple):
     tags_code: int
 
 
-@dataclass
-class _File:
+class _File(msgspec.Struct):
     """A file of the queue: bytes [0, wrote) are entries; `added` has the entries that are not on
     disk.
     """
@@ -47,7 +47,7 @@ class _File:
     wrote: int
     mtime_ms: int
     path: str | None
-    added: dict[int, tuple[int, int, int]] = field(default_factory=dict)
+    added: dict[int, tuple[int, int, int]] = {}
 
 
 class QueueView:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 if TYPE_CHECKING:
     from ...store.recovery.checkpoint import Checkpoint
@@ -27,8 +28,7 @@ TAIL_BYTES: Final = "bytes behind the last record that are no record"
 HOLES_FOUND: Final = "declared holes"
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(msgspec.Struct, frozen=True):
     """What is wrong, and where: a position in a file, or in the commit log an address."""
 
     path: str
@@ -39,8 +39,7 @@ class Finding:
         return f"{self.path}:{self.offset}: {self.what}"
 
 
-@dataclass(frozen=True, slots=True)
-class IndexSpan:
+class IndexSpan(msgspec.Struct, frozen=True):
     """The entries of an index file with log addresses at or behind the log's first one: how many
     there are, and the least and the greatest of their addresses (-1 without any).
     """
@@ -50,8 +49,7 @@ class IndexSpan:
     greatest: int
 
 
-@dataclass(frozen=True, slots=True)
-class LogPiece:
+class LogPiece(msgspec.Struct, frozen=True):
     """What was found of a log file from `start` on, up to address `end`. `tail` is what lies behind
     its last record, and `crc` the CRC-32C of the piece, if the file has a seal.
     """
@@ -71,16 +69,15 @@ class LogPiece:
     crc: int = 0
 
 
-@dataclass
-class Result:
+class Result(msgspec.Struct):
     """The result of one job; `merge` adds results up."""
 
-    findings: list[Finding] = field(default_factory=list)
-    counts: Counter[str] = field(default_factory=Counter)
+    findings: list[Finding] = []
+    counts: Counter[str] = msgspec.field(default_factory=Counter)
     #: Lowest log address in a queue entry.
     first_dispatched: int | None = None
     #: Which of the checkpoint's times are store times of records; oldest and newest store time.
-    times_seen: set[int] = field(default_factory=set)
+    times_seen: set[int] = set()
     oldest_ms: int | None = None
     newest_ms: int | None = None
     unnamed: int = 0
@@ -88,12 +85,12 @@ class Result:
     odd: bool = False
     #: Entries of each queue file (topic, queue id, base) that must have a record; and how many
     #: were the right ones of records.
-    live: Counter[tuple[str, int, int]] = field(default_factory=Counter)
-    matched: Counter[tuple[str, int, int]] = field(default_factory=Counter)
+    live: Counter[tuple[str, int, int]] = msgspec.field(default_factory=Counter)
+    matched: Counter[tuple[str, int, int]] = msgspec.field(default_factory=Counter)
     #: How many entries of each index file were the right ones of records.
-    indexed: Counter[int] = field(default_factory=Counter)
-    spans: dict[int, IndexSpan] = field(default_factory=dict)
-    pieces: list[LogPiece] = field(default_factory=list)
+    indexed: Counter[int] = msgspec.field(default_factory=Counter)
+    spans: dict[int, IndexSpan] = {}
+    pieces: list[LogPiece] = []
 
     def add(self, path: str, offset: int, what: str) -> None:
         """Adds a finding of this job's file."""
@@ -126,8 +123,7 @@ def _least(a: int | None, b: int | None) -> int | None:
     return min(known, default=None)
 
 
-@dataclass
-class Facts:
+class Facts(msgspec.Struct):
     """What every check needs. Records lie in the log addresses [first, end). The next start
     dispatches records from `redispatched` on again, so their entries may be missing.
     """
@@ -143,12 +139,12 @@ class Facts:
     last_base: int | None = None
     first_dispatched: int = 0
     #: By topic: records of that name below the address belong to a deleted topic.
-    deleted_below: dict[str, int] = field(default_factory=dict)
+    deleted_below: dict[str, int] = {}
     #: The entries of each index file, and the least address in them that leads to a record (-1
     #: without any).
-    spans: dict[int, IndexSpan] = field(default_factory=dict)
+    spans: dict[int, IndexSpan] = {}
     first_indexed: int = -1
     #: The log files that have a seal.
     sealed: frozenset[int] = frozenset()
     #: What each thread has for itself: see `windows_of`.
-    own: threading.local = field(default_factory=threading.local)
+    own: threading.local = msgspec.field(default_factory=threading.local)

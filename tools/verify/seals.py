@@ -101,6 +101,8 @@ def _wrong(
             yield path, 0, str(error)
             continue
         if said is not None and said != now:
-            names = [name for name in said.__slots__ if getattr(said, name) != getattr(now, name)]
+            names = [
+                name for name in said.__struct_fields__ if getattr(said, name) != getattr(now, name)
+            ]
             what = f"the file is not what was sealed: {', '.join(names)} differ"
             yield f"{folders.commit_log.path}/{file_name(base)}", base, what

@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 from collections import Counter, defaultdict
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from ...store.commitlog.holes import Holes
 from ...store.config.fastjson import loads
@@ -36,13 +37,12 @@ if TYPE_CHECKING:
 _SMALL_BYTES = 64 << 20
 
 
-@dataclass
-class Report:
+class Report(msgspec.Struct):
     """The outcome: what is wrong, what was counted, and further notes."""
 
-    findings: list[Finding] = field(default_factory=list)
-    counts: Counter[str] = field(default_factory=Counter)
-    notes: list[str] = field(default_factory=list)
+    findings: list[Finding] = []
+    counts: Counter[str] = msgspec.field(default_factory=Counter)
+    notes: list[str] = []
 
     @property
     def sound(self) -> bool:

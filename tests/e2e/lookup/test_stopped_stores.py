@@ -6,10 +6,10 @@ import json
 import os
 import shutil
 import signal
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from msgspec.structs import replace
 from support.commands import sentence, silo
 from support.golden_stores import NAMES, unpack
 from support.harness import StoreProcess

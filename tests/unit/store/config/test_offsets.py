@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from silomq.store.config import offsets as offsets_json
 from silomq.store.config.offsets import GroupConfig, GroupOffsets, SubscriptionGroups
@@ -167,9 +167,7 @@ def test_a_4x_groups_file_gets_the_defaults(tmp_path: Path) -> None:
         '{"brokerId":0,"consumeEnable":false,"groupName":"TOOLS_CONSUMER","retryMaxTimes":3}}}'
     )
     groups, problems = offsets_json.load_groups(path)
-    expected = dataclasses.replace(
-        GroupConfig("TOOLS_CONSUMER"), consume_enable=False, retry_max_times=3
-    )
+    expected = replace(GroupConfig("TOOLS_CONSUMER"), consume_enable=False, retry_max_times=3)
     assert (groups, problems) == ({"TOOLS_CONSUMER": expected}, [])
     assert groups.data_version == DataVersion(2, 0, 5)
     offsets_json.save_groups(path, groups)

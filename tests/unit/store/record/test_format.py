@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 import struct
 import tracemalloc
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from support.plain_records import encode_blank, is_blank, patch_record
 from support.record_check import Check, check_record
 from support.strategies import FIELDS, PROPERTIES, TOPICS, records

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import crc32c
 import pytest
+from msgspec.structs import replace
 
 from silomq.shm.progress import IndexProgress, Progress
 from silomq.store.disk.files import Folder

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from support.golden_starts import SETTINGS, Started, check
 from support.golden_stores import LOG_FILE_SIZE, NAMES, Golden, unpack
 from support.left_stores import untimed

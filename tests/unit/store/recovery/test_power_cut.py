@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import random
 import struct
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+from msgspec.structs import replace
 from support.starts import FILE_SIZE, check, lose_power, made, start
 from support.store_files import QUEUE_FILE, Store, batches
 

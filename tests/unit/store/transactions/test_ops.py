@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from silomq.store.names import TRANS_OP_HALF_TOPIC
 from silomq.store.record.format import Record, decode_record
