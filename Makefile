@@ -63,7 +63,7 @@ demo: $(STAMPS)/demo $(STAMPS)/spark $(STAMPS)/silomq  ## a tour on real data: s
 serve: $(STAMPS)/silomq  ## run a store in ./my-store until Ctrl-C
 	$(VENV)/bin/silo serve --store ./my-store
 
-test: lint fault-build interop $(STAMPS)/demo $(STAMPS)/bench $(STAMPS)/classes $(STAMPS)/browser $(STAMPS)/docs $(STAMPS)/scripts $(STAMPS)/systemd  ## everything CI runs: checks and all tests but the long ones
+test: lint fault-build interop $(STAMPS)/demo $(STAMPS)/bench $(STAMPS)/classes $(STAMPS)/browser $(STAMPS)/docs $(STAMPS)/scripts $(STAMPS)/systemd $(STAMPS)/collected  ## everything CI runs: checks and all tests but the long ones
 	SILOMQ_FAULT_BUILD='$(CURDIR)/$(FAULTS)' $(RUN) -m pytest -n $(JOBS) --dist loadscope --no-loadscope-reorder $(ARGS)
 
 # Alone: a machine that others use too can starve a test beside three others. A test with a real cause fails here too.
@@ -172,6 +172,12 @@ $(STAMPS)/scripts: | $(STAMPS)/venv
 		&& tar -xzOf mermaid-*.tgz package/dist/mermaid.min.js > mermaid.min.js \
 		&& tar -xzOf iframe-worker-*.tgz package/shim/index.js > iframe-worker.js && rm *.tgz; } 2> /dev/null \
 		|| { rm -f build/docs/*; test -z "$$CI" && echo "npm cannot be had: no diagrams and no search in build/site" >&2; }
+	touch $@
+
+# pytest compiles the modules of tests, and of the package, in a form of its own. Each of its processes would do that at
+# the same time. What cannot be imported is told by the run itself.
+$(STAMPS)/collected: $(STAMPS)/silomq | $(STAMPS)/dev $(STAMPS)/demo $(STAMPS)/bench $(STAMPS)/spark
+	$(RUN) -m pytest --collect-only -qq -p no:cacheprovider > /dev/null 2>&1 || true
 	touch $@
 
 # systemd-analyze, for the tests of units. Nothing is started.

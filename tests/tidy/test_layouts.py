@@ -32,7 +32,9 @@ def _docstring(path: Path) -> str:
 
 def _owns_a_layout(path: Path) -> bool:
     text = (ROOT / path).read_text(encoding="utf-8")
-    return "offset  size" in _docstring(path) or "\nLAYOUT" in text
+    if "\nLAYOUT" in text:
+        return True
+    return "offset  size" in text and "offset  size" in _docstring(path)
 
 
 OWNERS = [path for path in sources(".py") if _owns_a_layout(path)]

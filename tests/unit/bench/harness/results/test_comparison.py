@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -19,16 +20,29 @@ from silomq.bench.harness.results.comparison import (
 if TYPE_CHECKING:
     from silomq.bench.harness.results.model import Result
 
-BASE = rich_result()
-FASTER = result(
-    [run(n, 212_000.0 + 2000 * n) for n in range(1, 6)],
-    server=msgspec.structs.replace(SERVER, title="Peer", durability=1, settings={"flush": "no"}),
-    machine=msgspec.structs.replace(MACHINE, cores=64),
-    workload={"producers": {"processes": 4, "size": 128}},
-    name="other",
-    interrupted=True,
-)
-FEW = result([run(1, 50_000.0)])
+
+@functools.cache
+def base() -> Result:
+    return rich_result()
+
+
+@functools.cache
+def faster() -> Result:
+    return result(
+        [run(n, 212_000.0 + 2000 * n) for n in range(1, 6)],
+        server=msgspec.structs.replace(
+            SERVER, title="Peer", durability=1, settings={"flush": "no"}
+        ),
+        machine=msgspec.structs.replace(MACHINE, cores=64),
+        workload={"producers": {"processes": 4, "size": 128}},
+        name="other",
+        interrupted=True,
+    )
+
+
+@functools.cache
+def few() -> Result:
+    return result([run(1, 50_000.0)])
 
 
 def said(made: list[Result]) -> dict[str, list[str]]:
@@ -36,7 +50,7 @@ def said(made: list[Result]) -> dict[str, list[str]]:
 
 
 def test_a_figure_has_its_ratio_and_what_the_noise_is() -> None:
-    found = said([BASE, FASTER, FEW])
+    found = said([base(), faster(), few()])
     first, second, third = found["publish_rate"]
     assert first == "106 k msg/s\n102 k msg/s to 110 k msg/s"
     assert second.startswith("218 k msg/s (2.06×)\n")
@@ -46,32 +60,32 @@ def test_a_figure_has_its_ratio_and_what_the_noise_is() -> None:
 
 
 def test_what_promises_less_is_marked() -> None:
-    shown = names([BASE, FASTER], ["a", "b"])
+    shown = names([base(), faster()], ["a", "b"])
     assert shown == ["SiloMQ 0.1.0", "Peer 0.1.0*"]
-    found = warnings([BASE, FASTER], shown)
+    found = warnings([base(), faster()], shown)
     promise = "an acknowledged message is lost if the server's process is killed."
     assert f"Peer 0.1.0* promises less: {promise}" in found
     assert len([one for one in found if "promises less" in one]) == 1
     assert [one for one in found if "another workload" in one]
     assert [one for one in found if "cores is 64, not 2" in one]
     assert [one for one in found if "was interrupted" in one]
-    assert warnings([BASE, BASE], ["a", "b"]) == []
+    assert warnings([base(), base()], ["a", "b"]) == []
 
 
 def test_results_of_one_target_are_told_apart_by_their_files() -> None:
-    shown = names([BASE, FEW], ["a.json", "b.json"])
+    shown = names([base(), few()], ["a.json", "b.json"])
     assert shown == ["SiloMQ 0.1.0 [a.json]", "SiloMQ 0.1.0 [b.json]"]
 
 
 def test_settings_that_differ_are_listed() -> None:
-    assert differing([BASE, FASTER]) == [
+    assert differing([base(), faster()]) == [
         ("workload: producers.processes", ["1", "4"]),
         ("server: flush", ["async", "no"]),
     ]
 
 
 def test_one_plot_shows_all() -> None:
-    by_percentile = plot_of([BASE, FASTER], ["one", "two"])
+    by_percentile = plot_of([base(), faster()], ["one", "two"])
     assert by_percentile is not None
     assert [line.name for line in by_percentile.lines] == ["one", "two"]
     sweep = plot_of([sweep_result(), sweep_result()], ["one", "two"])
@@ -81,8 +95,8 @@ def test_one_plot_shows_all() -> None:
 
 
 def test_the_page() -> None:
-    text = comparison([BASE, FASTER, result([])], ["a", "b", "c"]).decode()
+    text = comparison([base(), faster(), result([])], ["a", "b", "c"]).decode()
     assert text.count("<svg") == 1
-    assert text.count('class="warn"') == len(warnings([BASE, FASTER, result([])], [""] * 3))
+    assert text.count('class="warn"') == len(warnings([base(), faster(), result([])], [""] * 3))
     assert "Settings that differ" in text
     assert "–" in text  # what the third has not
