@@ -12,10 +12,10 @@ from pathlib import Path
 import click
 
 from ..client.producing.producer import Producer
+from ..shm._checksum import crc32
 from ..shm._memory import Mapping
 from ..store.commitlog import _scan as kernel
 from ..store.disk import files as disk
-from ..store.record._checksum import crc32
 from .limits import sample_record
 from .rows import Plan, Row
 from .run import bench_console, report

@@ -78,8 +78,7 @@ import enum
 import struct
 from typing import TYPE_CHECKING
 
-import crc32c
-
+from ._checksum import crc32c
 from ._words import OwnedWord, Word
 from .ownership import READER, STARTUP, check_writer
 from .progress import PROGRESS, Progress
@@ -270,7 +269,7 @@ class Control:
         body = _HEADER.pack(LAYOUT_VERSION, store_id)
         self.own("layout_version").store(LAYOUT_VERSION)
         self.own("store_id").store(store_id)
-        self.own("header_crc").store(crc32c.crc32c(body))
+        self.own("header_crc").store(crc32c(body))
         self.own("magic").store(MAGIC)
 
     def check(self) -> None:
@@ -284,7 +283,7 @@ class Control:
                 "use the same SiloMQ version on both sides"
             )
         body = _HEADER.pack(version, self.load("store_id"))
-        if crc32c.crc32c(body) != self.load("header_crc"):
+        if crc32c(body) != self.load("header_crc"):
             raise LayoutError("the control block's header fails its CRC-32C")
 
     def progress(self) -> Progress:

@@ -10,8 +10,7 @@ from __future__ import annotations
 import os
 import struct
 
-import crc32c
-
+from ._checksum import crc32c
 from ._memory import Mapping
 from .control import Control
 from .ownership import check_writer
@@ -74,9 +73,9 @@ class RingWriter:
             at = 0
         start = DATA + at
         checked = _CHECKED.pack(len(record), 1, slot, 0, 0)
-        crc = crc32c.crc32c(checked)
-        crc = crc32c.crc32c(record[: body[0]], crc)
-        crc = crc32c.crc32c(record[body[1] :], crc)
+        crc = crc32c(checked)
+        crc = crc32c(record[: body[0]], crc)
+        crc = crc32c(record[body[1] :], crc)
         header = _HEADER.pack(length, KIND_RECORDS, crc) + checked + _NO_RESULT
         view[start : start + FRAME_HEADER] = header
         view[start + FRAME_HEADER : start + FRAME_HEADER + len(record)] = record

@@ -30,12 +30,12 @@ import time
 from collections.abc import Iterable
 from typing import Final, Self
 
-import crc32c
 import msgspec
 
 from ..actors.actor import Session, World
 from ..conf.digits import number
 from ..conf.logging import get_logger
+from ..shm._checksum import crc32c
 from ..store.disk.paths import made_by_a_store
 from .broker import Broker
 from .handover import HandedWorld, Passed, pack_world, read_all, write_all
@@ -106,7 +106,7 @@ def read_state(pages: Iterable[int]) -> KeptStore | None:
     for page in pages:
         data = read_all(page)
         try:
-            if int(data[:_CRC], 16) == crc32c.crc32c(data[_CRC:]):
+            if int(data[:_CRC], 16) == crc32c(data[_CRC:]):
                 found.append(msgspec.json.decode(data[_CRC:], type=KeptStore))
         except (ValueError, msgspec.MsgspecError):
             continue
@@ -116,7 +116,7 @@ def read_state(pages: Iterable[int]) -> KeptStore | None:
 def encode(state: KeptStore) -> bytes:
     """The document: the CRC-32C of its JSON in eight hexadecimal digits, then the JSON."""
     data = msgspec.json.encode(state)
-    return b"%08x" % crc32c.crc32c(data) + data
+    return b"%08x" % crc32c(data) + data
 
 
 def empty(pages: Iterable[int]) -> None:

@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 #include "shm/layout.h"
-#include "store/record/checksum.h"
+#include "shm/checksum.h"
 #include "store/record/record.h"
 
 /* `sent_us` is the low half of the time (epoch us) at which the records were made, for append's

@@ -5,7 +5,7 @@ good records behind it."""
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memchr, memcpy
 
-cdef extern from "store/record/checksum.h" nogil:
+cdef extern from "shm/checksum.h" nogil:
     uint32_t silo_crc32(uint32_t seed, const uint8_t *p, size_t n)
 
 cdef extern from "shm/words.h" nogil:

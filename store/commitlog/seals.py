@@ -12,11 +12,11 @@ import contextlib
 import json
 from typing import Self
 
-import crc32c
 import msgspec
 from msgspec.structs import asdict
 
 from ...conf.digits import number
+from ...shm._checksum import crc32c
 from ..disk import files as disk
 from ..disk.files import Folder
 from ..disk.paths import StoreFolders, file_name
@@ -50,7 +50,7 @@ def seal_of(log: CommitLog, base: int) -> Seal:
     view = memoryview(log.open(base).mapping)
     crc = 0
     for at in range(0, len(view), _STEP):
-        crc = crc32c.crc32c(view[at : at + _STEP], crc)
+        crc = crc32c(view[at : at + _STEP], crc)
     records, last, first_time, last_time = kernel.bounds(view, base)
     return Seal(len(view), f"{crc:08x}", records, base, last, first_time, last_time)
 

@@ -26,9 +26,9 @@ import struct
 from collections.abc import Callable, Collection, Iterator
 from typing import NamedTuple
 
-import crc32c
 import msgspec
 
+from ...shm._checksum import crc32c
 from ..disk import files as disk
 from ..disk.files import Folder
 
@@ -69,7 +69,7 @@ def key_checksum(key: str) -> int:
     """What an entry has of its message's UNIQ_KEY: most other messages need not be read in the
     search for a key.
     """
-    return crc32c.crc32c(key.encode()) or 1
+    return crc32c(key.encode()) or 1
 
 
 class Waiting(NamedTuple):

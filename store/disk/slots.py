@@ -15,8 +15,7 @@ import struct
 import threading
 from collections.abc import Callable, Sequence
 
-import crc32c
-
+from ...shm._checksum import crc32c
 from ...shm._memory import Mapping
 from . import files as disk
 from .files import PAGE, Folder
@@ -62,7 +61,7 @@ class Slots:
         at = self._slot_size * slot
         data = bytes(self._view[at : at + self._slot.size + _CRC.size])
         magic, generation, *words = self._slot.unpack_from(data)
-        whole = _CRC.unpack_from(data, self._slot.size)[0] == crc32c.crc32c(data[: self._slot.size])
+        whole = _CRC.unpack_from(data, self._slot.size)[0] == crc32c(data[: self._slot.size])
         return (generation, tuple(words)) if magic == self._magic and whole else None
 
     def newest(self, usable: Callable[[Sequence[int]], bool]) -> tuple[int, ...] | None:
@@ -88,5 +87,5 @@ class Slots:
             self._generation += 1
             generation = self._generation
         body = self._slot.pack(self._magic, generation, *words)
-        data = body + _CRC.pack(crc32c.crc32c(body))
+        data = body + _CRC.pack(crc32c(body))
         self._view[self._slot_size * slot : self._slot_size * slot + len(data)] = data

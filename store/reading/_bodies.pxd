@@ -8,7 +8,7 @@ cdef extern from "store/record/record.h" nogil:
         uint32_t total, flags, body_at, body_length, properties_at, properties_length
     int FLAG_COMPRESSED, RECORD_BODY_CRC, RECORD_PHYSICAL_OFFSET, RECORD_QUEUE_OFFSET
 
-cdef extern from "store/record/checksum.h" nogil:
+cdef extern from "shm/checksum.h" nogil:
     uint32_t silo_crc32(uint32_t seed, const uint8_t *p, size_t n)
 
 cdef extern from "store/record/properties.h" nogil:

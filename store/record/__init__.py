@@ -3,7 +3,7 @@
 `format.py` owns the table of a record's fields. `record.h` has the same offsets for compiled code,
 and a test compares the two. `properties.py` owns the string of properties at a record's end.
 `ids.py` owns the ids: the *offset message id* is a place in the log, the `message_id` is the
-client's UNIQ_KEY. `checksum.h` has CRC-32 and CRC-32C with the CPU's instructions.
+client's UNIQ_KEY. `shm/checksum.h` has CRC-32 and CRC-32C with the CPU's instructions.
 `compression.py` decompresses bodies that RocketMQ's producers compressed. The store itself never
 does.
 

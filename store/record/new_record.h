@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "shm/words.h"
-#include "store/record/checksum.h"
+#include "shm/checksum.h"
 #include "store/record/record.h"
 
 enum { NARROW_TOPIC = 127 }; /* a longer topic needs a record of version 2 */

@@ -3,7 +3,7 @@
 #define SILO_WHOLE_H
 
 #include "shm/words.h"
-#include "store/record/checksum.h"
+#include "shm/checksum.h"
 #include "store/record/properties.h"
 #include "store/record/record.h"
 

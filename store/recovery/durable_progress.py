@@ -35,9 +35,9 @@ from __future__ import annotations
 
 import struct
 
-import crc32c
 import msgspec
 
+from ...shm._checksum import crc32c
 from ...shm.progress import PROGRESS as DISPATCH_FIELDS
 from ...shm.progress import Progress
 from ..disk import files as disk
@@ -109,7 +109,7 @@ def encode(record: DurableProgress, generation: int) -> bytes:
         "crc": 0,
     }
     body = _SLOT.pack(*(values[name] for name in FIELDS))[:-8]
-    return body + struct.pack("<Q", crc32c.crc32c(body))
+    return body + struct.pack("<Q", crc32c(body))
 
 
 def decode(data: bytes) -> tuple[int, DurableProgress] | None:
@@ -117,7 +117,7 @@ def decode(data: bytes) -> tuple[int, DurableProgress] | None:
     if len(data) < _SLOT.size:
         return None
     values = dict(zip(FIELDS, _SLOT.unpack_from(data), strict=True))
-    if values["magic"] != MAGIC or values["crc"] != crc32c.crc32c(data[: _SLOT.size - 8]):
+    if values["magic"] != MAGIC or values["crc"] != crc32c(data[: _SLOT.size - 8]):
         return None
     record = DurableProgress(
         flushed=values["flushed"],

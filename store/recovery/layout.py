@@ -16,10 +16,10 @@ import itertools
 import tomllib
 from typing import TYPE_CHECKING, Final
 
-import crc32c
 import msgspec
 
 from ...conf.settings import Remembered
+from ...shm._checksum import crc32c
 from ..consumequeue.queue import ENTRY_SIZE, QueueFiles
 from ..disk import files as disk
 from ..disk.files import Folder
@@ -108,7 +108,7 @@ def _parse(data: bytes, path: str) -> Layout:
 
 
 def _crc(lines: str) -> str:
-    return f"{crc32c.crc32c(lines.encode()):08x}"
+    return f"{crc32c(lines.encode()):08x}"
 
 
 def _damaged(path: str, why: str) -> Corrupt:

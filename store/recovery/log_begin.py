@@ -19,8 +19,7 @@ offset  size  type  field  meaning
 
 from __future__ import annotations
 
-import crc32c
-
+from ...shm._checksum import crc32c
 from ..disk import files as disk
 from ..disk.files import Folder
 from ..disk.paths import file_name
@@ -54,4 +53,4 @@ def write(ours: Folder, begin: int) -> None:
 
 def _encode(begin: int) -> bytes:
     digits = file_name(begin).encode()
-    return b"%s %08x\n" % (digits, crc32c.crc32c(digits))
+    return b"%s %08x\n" % (digits, crc32c(digits))

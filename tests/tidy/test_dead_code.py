@@ -79,8 +79,8 @@ EXCEPTIONS = {
         ("store/record/format.py: SYS_MULTI_TAGS",),
         "the table of flags that record.h is held against; the append kernel uses them",
     ),
-    "store/record/_checksum.pyx: variants": "a test runs each variant that the CPU knows",
-    "store/record/_checksum.pyx: use_variant": "a test runs each variant that the CPU knows",
+    "shm/_checksum.pyx: variants": "a test runs each variant that the CPU knows",
+    "shm/_checksum.pyx: use_variant": "a test runs each variant that the CPU knows",
 }
 #: Base classes from other packages that do not call methods of their subclasses by name.
 _PLAIN_BASES = {"Exception", "ValueError", "object", "NamedTuple", "Struct", "dict", "Protocol"}

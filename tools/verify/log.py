@@ -11,8 +11,7 @@ from array import array
 from bisect import bisect_left
 from typing import TYPE_CHECKING, Final
 
-import crc32c
-
+from ...shm._checksum import crc32c
 from ...store.consumequeue.queue import BLANK_ENTRY, ENTRY, ENTRY_SIZE, LEAST_TAGS_CODE
 from ...store.record.format import TRANSACTION_ROLLBACK
 from ...store.record.properties import index_keys
@@ -114,7 +113,7 @@ class _LogPiece:
                 began, ahead = now, at + _AHEAD
             at = self._step(at, end)
             if sealed:
-                crc = crc32c.crc32c(self.view[read:at], crc)
+                crc = crc32c(self.view[read:at], crc)
                 read = at
         self._finish(at, crc)
 

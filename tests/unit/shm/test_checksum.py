@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import crc32c
 import pytest
 
-from silomq.store.record import _checksum as kernel
+from silomq.shm import _checksum as kernel
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

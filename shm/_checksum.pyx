@@ -3,7 +3,7 @@
 
 from libc.stdint cimport uint8_t, uint32_t
 
-cdef extern from "store/record/checksum.h" nogil:
+cdef extern from "shm/checksum.h" nogil:
     int silo_crc_level
     uint32_t silo_crc32(uint32_t seed, const uint8_t *p, size_t n)
     uint32_t silo_crc32c(uint32_t seed, const uint8_t *p, size_t n)
