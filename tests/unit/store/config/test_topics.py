@@ -104,6 +104,15 @@ def test_what_other_releases_write_is_kept(tmp_path: Path) -> None:
     assert topics.load(path)[0].topics == table.topics
 
 
+def test_an_attribute_may_be_a_number(tmp_path: Path) -> None:
+    """RocketMQ reads its digits."""
+    path = tmp_path / "topics.json"
+    path.write_text('{"topicConfigTable":{"a":{"attributes":{"reserve.time":720,"x":-1}}}}')
+    table, report = topics.load(path)
+    assert table.topics["a"].attributes == {"reserve.time": "720", "x": "-1"}
+    assert report.main_is_good
+
+
 @pytest.mark.parametrize(
     "bean",
     [
@@ -114,7 +123,7 @@ def test_what_other_releases_write_is_kept(tmp_path: Path) -> None:
         '{"topicName":"b"}',
         '{"order":1}',
         '{"topicFilterType":"X"}',
-        '{"attributes":{"a":1}}',
+        '{"attributes":{"a":true}}',
         "[]",
     ],
 )
