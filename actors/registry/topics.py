@@ -44,6 +44,7 @@ from ...store.names import (
     is_system_topic,
     validate_topic,
 )
+from ...store.retention.topic_limits import ATTRIBUTES as LIMITS
 from ...store.retention.topic_limits import bad_attribute
 from ...store.topics import table_changes
 from ...store.topics.deletions import Deletions, remove_queues
@@ -182,6 +183,8 @@ class Topics:
         self._refuse_system(name)
         if why := bad_attribute(request.set_attributes):
             raise illegal(why)
+        if is_light_queue(name) and not request.set_attributes.keys().isdisjoint(LIMITS):
+            raise illegal(f"light queue {name} has no limits of its own: the store's hold for it")
         queues = self.settings.default_topic_queue_nums
         before = self.file.configs.get(name) or TopicConfig(name, queues, queues)
         after = changed(

@@ -86,6 +86,14 @@ def test_a_limit_must_be_a_number(rounds: Rounds) -> None:
         rounds.topics.alter(Alter("t", set_attributes={"reserve.time": "x"}))
 
 
+def test_a_light_queue_has_no_limits_of_its_own(rounds: Rounds) -> None:
+    """No file would keep them."""
+    with pytest.raises(Refused, match="light queue %LMQ%q has no limits of its own"):
+        rounds.topics.alter(Alter("%LMQ%q", set_attributes={"silomq.reserve.size": "5"}))
+    assert rounds.table.find("%LMQ%q") is None
+    rounds.topics.alter(Alter("%LMQ%q", perm=4, set_attributes={"message.type": "NORMAL"}))
+
+
 def test_what_append_was_at_belongs_to_the_deleted_topic(rounds: Rounds) -> None:
     """A start would take a record behind the deletion for one of a new topic of that name."""
     rounds.topics.delete(Delete("t"))
