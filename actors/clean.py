@@ -87,7 +87,7 @@ class Clean(Actor):
             settings.disk_space_clean_forcibly_ratio,
             settings.disk_space_warning_level_ratio,
         )
-        self.own_limits = OwnLimits(self.folders.config)
+        self.own_limits = OwnLimits(self.folders.config, self._warn_of_limit)
         self.topic_sizes: Sizes = {}
         self.waiting: dict[int, int] = {}
         # Queue files to remove, one item for each queue: (topic, queue id, bases of the files).
@@ -216,6 +216,9 @@ class Clean(Actor):
             self.logger.error("cannot tell what topics keep", error=str(error))
             return TopicsKeep(held=Held(0, "?", Kept()))
         return keep
+
+    def _warn_of_limit(self, why: str) -> None:
+        self.logger.warning("an attribute is no limit of retention", why=why)
 
     def _retention(self, own: dict[str, TopicLimits], limits: Limits) -> TopicRetention:
         least = self.min_offset.load()

@@ -52,6 +52,8 @@ if TYPE_CHECKING:
 
 _READER: Final = "reader"
 _BEHIND: Final = "behind"
+#: Stands for a name that cannot be read.
+_UNKNOWN: Final = "?"
 
 
 class FileOutcome(msgspec.Struct, frozen=True):
@@ -174,9 +176,11 @@ class _Looker:
         )
 
     def _topics_keep(self, ages: list[LogFileAge], limits: Limits) -> TopicsKeep:
+        if not self.root.has(CONFIG):
+            return NOTHING_KEPT  # there is no topic yet
         try:
             with self.root.folder(CONFIG) as config:
-                own = OwnLimits(config).read()
+                own = OwnLimits(config, self.notes.append).read()
             if not own:
                 return NOTHING_KEPT
             numbers = {topic: number for number, topic in enumerate(own)}
@@ -190,11 +194,9 @@ class _Looker:
                 number_of=numbers.__getitem__,
                 beat=lambda: None,
             ).look()
-        except FileNotFoundError:
-            return NOTHING_KEPT  # there is no topic yet
-        except Corrupt as error:
+        except (Corrupt, FileNotFoundError) as error:
             self.notes.append(f"what topics keep cannot be read: {error}")
-            return TopicsKeep(held=Held(0, "?", Kept()))
+            return TopicsKeep(held=Held(0, _UNKNOWN, Kept()))
 
     def _offsets(self) -> Offsets:
         return read_offsets(os.path.join(self.path, CONFIG))
@@ -206,7 +208,7 @@ class _Looker:
             return first_unconsumed(without(self._offsets(), own), cleaner, lambda: None)
         except Corrupt as error:
             self.notes.append(f"what groups have consumed cannot be read: {error}")
-            return Unconsumed(0, "?", "?", 0, 0)
+            return Unconsumed(0, _UNKNOWN, _UNKNOWN, 0, 0)
 
     def _opens(self, limits: Limits, disk: Verdict, least: int) -> int:
         """When files are removed next, epoch ms."""
@@ -297,6 +299,8 @@ def _words(found: Judgement, limits: Limits, file: LogFileAge, first: Unconsumed
 
 def _kept_words(held: Held) -> str:
     topic, kept = held.topic, held.kept
+    if topic == _UNKNOWN:
+        return "what topics keep cannot be read"
     if kept.unconsumed:
         return f"a group has not consumed what topic {topic} has here; {kept.hours:,} h at most"
     if kept.hours:

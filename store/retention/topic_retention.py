@@ -25,6 +25,7 @@ from .topic_limits import (
     Kept,
     TopicLimits,
     TopicsKeep,
+    bad_attribute,
     begin_of,
     kept_ms,
     limits_of,
@@ -42,11 +43,14 @@ _PIECE: Final = ENTRY_SIZE * 50_000
 
 
 class OwnLimits:
-    """The limits in the folder `config`. The file is read when it has changed."""
+    """The limits in the folder `config`. The file, or its backup if it is missing, is read at first
+    and when it has changed. `warn` is then told which attributes can be no limits.
+    """
 
-    def __init__(self, config: Folder) -> None:
+    def __init__(self, config: Folder, warn: Callable[[str], None]) -> None:
         self._config = config
-        self._stamp = 0
+        self._warn = warn
+        self._stamp: int | None = None
         self._found: Mapping[str, TopicLimits] = {}
 
     def read(self) -> Mapping[str, TopicLimits]:
@@ -57,12 +61,15 @@ class OwnLimits:
             now = 0
         if now != self._stamp:
             table, _ = topics_json.load(f"{self._config.path}/{TOPICS}")
-            limits = {
-                name: limits_of(topic.attributes)
-                for name, topic in table.topics.items()
-                if not is_system_topic(name)
-            }
-            self._found = {name: own for name, own in limits.items() if own}
+            limits: dict[str, TopicLimits] = {}
+            for name, topic in table.topics.items():
+                if is_system_topic(name):
+                    continue
+                if why := bad_attribute(topic.attributes):
+                    self._warn(f"topic {name}: {why}; the setting holds")
+                if own := limits_of(topic.attributes):
+                    limits[name] = own
+            self._found = limits
             self._stamp = now
         return self._found
 

@@ -191,6 +191,22 @@ def test_what_a_group_has_not_consumed_of_a_topic(tmp_path: Path) -> None:
             eventually(lambda: log_files(store)[0] == active(store), "the files go")
 
 
+def test_what_cannot_be_read_is_kept_and_explained_so(tmp_path: Path) -> None:
+    with StoreProcess(tmp_path / "store", **YOUNG) as store:
+        with Admin(store.path) as admin:
+            admin.create_topic("small", 3, reserved_size=100 * LOG_FILE)
+        mix(store, 30, "small", "other")
+        (store.path / "consumequeue" / "small" / "0" / f"{QUEUE_FILE:020d}").unlink()
+        store.replace("clean")
+        bases = log_files(store)
+        age(store, bases[:3], hours=20)
+        for _ in range(3):
+            store.await_beat("clean")
+        assert log_files(store) == bases
+        said = {(file["why"], file["about"], file["when_ms"]) for file in explained(store)[:3]}
+        assert said == {("topic", "what topics keep cannot be read", None)}
+
+
 def test_limits_by_command(store: StoreProcess) -> None:
     said = silo("topics", "create", "t", "--reserved-time-h", "30d", store=store.path).stderr
     assert b"messages are kept for 720 h" in said

@@ -67,18 +67,25 @@ def test_attributes_that_can_be_no_limit() -> None:
 
 def test_the_file_of_topics_is_read_when_it_has_changed(tmp_path: Path) -> None:
     with Folder.open(tmp_path) as config:
-        own = OwnLimits(config)
+        said: list[str] = []
+        own = OwnLimits(config, said.append)
         assert own.read() == {}
         path = tmp_path / "topics.json"
         configs = {
             name: TopicConfig(name, attributes={"reserve.time": "5"})
             for name in ("t", "SCHEDULE_TOPIC_XXXX")
         }
-        configs["u"] = TopicConfig("u")
+        configs["u"] = TopicConfig("u", attributes={"reserve.time": "5h"})
         topics_json.save(path, topics_json.TopicTable(configs))
         found = own.read()
         assert found == {"t": TopicLimits(time_h=5)}
         assert own.read() is found
+        assert said == [
+            "topic u: attribute reserve.time: '5h': hours from 0 on, or -1; the setting holds"
+        ]
+        path.rename(tmp_path / "topics.json.bak")
+        for limits in (own, OwnLimits(config, said.append)):
+            assert limits.read() == found, "the backup has them"
         for name in ("topics.json", "topics.json.bak"):
             (tmp_path / name).write_text("{")
         for _ in range(2):
