@@ -48,7 +48,7 @@ from ..store.retention.topic_limits import (
     TopicLimits,
     TopicsKeep,
 )
-from ..store.retention.topic_retention import OwnLimits, Sizes, TopicRetention, without
+from ..store.retention.topic_retention import OwnLimits, Seen, TopicRetention, without
 from .actor import TICK_S, Actor
 
 _BEAT_QUEUES = 256
@@ -88,7 +88,9 @@ class Clean(Actor):
             settings.disk_space_warning_level_ratio,
         )
         self.own_limits = OwnLimits(self.folders.config, self._warn_of_limit)
-        self.topic_sizes: Sizes = {}
+        self.seen = Seen()
+        # By topics' places in the table: the log offset up to which messages are hidden.
+        self.hidden: dict[int, int] = {}
         self.waiting: dict[int, int] = {}
         # Queue files to remove, one item for each queue: (topic, queue id, bases of the files).
         self.pending: deque[tuple[str, int, tuple[int, ...]]] = deque()
@@ -223,14 +225,14 @@ class Clean(Actor):
     def _retention(self, own: dict[str, TopicLimits], limits: Limits) -> TopicRetention:
         least = self.min_offset.load()
         ages = removal.log_ages(self.folders.commit_log)
-        self.topic_sizes = {key: size for key, size in self.topic_sizes.items() if key[1] >= least}
+        self.seen.drop_sizes(least)
         return TopicRetention(
             self.queues,
             own,
             [age for age in ages if age.base >= least],
             limits,
             functools.cache(self._offsets),
-            sizes=self.topic_sizes,
+            seen=self.seen,
             number_of=self._number_of,
             beat=self.beat,
         )
@@ -244,7 +246,7 @@ class Clean(Actor):
         """Moves the begins of topics' queues behind what has expired."""
         for topic, begin in begins.items():
             found = self.world.table.find(topic)
-            if found is None:
+            if found is None or begin <= self.hidden.get(found.index, 0):
                 continue
             cleaner = removal.QueueCleaner(self.queues, begin, 0)
             for queue_id, slot in enumerate(found.slots):
@@ -256,6 +258,7 @@ class Clean(Actor):
                 if at > least:
                     # SYNC: queue-min publish
                     word.store(at)
+            self.hidden[found.index] = begin
 
     def _offsets(self) -> Offsets:
         return read_offsets(self.folders.config.path)

@@ -40,7 +40,7 @@ from ..store.retention.rules import (
     judge_disk,
 )
 from ..store.retention.topic_limits import NOTHING_KEPT, NOWHERE, Held, Kept, TopicsKeep
-from ..store.retention.topic_retention import OwnLimits, TopicRetention, without
+from ..store.retention.topic_retention import OwnLimits, Seen, TopicRetention, without
 from ..store.topics.topic_table import TopicTable
 from .doctor import stores
 from .raw.files import BadInput
@@ -183,15 +183,15 @@ class _Looker:
                 own = OwnLimits(config, self.notes.append).read()
             if not own:
                 return NOTHING_KEPT
-            numbers = {topic: number for number, topic in enumerate(own)}
+            numbers = {topic: number for number, topic in enumerate(own, 1)}
             return TopicRetention(
                 QueueFiles(self.queues, self.settings.mapped_file_size_consume_queue),
                 own,
                 ages,
                 limits,
                 self._offsets,
-                sizes={},
-                number_of=numbers.__getitem__,
+                seen=Seen(),
+                number_of=lambda topic: numbers.get(topic, 0),
                 beat=lambda: None,
             ).look()
         except (Corrupt, FileNotFoundError) as error:

@@ -1,17 +1,22 @@
 """Finds out in a store's files what the topics with limits of their own keep.
 
 Of each such topic it looks at the log's files, oldest first, until one is not expired for the topic
-(`topic_limits.py`), and then at the first entry of each of its queues behind that.
+(`topic_limits.py`), and then at the first entry of each of its queues behind that. `Seen` keeps
+what later looks need again: thousands of topics have too many files to open them each time.
 """
 
 from __future__ import annotations
 
+import functools
 from array import array
+from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from ..config import topics as topics_json
-from ..consumequeue.queue import BLANK_SIZE, ENTRY_SIZE, QueueFiles
+from ..consumequeue.queue import ENTRY_SIZE, QueueFiles
 from ..disk import files as disk
 from ..disk.files import Folder
 from ..disk.paths import TOPICS, file_name
@@ -35,11 +40,26 @@ if TYPE_CHECKING:
     from .judgement import Limits
     from .rules import LogFileAge
 
-#: The messages of a topic in a file of the log, bytes, by the topic's number and the file's offset.
-Sizes = dict[tuple[int, int], int]
 _SIZE_AT: Final = 2  # the place of an entry's size in its five words of four bytes
 _WORDS: Final = ENTRY_SIZE // 4
 _PIECE: Final = ENTRY_SIZE * 50_000
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What was found out about topics, by their numbers.
+
+    `sizes` has the bytes of a topic's messages in the log's file at an offset. `firsts` has a log
+    offset, and that of the first message of the topic from there on: later ones lie behind it.
+    """
+
+    sizes: dict[tuple[int, int], int] = field(default_factory=dict)
+    firsts: dict[int, tuple[int, int]] = field(default_factory=dict)
+
+    def drop_sizes(self, begin: int) -> None:
+        """Forgets the sizes in files before the log's `begin`."""
+        for key in [key for key in self.sizes if key[1] < begin]:
+            del self.sizes[key]
 
 
 class OwnLimits:
@@ -78,8 +98,8 @@ class TopicRetention:
     """Looks at the topics that have limits of their `own`, at one moment.
 
     `files` are those of the log, oldest first, and `offsets` what groups have consumed. `number_of`
-    gives the number of a topic, which one that was deleted and made again must not share; the sizes
-    in `sizes` are found once for each. Calls `beat` for each queue.
+    gives the number of a topic, which one that was deleted and made again must not share, and 0 for
+    a topic of which nothing is to be `seen`. Calls `beat` for each queue.
     """
 
     def __init__(
@@ -90,7 +110,7 @@ class TopicRetention:
         limits: Limits,
         offsets: Callable[[], Offsets],
         *,
-        sizes: Sizes,
+        seen: Seen,
         number_of: Callable[[str], int],
         beat: Callable[[], None],
     ) -> None:
@@ -100,7 +120,7 @@ class TopicRetention:
         self._begin = files[0].base if files else 0
         self._limits = limits
         self._offsets = offsets
-        self._sizes = sizes
+        self._seen = seen
         self._number_of = number_of
         self._beat = beat
 
@@ -112,7 +132,7 @@ class TopicRetention:
             begins[topic], kept = begin_of(
                 self._judged(topic, own), self._begin, self._limits.file_size
             )
-            first = min(self._first_of(topic, begins[topic]), default=NOWHERE)
+            first = self._first_of(topic, begins[topic])
             if first != NOWHERE:
                 held.append(Held(first, topic, kept))
         least = min(held, key=lambda each: each.log_offset, default=None)
@@ -146,18 +166,33 @@ class TopicRetention:
 
     def _first_unconsumed(self, topic: str) -> int:
         """The log offset of the topic's first message that a group has not consumed."""
-        offsets = {pair: at for pair, at in self._offsets().items() if pair[0] == topic}
-        found = first_unconsumed(offsets, QueueCleaner(self._queues, self._begin, 0), self._beat)
+        cleaner = QueueCleaner(self._queues, self._begin, 0)
+        found = first_unconsumed(self._offsets_by_topic.get(topic, {}), cleaner, self._beat)
         return NOWHERE if found is None else found.log_offset
 
-    def _first_of(self, topic: str, begin: int) -> Iterator[int]:
-        """The first log offset from `begin` on in each queue of a topic that has one."""
+    @functools.cached_property
+    def _offsets_by_topic(self) -> Mapping[str, Offsets]:
+        found: dict[str, dict[tuple[str, str], Mapping[int, int]]] = defaultdict(dict)
+        for pair, queues in self._offsets().items():
+            found[pair[0]][pair] = queues
+        return found
+
+    def _first_of(self, topic: str, begin: int) -> int:
+        """The log offset of the topic's first message from `begin` on, NOWHERE if it has none."""
+        number = self._number_of(topic)
+        since, first = self._seen.firsts.get(number, (NOWHERE, 0))
+        if since <= begin <= first:
+            return first
+        first = NOWHERE
         cleaner = QueueCleaner(self._queues, begin, 0)
         for _, queue_id, _ in self._queues.queues_of(topic):
             self._beat()
             _, log_offset = cleaner.first_from(topic, queue_id, 0)
             if log_offset is not None:
-                yield log_offset
+                first = min(first, log_offset)
+        if number and first != NOWHERE:
+            self._seen.firsts[number] = begin, first
+        return first
 
     def _released(self, floor: int) -> int:
         """The end of the last file that no message keeps. It ends at the first message of another
@@ -170,56 +205,67 @@ class TopicRetention:
                 continue
             if not ends:
                 break
-            for first in self._first_of(topic, self._begin):
-                while ends and ends[-1] > first:
-                    ends.pop()
-                if not ends:
-                    break
+            first = self._first_of(topic, self._begin)
+            while ends and ends[-1] > first:
+                ends.pop()
         return ends[-1] if ends else 0
 
     def _following(self, topic: str) -> dict[int, int]:
         """For each file, by its offset: the bytes of the topic's messages in the files behind it.
         The last files, which are not dispatched durably, do not count yet.
         """
+        number, sizes = self._number_of(topic), self._seen.sizes
+        missing = [file.base for file in self._files if (number, file.base) not in sizes]
+        if missing:
+            measured = self._sizes_in(topic, missing)
+            sizes.update({(number, base): size for base, size in measured.items()})
         found: dict[int, int] = {}
         total = 0
-        number = self._number_of(topic)
         for file in reversed(self._files):
             found[file.base] = total
-            key = number, file.base
-            if key not in self._sizes:
-                end = file.base + self._limits.file_size
-                self._sizes[key] = self._size_between(topic, file.base, end)
-            total += self._sizes[key]
+            total += sizes[number, file.base]
         return found
 
-    def _size_between(self, topic: str, begin: int, end: int) -> int:
-        first, behind = (QueueCleaner(self._queues, at, 0) for at in (begin, end))
-        total = 0
+    def _sizes_in(self, topic: str, bases: Sequence[int]) -> dict[int, int]:
+        """The bytes of the topic's messages in each of the log's files at `bases`, ascending."""
+        sizes = dict.fromkeys(bases, 0)
+        end = bases[-1] + self._limits.file_size
+        first, behind = (QueueCleaner(self._queues, at, 0) for at in (bases[0], end))
         for _, queue_id, folder in self._queues.queues_of(topic):
             self._beat()
             low, _ = first.first_from(topic, queue_id, 0)
             high, _ = behind.first_from(topic, queue_id, low)
-            total += sum(self._sizes_of(folder, low, high))
-        return total
+            for words in self._pieces(folder, low, high):
+                self._add_sizes(sizes, words)
+        return sizes
 
-    def _sizes_of(self, queue: Folder, low: int, high: int) -> Iterator[int]:
-        """The sums of the records' sizes in pieces of a queue, between two queue offsets."""
+    def _add_sizes(self, sizes: dict[int, int], words: array[int]) -> None:
+        """Adds the sizes of the records to which entries lead, all entries of one file at once."""
+
+        def log_offset(number: int) -> int:
+            return words[number * _WORDS] << 32 | words[number * _WORDS + 1]
+
+        count, file_size = len(words) // _WORDS, self._limits.file_size
+        at = 0
+        while at < count:
+            base = log_offset(at) // file_size * file_size
+            behind = bisect_left(range(count), base + file_size, at, key=log_offset)
+            if base in sizes:
+                sizes[base] += sum(words[at * _WORDS + _SIZE_AT : behind * _WORDS : _WORDS])
+            at = behind
+
+    def _pieces(self, queue: Folder, low: int, high: int) -> Iterator[array[int]]:
+        """The entries of a queue between two queue offsets, as words, in pieces."""
         at, end = low * ENTRY_SIZE, high * ENTRY_SIZE
         while at < end:
             self._beat()
             place = at % self._queues.file_size
             length = min(_PIECE, end - at, self._queues.file_size - place)
             with queue.file(file_name(at - place)) as fd:
-                yield _sum(disk.read_at(fd, length, place))
+                words = array("I", disk.read_at(fd, length, place))
+            words.byteswap()
+            yield words
             at += length
-
-
-def _sum(entries: bytes) -> int:
-    words = array("I", entries)
-    words.byteswap()
-    sizes = words[_SIZE_AT::_WORDS]
-    return sum(sizes) - BLANK_SIZE * sizes.count(BLANK_SIZE)
 
 
 def without(offsets: Offsets, topics: Iterable[str]) -> Offsets:

@@ -106,6 +106,26 @@ def test_a_shorter_limit_hides_what_has_expired(tmp_path: Path) -> None:
         assert first_of(store, "brief") == first_record(store, "brief", 0)
 
 
+def test_a_topic_that_is_made_again_begins_with_its_first_message(tmp_path: Path) -> None:
+    with StoreProcess(tmp_path / "store", **YOUNG) as store, Admin(store.path) as admin:
+        admin.create_topic("brief", 3, reserved_time_h=1)
+        mix(store, 20, "brief", "long")
+        bases = log_files(store)
+        age(store, bases[:2])
+        eventually(lambda: first_of(store, "brief") >= bases[2], "brief's oldest are hidden")
+        admin.delete_topic("brief")
+        admin.create_topic("brief", 3, reserved_time_h=1)
+        fill(store, 0, 30, "brief")
+        for _ in range(3):
+            store.await_beat("clean")
+        assert len(read_topic(store.path, "brief")) == 30
+        mix(store, 20, "long", "brief")
+        end = active(store)
+        age(store, [base for base in log_files(store) if base < end])
+        begin = first_record(store, "brief", end)
+        eventually(lambda: first_of(store, "brief") == begin, "its oldest are hidden as well")
+
+
 def test_a_file_goes_early_when_all_its_topics_let_it(tmp_path: Path) -> None:
     with StoreProcess(tmp_path / "store", **YOUNG) as store:
         with Admin(store.path) as admin:

@@ -27,7 +27,7 @@ from silomq.store.retention.topic_limits import (
     bad_attribute,
     limits_of,
 )
-from silomq.store.retention.topic_retention import OwnLimits, TopicRetention
+from silomq.store.retention.topic_retention import OwnLimits, Seen, TopicRetention
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -127,7 +127,8 @@ def look(
     offsets = {(topic, "g"): {0: at} for topic, at in (consumed or {}).items()}
     keep = TopicRetention(
         queues, own, files, found, lambda: offsets,
-        sizes={}, number_of=sorted(own).index, beat=lambda: None,
+        seen=Seen(), number_of=lambda topic: ["", *sorted(own)].index(topic) if topic in own else 0,
+        beat=lambda: None,
     ).look()  # fmt: skip
     queues.root.close()
     return found.with_topics(keep), files
@@ -184,11 +185,49 @@ def test_blank_entries_have_no_size(tmp_path: Path) -> None:
     make_queue(queues, "a", 0, [-1, -1, 0, 10, 110])
     files = [LogFileAge(FILE * i, NOW) for i in range(4)]
     limits = Limits(file_size=FILE, removable=300, end=301, now_ms=NOW, reserved_ms=10 * HOUR_MS)
-    sizes: dict[tuple[int, int], int] = {}
+    seen = Seen()
     TopicRetention(
-        queues, own, files, limits, dict, sizes=sizes, number_of=lambda _: 5, beat=lambda: None
+        queues, own, files, limits, dict, seen=seen, number_of=lambda _: 5, beat=lambda: None
     ).look()
-    assert sizes == {(5, 0): 20, (5, 100): 10, (5, 200): 0}
+    assert seen.sizes == {(5, 0): 20, (5, 100): 10, (5, 200): 0}
+    queues.root.close()
+
+
+def test_later_looks_open_little_and_find_the_same(tmp_path: Path) -> None:
+    """Time passes, and messages come, between looks that share what they have seen."""
+    own = {"a": TopicLimits(time_h=2), "b": TopicLimits(size=60), "c": TopicLimits(time_h=1)}
+    records = [("a", 0), ("b", 0), ("d", 0), ("b", 1), ("c", 0)] * 4 + [("a", 1), ("b", 1)] * 20
+    queues = QueueFiles(Folder.open(tmp_path), PER_FILE * ENTRY_SIZE)
+    files = [LogFileAge(FILE * i, NOW - (5 - i) * HOUR_MS) for i in range(6)]
+    seen = Seen()
+    fresh = again = 0
+    for hour in range(6):
+        written = records[: 35 + 5 * hour]
+        for topic, queue_id in sorted(set(written)):
+            places = [RECORD * i for i, record in enumerate(written) if record == (topic, queue_id)]
+            make_queue(queues, topic, queue_id, places)
+        end = RECORD * len(written)
+        limits = Limits(
+            file_size=FILE, removable=end // FILE * FILE, end=end, now_ms=NOW + hour * HOUR_MS,
+            reserved_ms=4 * HOUR_MS,
+        )  # fmt: skip
+
+        def look_with(seen: Seen, limits: Limits = limits) -> tuple[TopicsKeep, int]:
+            beats: list[None] = []
+            keep = TopicRetention(
+                queues, own, files, limits, dict, seen=seen,
+                number_of=" abcd".index, beat=lambda: beats.append(None),
+            ).look()  # fmt: skip
+            return keep, len(beats)
+
+        found, _ = look_with(seen)
+        (unseen, first), (later, second) = look_with(Seen()), look_with(seen)
+        assert unseen == later == found, hour
+        fresh += first
+        again += second
+    assert again * 4 < fresh, "only topics without a message left are looked at again"
+    seen.drop_sizes(300)
+    assert min(base for _, base in seen.sizes) == 300
     queues.root.close()
 
 
