@@ -277,7 +277,10 @@ def _words(found: Judgement, limits: Limits, file: LogFileAge, first: Unconsumed
             return "a transaction that began in it or before it is open"
         case Why.YOUNG:
             hours = limits.reserved_ms // HOUR_MS
-            return f"written less than {hours:,} h ago (file_reserved_time_h)"
+            why = f"written less than {hours:,} h ago (file_reserved_time_h)"
+            return (
+                why if limits.topics.soonest_h is None else f"{why}; its topics may let it sooner"
+            )
         case Why.TOPIC:
             assert limits.topics.held is not None, "otherwise no topic keeps it"
             return _kept_words(limits.topics.held)

@@ -142,6 +142,9 @@ def judge(file: LogFileAge, limits: Limits, consumed: Consumed) -> Judgement:
     expires = file.modified_ms + limits.reserved_ms
     released = end <= limits.topics.released
     if not released and limits.now_ms < expires and not limits.is_too_large(file.base):
+        soonest_h = limits.topics.soonest_h
+        if soonest_h is not None:
+            expires = min(expires, file.modified_ms + soonest_h * HOUR_MS)
         return Judgement(Why.YOUNG, expires)
     held = limits.topics.held
     if held is not None and not limits.full and end > held.log_offset:

@@ -100,12 +100,14 @@ class TopicsKeep(msgspec.Struct, frozen=True):
 
     `begins` has for each of them the log offset below which its messages have expired. All files
     from the message `held` on stay. Files that end at or below `released` have only expired
-    messages of such topics.
+    messages of such topics. No file is released within `soonest_h` hours after its last write; None
+    if the store's time is over before.
     """
 
     begins: Mapping[str, int] = {}
     held: Held | None = None
     released: int = 0
+    soonest_h: int | None = None
 
 
 #: No topic has limits of its own.

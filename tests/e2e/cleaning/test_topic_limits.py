@@ -106,6 +106,20 @@ def test_a_shorter_limit_hides_what_has_expired(tmp_path: Path) -> None:
         assert first_of(store, "brief") == first_record(store, "brief", 0)
 
 
+def test_the_time_that_is_told_is_the_earliest_at_which_topics_let_a_file_go(
+    tmp_path: Path,
+) -> None:
+    with StoreProcess(tmp_path / "store", **YOUNG) as store:
+        with Admin(store.path) as admin:
+            admin.create_topic("brief", 3, reserved_time_h=2)
+            admin.create_topic("briefer", 3, reserved_time_h=1)
+        mix(store, 20, "brief", "briefer")
+        for file in explained(store)[:3]:
+            assert file["why"] == "young"
+            assert "its topics may let it sooner" in file["about"]
+            assert 0 <= file["when_ms"] - file["modified_ms"] - HOUR_S * 1000 < 60_000
+
+
 def test_a_topic_that_is_made_again_begins_with_its_first_message(tmp_path: Path) -> None:
     with StoreProcess(tmp_path / "store", **YOUNG) as store, Admin(store.path) as admin:
         admin.create_topic("brief", 3, reserved_time_h=1)
