@@ -138,10 +138,8 @@ class TopicRetention:
         least = min(held, key=lambda each: each.log_offset, default=None)
         floor = NOWHERE if least is None else least.log_offset
         # The messages of a topic with a size may expire at any time.
-        soonest_h = min(
-            (0 if own.size else own.time_h for own in self._own.values() if own.size or own.time_h),
-            default=None,
-        )
+        times = (0 if own.size else own.time_h for own in self._own.values())
+        soonest_h = min((hours for hours in times if hours is not None), default=None)
         return TopicsKeep(begins, least, self._released(floor), soonest_h)
 
     def _judged(self, topic: str, own: TopicLimits) -> Iterator[tuple[LogFileAge, Kept | None]]:
