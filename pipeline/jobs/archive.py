@@ -23,8 +23,10 @@ import functools
 import json
 import os
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
 
 from ...store.commitlog import _scan as kernel
 from ...store.commitlog.seals import SEALS, Seal
@@ -215,7 +217,7 @@ def _copy(store: str, url: str, settings: Settings, name: str) -> list[dict[str,
     if back != crc:
         why = f"read back with CRC-32C {back:08x}, written with {crc:08x}"
         raise Corrupt(f"{url}/{COMMIT_LOG}/{name}", base, why)
-    return [{"name": name, **asdict(found)}]
+    return [{"name": name, **msgspec.structs.asdict(found)}]
 
 
 def _bounds(view: memoryview, base: int) -> tuple[int, int, int, int, int]:

@@ -277,34 +277,40 @@ class QueueFiles:
         start = (position - base) // WINDOW_UNIT * WINDOW_UNIT
         length = min(size, self.file_size - start)
         with self.folder(topic, queue_id, create=True) as folder:
-            name = file_name(base)
-            if name not in folder.names():
+            try:
+                fd = folder.open_file(file_name(base), write=True)
+            except FileNotFoundError:
                 blank = 0 if file_bases(folder) else (position - base) // ENTRY_SIZE
-                self._create(folder, name, blank)
-            with folder.file(name, write=True) as fd:
+                fd = self._create(folder, file_name(base), blank)
+            try:
                 if disk.size_of(fd) < self.file_size:  # after a power cut
                     disk.set_size(fd, self.file_size)
                 disk.allocate(fd, start, length)
                 mapping = disk.map_file(fd, start, length, writable=True)
-                disk.shape_small(mapping)
-                if length > WINDOW_UNIT:
-                    disk.warm(mapping, 0, length)
+            finally:
+                os.close(fd)
+            disk.shape_small(mapping)
+            if length > WINDOW_UNIT:
+                disk.warm(mapping, 0, length)
         return mapping, (base + start) // ENTRY_SIZE
 
-    def _create(self, folder: Folder, name: str, blank: int) -> None:
+    def _create(self, folder: Folder, name: str, blank: int) -> int:
         """Makes a file that begins with `blank` blank entries, and renames it once it is whole:
-        readers and RocketMQ refuse a file of another length. Raises OSError.
+        readers and RocketMQ refuse a file of another length. Returns its descriptor, which the
+        caller closes. Raises OSError.
         """
-        self.remove_half_made()
-        try:
-            with self.root.file(HALF_MADE, write=True, create=True) as fd:
-                disk.set_size(fd, self.file_size)
-                if blank:
-                    disk.write_at(fd, BLANK_ENTRY * blank, 0)
-        except OSError:
-            self.remove_half_made()
-            raise
-        self.root.rename(HALF_MADE, folder, name)
+        with contextlib.ExitStack() as undo:
+            undo.callback(self.remove_half_made)
+            fd = self.root.open_file(HALF_MADE, write=True, create=True)
+            undo.callback(os.close, fd)
+            if disk.size_of(fd):  # left by a killed process
+                disk.set_size(fd, 0)
+            disk.set_size(fd, self.file_size)
+            if blank:
+                disk.write_at(fd, BLANK_ENTRY * blank, 0)
+            self.root.rename(HALF_MADE, folder, name)
+            undo.pop_all()
+        return fd
 
     def has_half_made(self) -> bool:
         """Whether a killed process left a file that it had not finished to make."""

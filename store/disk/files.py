@@ -73,19 +73,25 @@ class Folder:
 
     @limited_by_open_files()
     def folder(self, name: str, *, create: bool = False) -> Folder:
-        """Opens a folder within, and makes it first with `create`. Raises FileNotFoundError,
-        NotADirectoryError (also for a link), StoreError for a name that is not one component.
+        """Opens a folder within, and makes it with `create` if it is missing. Raises
+        FileNotFoundError, NotADirectoryError (also for a link), StoreError for a name that is not
+        one component.
         """
         if name in ("", ".", "..") or "/" in name or "\0" in name:
             raise StoreError(f"{name!r} below {self.path} is not a name of a folder within")
-        if create:
-            with contextlib.suppress(FileExistsError):
-                os.mkdir(name, DIR_MODE, dir_fd=self.fd)
-                if _recorder:
-                    _recorder.entry("mkdir", self.fd, name)
         flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
         with self._naming(name):
-            return Folder(f"{self.path}/{name}", os.open(name, flags, dir_fd=self.fd))
+            try:
+                fd = os.open(name, flags, dir_fd=self.fd)
+            except FileNotFoundError:
+                if not create:
+                    raise
+                with contextlib.suppress(FileExistsError):
+                    os.mkdir(name, DIR_MODE, dir_fd=self.fd)
+                    if _recorder:
+                        _recorder.entry("mkdir", self.fd, name)
+                fd = os.open(name, flags, dir_fd=self.fd)
+            return Folder(f"{self.path}/{name}", fd)
 
     @contextlib.contextmanager
     def _naming(self, name: str) -> Iterator[None]:
