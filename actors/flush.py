@@ -32,13 +32,11 @@ from ..store.recovery.checkpoint import Checkpoint
 from ..store.recovery.durable_progress import DurableProgress, ProgressFile
 from .actor import TICK_S, Actor
 from .bell_mail import BellMail
+from .full_rounds import FullRounds
 
 PAGE = 4096
 _PIECES = 64  # at most: a large range is written in larger pieces
 _TIMES = 256
-FAR_ENTRIES = 1 << 19
-FAR_BYTES = 256 << 20
-QUIET_S = 2.0  # without a message: waiting longer would not save a round
 FEW_QUEUES = 64  # up to this many, syncing each queue is cheaper than a sync of the file system
 
 
@@ -83,10 +81,9 @@ class Flush(Actor):
         # Durable queue offset by slot. It starts at 0 for every queue: it is not known which
         # entries the flush before this one had synced.
         self.queue_offsets: list[int] = []
-        self.durable_dispatch = self.flushed_count = self.first_dirty_index = 0
-        self.last_thorough = self.last_queues = self.last_queues_thorough = time.monotonic()
-        # `dispatched`, and since when it has been the same.
-        self.still = (self.dispatched.load(), self.last_queues)
+        self.full_rounds = FullRounds(self.control)
+        self.first_dirty_index = 0
+        self.last_thorough = self.last_queues = time.monotonic()
         self.beside = ThreadPoolExecutor(1, "queues")
         self.queue_job: Future[None] | None = None
         self.unsealable: set[int] = set()  # damaged files, by offset
@@ -102,7 +99,10 @@ class Flush(Actor):
             elif self.sync and wrote > self.flushed.load():
                 self.flush_log(wrote)
                 self._queues_if_due()
-            elif wrote == self.flushed.load() and self.dispatched.load() == self.durable_dispatch:
+            elif (
+                wrote == self.flushed.load()
+                and self.dispatched.load() == self.full_rounds.dispatched
+            ):
                 self._sleep(wrote, TICK_S)
             else:
                 self._flush_on_time()
@@ -220,13 +220,11 @@ class Flush(Actor):
         self._end_queue_job()
         self.last_queues = now
         every = settings.flush_consume_queue_thorough_interval_ms / 1000
-        thorough = (
-            now - self.last_queues_thorough >= every or self._far_behind() or self._is_quiet(now)
-        )
-        if not thorough and not self._behind() // PAGE >= settings.flush_consume_queue_least_pages:
+        thorough = self.full_rounds.is_due(now, every)
+        behind = self.full_rounds.behind()
+        if not thorough and not behind // PAGE >= settings.flush_consume_queue_least_pages:
             return
         if thorough:
-            self.last_queues_thorough = now
             published = self.control.progress()
             self._log_up_to(published.dispatched)
             if not self.error.load():
@@ -235,38 +233,14 @@ class Flush(Actor):
             least = settings.flush_consume_queue_least_pages * PAGE
             dirty = self._dirty_queues()
             large = {s: r for s, r in dirty.items() if (r[1] - r[0]) * ENTRY_SIZE >= least}
-            self.queue_job = self.beside.submit(self.rounds.timed, self._sync_some, large)
-
-    def _far_behind(self) -> bool:
-        """Whether a start after a power cut would have to dispatch FAR_ENTRIES entries or FAR_BYTES
-        of the log again.
-        """
-        progress = self.control.progress()
-        return (
-            progress.dispatch_count - self.flushed_count >= FAR_ENTRIES
-            or progress.dispatched - self.durable_dispatch >= FAR_BYTES
-        )
-
-    def _is_quiet(self, now: float) -> bool:
-        """Whether no message was dispatched for QUIET_S, and the last ones have no durable entries.
-
-        A full round at this moment lets an idle store sleep. Otherwise flush would wake up each
-        interval until the thorough interval is over.
-        """
-        dispatched = self.dispatched.load()
-        if dispatched != self.still[0]:
-            self.still = dispatched, now
-        return now - self.still[1] >= QUIET_S and dispatched != self.durable_dispatch
+            if len(large) <= FEW_QUEUES:
+                self.queue_job = self.beside.submit(self.rounds.timed, self._sync_some, large)
 
     def _end_queue_job(self) -> None:
         """Waits until the second thread has finished its job, and raises its exception if any."""
         if self.queue_job is not None:
             self.queue_job.result()
             self.queue_job = None
-
-    def _behind(self) -> int:
-        """Bytes of queue entries written since the last full flush, over all queues."""
-        return (self.control.progress().dispatch_count - self.flushed_count) * ENTRY_SIZE
 
     def _dirty_queues(self) -> dict[int, tuple[int, int]]:
         """Slot -> queue offsets (durable, written) of every queue with entries not yet durable."""
@@ -284,14 +258,9 @@ class Flush(Actor):
         """Makes queues and index durable up to the progress that reput had `published`, then writes
         the progress record. `clean` says in the record that nothing is missing.
         """
+        began = time.monotonic()
         try:
-            dirty = self._dirty_queues()
-            if len(dirty) > FEW_QUEUES:
-                disk.sync_file_system(self.queues.root)
-                for slot, (_, end) in dirty.items():
-                    self.queue_offsets[slot] = end
-            else:
-                self._sync_queues(dirty)
+            self._sync_queues(self._dirty_queues())
             if published.index.name:
                 for name in self.index.names():
                     if self.first_dirty_index <= name <= published.index.name:
@@ -302,8 +271,7 @@ class Flush(Actor):
         except (OSError, StoreError) as error:
             self._fail(error, "queues or index", published.dispatched)
             return
-        self.durable_dispatch = published.dispatched
-        self.flushed_count = published.dispatch_count
+        self.full_rounds.note(published, time.monotonic() - began)
 
     def _note(self, published: Progress, *, clean: bool) -> None:
         """Writes the progress record with the values of RocketMQ's checkpoint, then the checkpoint.
@@ -377,6 +345,11 @@ class Flush(Actor):
             self._fail(error, "queues", self.dispatched.load())
 
     def _sync_queues(self, dirty: dict[int, tuple[int, int]]) -> None:
+        if len(dirty) > FEW_QUEUES:
+            disk.sync_file_system(self.queues.root)
+            for slot, (_, end) in dirty.items():
+                self.queue_offsets[slot] = end
+            return
         table = self.world.table
         for slot, (known, end) in dirty.items():
             topic, queue_id = table.queue(slot)

@@ -11,7 +11,7 @@ import pytest
 from support.harness import StoreProcess, eventually
 
 from silomq import Admin, Consumer, Producer
-from silomq.actors.flush import FAR_BYTES, FAR_ENTRIES
+from silomq.actors.full_rounds import FAR_BYTES, FAR_ENTRIES
 from silomq.store.disk.files import Folder
 from silomq.store.recovery import durable_progress
 
