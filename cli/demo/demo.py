@@ -89,7 +89,8 @@ class Replay:
 
         Continues to send, one event at a time, until append's successor runs. Raises DemoFailed.
         """
-        before = self.admin.status()["processes"][_VICTIM]
+        while not (before := self.admin.status()["processes"][_VICTIM])["pid"]:
+            time.sleep(0.01)  # it is being replaced: 0 would mean this process's whole group
         began = time.monotonic()
         os.kill(before["pid"], signal.SIGKILL)
         self.settle(0)

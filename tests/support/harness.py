@@ -70,7 +70,11 @@ def lives(pid: int) -> bool:
 
 
 def kill_now(pid: int, number: signal.Signals = signal.SIGKILL) -> bool:
-    """Signals a process of a store; False when it was gone already."""
+    """Signals a process of a store; False when it was gone already: then its number may be 0, which
+    would mean all processes of the group.
+    """
+    if pid == 0:
+        return False
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, number)
         return True
@@ -242,10 +246,15 @@ class StoreProcess:
 
     def kill(self, actor: str, number: signal.Signals = signal.SIGKILL) -> int:
         """Signals an actor, waiting for it to exist if it is just being replaced: its pid."""
-        eventually(lambda: self.pid(actor), f"{actor} runs")
-        pid = self.pid(actor)
-        kill_now(pid, number)
-        return pid
+        found: list[int] = []
+
+        def runs() -> bool:
+            found.append(self.pid(actor))
+            return found[-1] > 0
+
+        eventually(runs, f"{actor} runs")
+        kill_now(found[-1], number)
+        return found[-1]
 
     def replace(self, actor: str) -> int:
         """Kills an actor and waits until the next one serves: its pid."""
