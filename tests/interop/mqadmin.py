@@ -6,6 +6,7 @@ import base64
 import contextlib
 import subprocess
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from interop.rocketmq import BUILD, JAVA, require
@@ -19,7 +20,6 @@ from silomq.bench.broker.rocketmq import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 #: Settings of both brokers.
 _SHARED = {
@@ -29,6 +29,8 @@ _SHARED = {
     "autoCreateTopicEnable": "true",
     "autoCreateSubscriptionGroup": "true",
 }
+#: Where mqadmin writes the body of a message that it has found: no option names another folder.
+_BODIES = Path("/tmp/rocketmq/msgbodys")
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,7 @@ class MqAdmin:
     def __init__(self, folder: Path, server: Server) -> None:
         place = BUILD / BROKER
         self._errors = folder / "mqadmin.err"
+        self._bodies = set(_BODIES.glob("*"))
         with self._errors.open("wb") as err:
             self._process = subprocess.Popen(
                 [
@@ -78,6 +81,11 @@ class MqAdmin:
             self._process.kill()
             self._process.wait()
             self._process.stdout.close()
+            for path in set(_BODIES.glob("*")) - self._bodies:
+                path.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # others have files there
+                _BODIES.rmdir()
+                _BODIES.parent.rmdir()
 
 
 @contextlib.contextmanager

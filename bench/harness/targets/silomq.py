@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from .... import __version__
 from ....client.admin.admin import Admin
+from ....client.producing.producer import Producer
 from ....shm.control import ACTORS
 from ....store.errors import StoreError
 from ....supervisor.removal import remove_store
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 #: Read in this order: what follows is never ahead of what was read before.
 _WORDS: Final = ("flushed", "dispatched", "wrote")
+_MANY_TOPICS: Final = 1000
+_TIMEOUT_S: Final = 30.0
 SEND_CALLS: Final = frozenset({"oneway", "send", "async", "batch"})
 
 
@@ -85,9 +88,16 @@ class RunningStore:
         return True
 
     def create_topics(self) -> None:
-        """Makes the workload's topics."""
-        for topic in self._wanted.topics:
-            self._admin.create_topic(topic, self._wanted.queues)
+        """Makes the workload's topics. Of many, all but the first are made as by a producer that
+        opens them, and saved together: an Admin has each saved, with all that there are.
+        """
+        topics, queues = self._wanted.topics, self._wanted.queues
+        by_hand = topics if len(topics) < _MANY_TOPICS else topics[:1]
+        for topic in by_hand:
+            self._admin.create_topic(topic, queues)
+        with contextlib.closing(Producer(self._folder, timeout=_TIMEOUT_S)) as producer:
+            for topic in topics[len(by_hand) :]:
+                producer.open_topic(topic)
 
     @property
     def facts(self) -> Facts:
@@ -124,6 +134,8 @@ def store(folder: Path, wanted: Wanted, extra: dict[str, str]) -> Iterator[Runni
     """A store with the workload's topics, in `folder`/store. `extra` are further settings."""
     place = folder / "store"
     chosen = {"log_level": "error", **settings(wanted), **extra, "store_path": str(place)}
+    if len(wanted.topics) >= _MANY_TOPICS:
+        chosen.setdefault("default_topic_queue_nums", str(wanted.queues))
     command = [sys.executable, "-P", "-m", "silomq.supervisor"]
     command += [f"{name}={value}" for name, value in chosen.items()]
     found = RunningStore(place, wanted, command)
