@@ -79,19 +79,14 @@ class Folder:
         """
         if name in ("", ".", "..") or "/" in name or "\0" in name:
             raise StoreError(f"{name!r} below {self.path} is not a name of a folder within")
+        if create and not self.has(name):
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(name, DIR_MODE, dir_fd=self.fd)
+                if _recorder:
+                    _recorder.entry("mkdir", self.fd, name)
         flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
         with self._naming(name):
-            try:
-                fd = os.open(name, flags, dir_fd=self.fd)
-            except FileNotFoundError:
-                if not create:
-                    raise
-                with contextlib.suppress(FileExistsError):
-                    os.mkdir(name, DIR_MODE, dir_fd=self.fd)
-                    if _recorder:
-                        _recorder.entry("mkdir", self.fd, name)
-                fd = os.open(name, flags, dir_fd=self.fd)
-            return Folder(f"{self.path}/{name}", fd)
+            return Folder(f"{self.path}/{name}", os.open(name, flags, dir_fd=self.fd))
 
     @contextlib.contextmanager
     def _naming(self, name: str) -> Iterator[None]:

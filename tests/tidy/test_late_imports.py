@@ -23,6 +23,7 @@ PACKAGES = ("conf", "shm", "store", "actors", "supervisor")
 #: Imports that no process of a store comes to, and the standard library's.
 NEVER = {
     "difflib": "the standard library",
+    "psutil": "only at a start, before it serves; and it is none of our modules",
     "pyarrow": "columns are a client's",
     "lz4.frame": "bodies are decompressed by clients",
     "zstandard": "bodies are decompressed by clients",

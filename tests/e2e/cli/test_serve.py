@@ -134,7 +134,8 @@ def test_defaults_of_command_and_settings_agree() -> None:
 def as_nobody(*arguments: str) -> subprocess.CompletedProcess[bytes]:
     """Runs `silo` without privileges, which are dropped when all its modules are loaded."""
     code = (
-        "import os, sys, silomq.supervisor.main, silomq.conf.settings\n"
+        "import os, sys, silomq.supervisor.main, silomq.cli.running.serve\n"
+        "import silomq.cli.commands, silomq.client.admin.admin, psutil\n"
         "from silomq.cli.main import main\n"
         f"if os.geteuid() == 0: os.setgroups([]); os.setgid({NOBODY}); os.setuid({NOBODY})\n"
         f"sys.exit(main({arguments!r}))"

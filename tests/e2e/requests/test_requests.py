@@ -25,6 +25,7 @@ from silomq import (
     RequestProducer,
     RequestTimeout,
     SendFuture,
+    SendTimeout,
     StoreClosed,
 )
 from silomq.client.producing._sender import session_of
@@ -285,7 +286,7 @@ def test_a_store_without_room_for_the_second_session(tmp_path: Path) -> None:
         def has_room() -> bool:
             try:
                 asker.request("t", "x", timeout=0.01)
-            except (IllegalMessage, RequestTimeout) as error:
+            except (IllegalMessage, RequestTimeout, SendTimeout) as error:
                 return isinstance(error, RequestTimeout)
             return False
 
