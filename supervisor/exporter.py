@@ -48,12 +48,14 @@ class Exporter:
         self._started = 0.0
         #: What it was told last: its address, and whether it gives RocketMQ's names too.
         self._told: tuple[str, bool] = ("", False)
+        #: Whether it was told to end because the settings have changed.
+        self._replaced = False
         #: When it is to be started, and when to be killed, in monotonic seconds; infinite if not.
         self._due = self._kill_at = float("inf")
 
     def begin(self) -> None:
         """Lets the exporter start in the next turn, if there is to be one."""
-        self._told = self._wanted()
+        self._told, self._replaced = self._wanted(), False
         if self._told[0]:
             self._due = time.monotonic()
 
@@ -64,7 +66,8 @@ class Exporter:
         if self._process is None:
             self._due = float("inf")
             self.begin()
-        elif self._kill_at == float("inf"):
+        elif not self._replaced:
+            self._replaced = True
             self._process.terminate()
             self._kill_at = time.monotonic() + _ENDS_S
 
@@ -127,7 +130,7 @@ class Exporter:
         if fd != self._pidfd:
             return
         code = self._bury()
-        if self._told != self._wanted():
+        if self._replaced:
             self._policy = RestartPolicy(_MOST_DELAY_S, _NEVER_GIVEN_UP)
             self.begin()
             return

@@ -233,13 +233,15 @@ def _config(name: str, bean: dict[Any, Any]) -> TopicConfig:
         order=typed(bean.get("order", False), bool, f"order of topic {name}"),
         topic_filter_type=filter_type,
         topic_sys_flag=number(bean, "topicSysFlag", 0, MAX_QUEUES),
-        attributes={str(k): _attribute(v, f"attribute {k}") for k, v in attributes.items()},
+        attributes={
+            str(k): _attribute(v, f"attribute {k}") for k, v in attributes.items() if v is not None
+        },
         rest={k: plain(v, f"{k} of topic {name}") for k, v in bean.items() if k not in _BEAN},
     )
 
 
 def _attribute(value: object, what: str) -> str:
-    """The text of an attribute. A number stands for its digits, as for RocketMQ."""
-    if isinstance(value, int) and not isinstance(value, bool):
-        return str(value)
-    return typed(value, str, what)
+    """The text of an attribute. RocketMQ takes a number, true and false for their texts, too."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value) if isinstance(value, int | float) else typed(value, str, what)

@@ -301,10 +301,9 @@ class QueueFiles:
         """
         with contextlib.ExitStack() as undo:
             undo.callback(self.remove_half_made)
+            self.remove_half_made()  # the name that a killed process left may be that of any file
             fd = self.root.open_file(HALF_MADE, write=True, create=True)
             undo.callback(os.close, fd)
-            if disk.size_of(fd):  # left by a killed process
-                disk.set_size(fd, 0)
             disk.set_size(fd, self.file_size)
             if blank:
                 disk.write_at(fd, BLANK_ENTRY * blank, 0)

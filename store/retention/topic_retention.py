@@ -12,8 +12,9 @@ from array import array
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 from ..config import topics as topics_json
 from ..consumequeue.queue import ENTRY_SIZE, QueueFiles
@@ -45,16 +46,15 @@ _WORDS: Final = ENTRY_SIZE // 4
 _PIECE: Final = ENTRY_SIZE * 50_000
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(msgspec.Struct, frozen=True):
     """What was found out about topics, by their numbers.
 
     `sizes` has the bytes of a topic's messages in the log's file at an offset. `firsts` has a log
     offset, and that of the first message of the topic from there on: later ones lie behind it.
     """
 
-    sizes: dict[tuple[int, int], int] = field(default_factory=dict)
-    firsts: dict[int, tuple[int, int]] = field(default_factory=dict)
+    sizes: dict[tuple[int, int], int] = {}
+    firsts: dict[int, tuple[int, int]] = {}
 
     def drop_sizes(self, begin: int) -> None:
         """Forgets the sizes in files before the log's `begin`."""

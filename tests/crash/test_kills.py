@@ -52,7 +52,6 @@ class Probe:
 
     def kill(self, *actors: str) -> None:
         """Kills these actors at the same instant and measures."""
-        eventually(self.store.all_ready, "all run")
         pids = {actor: self.store.pid(actor) for actor in actors}
         began = time.monotonic()
         for pid in pids.values():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import signal
 import time
@@ -152,7 +151,7 @@ def test_frames_of_a_dead_publisher_are_waited_for(store: StoreProcess, sinks: P
     file = stage(sinks, "s", 0, bodies)
     with Producer(store.path) as producer:
         producer.open_topic(TOPIC)
-    os.kill(store.pid("append"), signal.SIGSTOP)
+    store.kill("append", signal.SIGSTOP)
     dead = publisher(store, sinks, "s", 0, file)
     eventually(lambda: begun_files(sinks, "s") == [file], "it has begun")
     time.sleep(0.5)
@@ -161,7 +160,7 @@ def test_frames_of_a_dead_publisher_are_waited_for(store: StoreProcess, sinks: P
     heir = publisher(store, sinks, "s", 0, file)
     time.sleep(1.0)
     assert heir.poll() is None, "it waits"
-    os.kill(store.pid("append"), signal.SIGCONT)
+    store.kill("append", signal.SIGCONT)
     assert heir.wait(WAIT_S) == 0
     exactly(dispatched(store), bodies)
 

@@ -95,6 +95,8 @@ class RunningStore:
         by_hand = topics if len(topics) < _MANY_TOPICS else topics[:1]
         for topic in by_hand:
             self._admin.create_topic(topic, queues)
+        if by_hand is topics:
+            return
         with contextlib.closing(Producer(self._folder, timeout=_TIMEOUT_S)) as producer:
             for topic in topics[len(by_hand) :]:
                 producer.open_topic(topic)

@@ -126,7 +126,7 @@ def test_a_killed_store_counts_the_messages_that_were_not_dispatched(tmp_path: P
         with Producer(store) as producer:
             producer.send("topic-0", "shown", queue=0)
             running.await_dispatch()
-            os.kill(running.pid("reput"), signal.SIGSTOP)
+            running.kill("reput", signal.SIGSTOP)
             places = [producer.send("topic-0", "x", queue=0).physical_offset for _ in range(5)]
         running.crash()
         with StoreReader(store, stopped=True) as reader:

@@ -198,7 +198,7 @@ def resume(store: StoreProcess) -> None:
     """Lets append move, and waits until it has come round."""
     beat = store.control.word("heartbeat", HEARTBEAT_SIZE * ACTORS.index("append"))
     seen = beat.load()
-    os.kill(store.pid("append"), signal.SIGCONT)
+    store.kill("append", signal.SIGCONT)
     eventually(lambda: beat.load() != seen, "append goes on")
 
 

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import threading
 import time
@@ -112,7 +113,7 @@ def test_what_an_ended_producer_has_sent_one_way_is_appended(
             assert producer.stdout.readline() == "ready\n"
             store.await_kept(1)
             records = store.control.load("records")
-            os.kill(store.pid("append"), 19)  # SIGSTOP
+            store.kill("append", signal.SIGSTOP)
             producer.stdin.write("\n")
             assert producer.stdout.readline() == "sent\n"
             producer.kill()

@@ -104,12 +104,15 @@ def test_what_other_releases_write_is_kept(tmp_path: Path) -> None:
     assert topics.load(path)[0].topics == table.topics
 
 
-def test_an_attribute_may_be_a_number(tmp_path: Path) -> None:
-    """RocketMQ reads its digits."""
+def test_an_attribute_may_be_written_without_quotes(tmp_path: Path) -> None:
+    """RocketMQ 5.3.3 reads these texts, and has no entry for null."""
     path = tmp_path / "topics.json"
-    path.write_text('{"topicConfigTable":{"a":{"attributes":{"reserve.time":720,"x":-1}}}}')
+    attributes = '{"reserve.time":720,"x":-1,"half":1.5,"yes":true,"no":false,"none":null}'
+    path.write_text('{"topicConfigTable":{"a":{"attributes":%s}}}' % attributes)
     table, report = topics.load(path)
-    assert table.topics["a"].attributes == {"reserve.time": "720", "x": "-1"}
+    assert table.topics["a"].attributes == {
+        "reserve.time": "720", "x": "-1", "half": "1.5", "yes": "true", "no": "false",
+    }  # fmt: skip
     assert report.main_is_good
 
 
@@ -123,7 +126,7 @@ def test_an_attribute_may_be_a_number(tmp_path: Path) -> None:
         '{"topicName":"b"}',
         '{"order":1}',
         '{"topicFilterType":"X"}',
-        '{"attributes":{"a":true}}',
+        '{"attributes":{"a":[1]}}',
         "[]",
     ],
 )
