@@ -108,7 +108,7 @@ def test_an_attribute_may_be_written_without_quotes(tmp_path: Path) -> None:
     """RocketMQ 5.3.3 reads these texts, and has no entry for null."""
     path = tmp_path / "topics.json"
     attributes = '{"reserve.time":720,"x":-1,"half":1.5,"yes":true,"no":false,"none":null}'
-    path.write_text('{"topicConfigTable":{"a":{"attributes":%s}}}' % attributes)
+    path.write_text('{"topicConfigTable":{"a":{"attributes":' + attributes + "}}}")
     table, report = topics.load(path)
     assert table.topics["a"].attributes == {
         "reserve.time": "720", "x": "-1", "half": "1.5", "yes": "true", "no": "false",
