@@ -8,6 +8,7 @@ sessions are served, and when puts are refused.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import time
@@ -17,6 +18,7 @@ from ..shm.ring import RingClosed, largest_frame
 from ..store.commitlog import _append as kernel
 from ..store.commitlog.log import LogFile
 from ..store.disk import files as disk
+from ..store.disk.paths import file_name
 from ..store.record.ids import Host
 from ..store.status import PutMessageStatus
 from .actor import OWN_SESSIONS, TICK_S, Actor
@@ -74,6 +76,7 @@ class Append(Actor):
         self.slow_ns = slow_ms * 1_000_000 + _SLICE_NS if slow_ms else 0
         self.file_waits = self.metrics.own_histogram("file_wait_time")
         self.file: LogFile | None = None
+        self.opened = contextlib.ExitStack()  # the descriptor of `file`, under SYNC_FLUSH
         self.warmed = self.control.word("warmed")
         self.prefaulted = 0
         self.all_mapped = False  # whether `_prefault` had nothing left to do
@@ -205,9 +208,15 @@ class Append(Actor):
             return self._open_buffer(base)
         self.file = self.world.log.open(base, writable=True)
         (disk.shape_for_sync if self.sync else disk.shape_for_append)(self.file.mapping)
-        self.kernel.set_file(self.file.mapping, base)
+        self.kernel.set_file(self.file.mapping, base, self._descriptor(base) if self.sync else -1)
         self.prefaulted = (self.kernel.position - base) // _PREFAULT_STEP * _PREFAULT_STEP
         return True
+
+    def _descriptor(self, base: int) -> int:
+        """A descriptor of the file at `base`, until the next is opened: to write staged batches."""
+        self.opened.close()
+        folder = self.world.log.folders.commit_log
+        return self.opened.enter_context(folder.file(file_name(base), write=True))
 
     def _open_buffer(self, base: int) -> bool:
         """`_open_file` with a pool. False if commit has not written out the buffer's last file."""

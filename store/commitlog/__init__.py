@@ -59,7 +59,13 @@ the window anew, from append's position on.
 
 Under SYNC_FLUSH the zeros of the files that exist are made durable ahead, once, but outside the
 window neither mapped nor locked. A sync of records in such a place changes no metadata. To prepare
-chunk by chunk under load would take a quarter of the rate of durable messages.
+chunk by chunk under load would take a quarter of the rate of durable messages. The zeros go to the
+disk in pieces of 512 KiB, because a sync of records waits for what the disk was given before.
+
+**Staging.** Under SYNC_FLUSH append makes a batch in memory of its own, and writes it to the file
+with one call just before step 4 (`staging.h`). Each sync makes the pages that it writes read-only
+in every mapping, and interrupts the other cores for each of them. Without a sync for each batch it
+is cheaper to store in the mapped file.
 
 Append maps warmed pages in steps of 8 MiB ahead of its position, while it is idle or between
 batches. A fault for each page would cost a sixth of the append rate at 1 KB.

@@ -59,14 +59,12 @@ cdef extern from "store/record/properties.h" nogil:
     bint silo_may_name_light(const uint8_t *p, uint32_t length)
 
 cdef extern from "shm/layout.h" nogil:
-    int CONTROL_APPEND_MAIL, CONTROL_WROTE, CONTROL_STORE_TIME_MS, CONTROL_RECORDS, CONTROL_REJECTED
+    int CONTROL_APPEND_MAIL, CONTROL_WROTE, CONTROL_STORE_TIME_MS, CONTROL_RECORDS
     int CONTROL_APPEND_ASLEEP, CONTROL_CROWDED, CONTROL_FLUSH_ASLEEP
     int RING_HEAD, RING_PRODUCER_ASLEEP, RING_TAIL, RING_CLOSED, RING_REJECTED, RING_DATA
     int FRAME_HEADER, FRAME_RESULT, FRAME_CHECKED, KIND_RECORDS, KIND_PAD
     ctypedef struct silo_frame:
         uint32_t length, kind, crc, record_bytes, count, queue_slot, flags, sent_us
-    ctypedef struct silo_result:
-        int64_t status, physical_offset, queue_offset, store_timestamp
     bint silo_read_frame(const uint8_t *ring, uint64_t capacity, uint64_t place, uint64_t left,
                          silo_frame *out)
 
@@ -76,7 +74,6 @@ cdef extern from "shm/metrics.h" nogil:
     ctypedef struct silo_puts:
         pass
     void silo_note_put(silo_puts *puts, uint8_t *metrics, uint32_t sent_us, uint64_t bytes)
-    void silo_count_refused(uint8_t *metrics, int status)
     void silo_count_puts(silo_puts *puts, uint8_t *metrics)
 
 cdef extern from "shm/bells.h" nogil:
@@ -92,6 +89,15 @@ cdef extern from "store/commitlog/light.h" nogil:
     bint silo_lights_are_good(const silo_table *t, uint32_t session, const silo_record *m,
                               const uint8_t *main, bint enabled)
     void silo_number_lights(const silo_table *t, const silo_record *m, uint64_t wrote)
+
+cdef extern from "store/commitlog/staging.h" nogil:
+    ctypedef struct silo_staging:
+        uint8_t *bytes
+        uint64_t room
+        uint64_t from_ "from"
+        int fd, mapped
+    void silo_write_staged(silo_staging *s, uint8_t *file, uint64_t to)
+    uint8_t *silo_stage(silo_staging *s, uint8_t *file, uint64_t at, uint64_t length)
 
 cdef extern from "store/commitlog/turns.h" nogil:
     ctypedef struct silo_flow:
@@ -118,6 +124,11 @@ cdef extern from "store/commitlog/turns.h" nogil:
                         silo_turn *turns)
     int silo_end_turn(silo_turn *turns, int count, int at, uint64_t bytes, int more)
 
+cdef extern from "store/commitlog/answers.h" nogil:
+    void silo_accept(uint8_t *frame, uint64_t physical, uint64_t queue_offset, int64_t time_ms)
+    void silo_refuse(silo_ring *ring, uint8_t *frame, int status, uint8_t *control,
+                     uint8_t *metrics)
+
 cdef extern from "store/commitlog/settle.h" nogil:
     uint64_t silo_settle(silo_ring *ring, uint64_t wrote)
     uint64_t silo_roll_back(const silo_table *t, uint64_t wrote)
@@ -140,6 +151,7 @@ cdef enum:
     MESSAGE_ILLEGAL = 6
     PROPERTIES_SIZE_EXCEEDED = 7
     MAX_PORT = 65535
+    STAGED = 262144  # bytes: a longer batch takes several writes
     TURNS = 4  # of rings that always have work, in a batch
 
 cdef enum:
@@ -161,6 +173,7 @@ cdef class Appender:
     cdef uint64_t clock             # virtual bytes, see turns.h
     cdef uint8_t *file
     cdef uint64_t file_base, file_size
+    cdef silo_staging staging
     cdef uint64_t wrote             # published
     cdef uint64_t cursor            # end of the batch so far
     cdef uint64_t records
@@ -184,7 +197,6 @@ cdef class Appender:
     cdef int work(self, int64_t spin_ns, int64_t slice_ns, bint sleeps) noexcept nogil
     cdef int batch(self) noexcept nogil
     cdef int drain(self, silo_ring *ring, uint64_t most, uint64_t *taken) noexcept nogil
-    cdef void reject(self, silo_ring *ring, uint8_t *p, int status) noexcept nogil
     cdef int append_frame(self, silo_ring *ring, uint8_t *p, const silo_frame *frame) noexcept nogil
     cdef int check(self, const uint8_t *r, const silo_frame *frame, const uint8_t *q,
                    uint32_t session) noexcept nogil

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""The append kernel: from the producers' rings into the mapped commit log.
+"""The append kernel: from the producers' rings into the commit log.
 
 A batch takes frames from rings in fair turns. The package's docstring (`__init__.py`) numbers its
 steps and says why a kill between two of them is harmless. The kernel opens no files and serves no
@@ -35,7 +35,8 @@ cdef class Appender:
         silo_table_open(&self.table, &table[0])
         self.rings = <silo_ring *>calloc(max_sessions, sizeof(silo_ring))
         self.turns = <silo_turn *>calloc(max_sessions, sizeof(silo_turn))
-        if self.rings == NULL or self.turns == NULL:
+        self.staging.bytes = <uint8_t *>calloc(1, STAGED)
+        if self.rings == NULL or self.turns == NULL or self.staging.bytes == NULL:
             raise MemoryError
         self.ring_views, self.page_views = [None] * max_sessions, [None] * max_sessions
         self.store_host_length = len(store_host)
@@ -56,16 +57,20 @@ cdef class Appender:
     def __dealloc__(self):
         free(self.rings)
         free(self.turns)
+        free(self.staging.bytes)
 
     @property
     def position(self): return self.wrote
 
-    def set_file(self, unsigned char[::1] memory not None, uint64_t base):
-        """Sets the commit-log file to write: mapped at `memory`, from log offset `base` on."""
+    def set_file(self, unsigned char[::1] memory not None, uint64_t base, int fd=-1):
+        """Sets the commit-log file to write: mapped at `memory`, from log offset `base` on. With
+        `fd` batches are staged, and written to this descriptor."""
         assert base <= self.wrote < base + memory.shape[0]
         self.file_view = memory
         self.file = &memory[0]
         self.file_base, self.file_size = base, memory.shape[0]
+        self.staging.from_, self.staging.fd = self.wrote - base, fd
+        self.staging.room = STAGED if fd >= 0 else 0
 
     def no_file(self):
         """Unsets the file: frames wait for the next one, or are refused with `refuse_status`."""
@@ -230,23 +235,13 @@ cdef class Appender:
                 if status < 0:
                     return R_ROLL
                 if status != PUT_OK:
-                    self.reject(ring, p, status)
+                    silo_refuse(ring, p, status, self.control, self.metrics)
             taken[0] += frame.length if frame.kind != KIND_PAD else FRAME_HEADER
             ring.tail += frame.length
             ring.at += frame.length
             if ring.at == ring.capacity:
                 ring.at = 0
         return R_IDLE
-
-    cdef void reject(self, silo_ring *ring, uint8_t *p, int status) noexcept nogil:
-        cdef silo_result result
-        result.status = status
-        result.physical_offset = result.queue_offset = result.store_timestamp = -1
-        memcpy(p + FRAME_RESULT, &result, sizeof(silo_result))
-        ring.rejected += 1
-        silo_store(ring.base + RING_REJECTED, ring.rejected)
-        silo_store(self.control + CONTROL_REJECTED, silo_load(self.control + CONTROL_REJECTED) + 1)
-        silo_count_refused(self.metrics, status)
 
     cdef int append_frame(self, silo_ring *ring, uint8_t *p, silo_frame *frame) noexcept nogil:
         """Appends one frame at the cursor. Returns a put status, or -1 if it needs a new file."""
@@ -269,7 +264,7 @@ cdef class Appender:
             return MESSAGE_ILLEGAL
         if room > self.file_base + self.file_size - self.cursor:
             return -1
-        to = self.file + (self.cursor - self.file_base)
+        to = silo_stage(&self.staging, self.file, self.cursor - self.file_base, frame.record_bytes)
         memcpy(to, p + FRAME_HEADER, frame.record_bytes)  # step 1
         SILO_FAULT("append:copied")
         status = self.check(to, frame, q, ring.session)
@@ -321,7 +316,6 @@ cdef class Appender:
         """Steps 2 and 3: offsets, times, next queue offset, result. Moves the cursor."""
         cdef uint64_t next = silo_load(q + QUEUE_NEXT), first = 0, i
         cdef silo_record m
-        cdef silo_result result
         silo_mark_next(q, next, self.wrote)
         for i in range(<int>frame.count):
             silo_parse_record(r, frame.record_bytes, &m)
@@ -337,12 +331,7 @@ cdef class Appender:
         SILO_FAULT("append:patched")
         silo_store(q + QUEUE_NEXT, next)
         SILO_FAULT("append:counted")
-        result.status = PUT_OK
-        result.physical_offset = self.cursor - frame.record_bytes
-        result.queue_offset = first
-        result.store_timestamp = self.now_ms
-        silo_order()
-        memcpy(p + FRAME_RESULT, &result, sizeof(silo_result))
+        silo_accept(p, self.cursor - frame.record_bytes, first, self.now_ms)
         self.records += frame.count
         silo_note_put(&self.puts, self.metrics, frame.sent_us, frame.record_bytes)
 
@@ -361,6 +350,8 @@ cdef class Appender:
         cdef silo_ring *ring
         SILO_FAULT("append:results")
         if self.cursor != self.wrote:
+            silo_write_staged(&self.staging, self.file, self.cursor - self.file_base)
+            SILO_FAULT("append:written")
             silo_store(self.control + CONTROL_STORE_TIME_MS, self.now_ms)
             silo_store(self.control + CONTROL_RECORDS, self.records)
             self.wrote = self.cursor
@@ -391,6 +382,7 @@ cdef class Appender:
         if self.file != NULL and self.cursor < self.file_base + self.file_size:
             left = self.file_base + self.file_size - self.cursor
             silo_put_end_of_file(self.file + (self.cursor - self.file_base), <uint32_t>left)
+            self.staging.mapped = True
             SILO_FAULT("append:blank")
             self.cursor += left
             self.publish()

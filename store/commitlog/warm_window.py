@@ -17,6 +17,10 @@ from ..disk import files as disk
 from ..disk.paths import file_name
 from .log import CommitLog
 
+#: Zeros are made durable so many bytes at a time: a sync of records waits for what the disk was
+#: given before.
+_DURABLE_STEP = 512 << 10
+
 
 class Chunk(msgspec.Struct, frozen=True):
     """The mapped bytes [start, end) of the log, which lie in one file."""
@@ -119,11 +123,21 @@ class WarmWindow:
         (disk.shape_for_sync if self.sync else disk.shape_for_append)(mapping)
         # To populate pages makes them dirty: durable zeros would be written once more.
         if self.warm and not (self.sync and end <= self._prepared):
-            self.warm = disk.warm(mapping, 0, mapping.length)
+            self.warm = self._populate(mapping)
             if self.sync:
-                disk.sync_range(mapping, 0, mapping.length, ahead=True)
                 self._prepared = end
         return start, mapping
+
+    def _populate(self, mapping: Mapping) -> bool:
+        """Populates a chunk, and makes its zeros durable if need be. False if the kernel cannot."""
+        if not self.sync:
+            return disk.warm(mapping, 0, mapping.length)
+        for at in range(0, mapping.length, _DURABLE_STEP):
+            size = min(_DURABLE_STEP, mapping.length - at)
+            if not disk.warm(mapping, at, size):
+                return False
+            disk.sync_range(mapping, at, size, ahead=True)
+        return True
 
     def _open(self, base: int) -> int:
         if self._base != base:

@@ -16,7 +16,9 @@ Decisions about the kernel that are made here and nowhere else:
   disk is an error that an actor can report, never a SIGBUS.
 - **Small folios under SYNC_FLUSH.** A store through a mapping makes a whole page-cache folio dirty,
   and read-ahead makes folios of up to 2 MiB. `MADV_RANDOM` (`shape_for_sync`) keeps them at 4 KiB,
-  so a sync writes the appended bytes and little else.
+  so a sync writes the appended bytes and little else. Append does not store through its mapping
+  then (`store/commitlog/staging.h`), but a folio of 2 MiB would cost each write and each sync a
+  walk over 512 blocks.
 - **Folios of 2 MiB ahead of append** (`shape_for_append`). The kernel takes no core away within a
   fault, and by default a fault reads as much ahead as the disk wants: 8 MiB of zeros took 10 ms on
   some, for which others waited. A folio of 2 MiB takes half a millisecond, and readers have a

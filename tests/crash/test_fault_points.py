@@ -48,6 +48,7 @@ POINTS: dict[str, tuple[int, ...]] = {
     "append:patched": (1, 20, 333),
     "append:counted": (1, 20, 333),
     "append:results": (1, 20, 90),
+    "append:written": (1, 20, 90),
     "append:wrote": (1, 20, 90),
     "append:tail": (1, 20, 90),
     "append:blank": (1, 2, 3),
@@ -136,12 +137,13 @@ def load_until(store: StoreProcess, is_over: Callable[[], bool]) -> Sent:
 
 
 @pytest.fixture
-def run_to_death(fault_build: Path, tmp_path: Path) -> Callable[[str, int, bool], StoreProcess]:
+def run_to_death(fault_build: Path, tmp_path: Path) -> Callable[..., StoreProcess]:
     """Runs the load against a store that dies at a point; the store, stopped and checked."""
 
-    def run(point: str, passes: int, ends: bool) -> StoreProcess:
+    def run(point: str, passes: int, ends: bool, **settings: Any) -> StoreProcess:
         fault = Fault(fault_build, tmp_path, point, passes).arm()
-        with StoreProcess(tmp_path / "store", environ=fault.environ, **TINY) as store:
+        environ = fault.environ
+        with StoreProcess(tmp_path / "store", environ=environ, **TINY, **settings) as store:
             sent = load_until(store, fault.happened) if ends else load(store)
             fault.assert_happened()
             eventually(lambda: store.starts(fault.actor) > 1, "the dead process is replaced")
@@ -156,9 +158,18 @@ def run_to_death(fault_build: Path, tmp_path: Path) -> Callable[[str, int, bool]
 
 @pytest.mark.parametrize(("point", "passes", "ends"), _cases())
 def test_every_message_is_there_once(
-    run_to_death: Callable[[str, int, bool], StoreProcess], point: str, passes: int, ends: bool
+    run_to_death: Callable[..., StoreProcess], point: str, passes: int, ends: bool
 ) -> None:
     check_files(run_to_death(point, passes, ends))
+
+
+@pytest.mark.parametrize("point", ["copied", "written", "wrote"])
+@pytest.mark.parametrize("passes", [1, 20])
+def test_staged_messages_are_there_once(
+    run_to_death: Callable[..., StoreProcess], point: str, passes: int
+) -> None:
+    """Under SYNC_FLUSH append makes a batch in its own memory, which dies with it."""
+    check_files(run_to_death(f"append:{point}", passes, False, flush_disk_type="SYNC_FLUSH"))
 
 
 @pytest.mark.parametrize("point", ["append:copied", "append:results"])

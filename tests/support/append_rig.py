@@ -12,7 +12,7 @@ import os
 import weakref
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, ClassVar, cast
 
 from support.frames import FRAME, LIGHT, RESULT, STORE_HOST, TOPICS, Batch, Result, make_frame
 from support.plain_records import encode_blank
@@ -143,8 +143,11 @@ class Rig:
     max_sessions: int = 4
     cores: int = 2
     store_host: Host = STORE_HOST
+    #: Whether the kernel stages its batches, as it does under SYNC_FLUSH.
+    staged: ClassVar[bool] = False
     rings: list[RingProducer] = field(default_factory=list)
     files: dict[int, memoryview] = field(default_factory=dict)
+    descriptors: dict[int, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         plan = Plan(max_topics=8, max_queues=16, max_sessions=self.max_sessions)
@@ -189,7 +192,8 @@ class Rig:
 
     def open_file(self) -> None:
         base = self.base_of(self.wrote)
-        self.kernel.set_file(self.open(base).mapping, base)
+        mapping = self.open(base).mapping
+        self.kernel.set_file(mapping, base, self.descriptors[base] if self.staged else -1)
 
     def base_of(self, offset: int) -> int:
         """The offset of the file that holds `offset`: as CommitLog's."""
@@ -198,10 +202,10 @@ class Rig:
     def open(self, base: int, *, writable: bool = True) -> LogFile:
         """The file at `base`, made if it is not there: as CommitLog's, in memory."""
         if base not in self.files:
-            fd = os.memfd_create("log")
+            fd = self.descriptors[base] = os.memfd_create("log")
+            weakref.finalize(self, os.close, fd)
             os.ftruncate(fd, self.file_size)
             self.files[base] = memoryview(Mapping(fd, 0, self.file_size, writable))
-            os.close(fd)
         mapping = self.files[base].obj
         assert isinstance(mapping, Mapping)
         return LogFile(base, mapping)

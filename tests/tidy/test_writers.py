@@ -32,6 +32,7 @@ RUN_BY = {
     "store/dispatch/": "reput",  # start-up runs it as well
     "store/topics/table_changes": "registry",
     "store/commitlog/_append": "append",
+    "store/commitlog/answers": "append",
     "client/_bell": "client",
     "client/reads": "client",
     "client/producing/_ring": "producer",
@@ -154,9 +155,10 @@ def test_no_word_of_the_control_block_is_without_its_writer() -> None:
 
 KERNELS = [
     path
-    for path in sources(".pyx")
+    for path in sources(".pyx", ".h")
     if "silo_store(" in (ROOT / path).read_text("utf-8")
     and path.parts[0] != "bench"  # measures memory of its own
+    and (path.suffix == ".pyx" or path.name == "answers.h")
     and str(path) != "shm/_words.pyx"
 ]
 _STORE = re.compile(r"\bsilo_store\((\w+(?:\.\w+)*)([^,]*),")

@@ -17,6 +17,8 @@ from silomq.store.record.format import decode_record
 from silomq.store.record.ids import Host
 from silomq.store.status import PutMessageStatus
 
+pytestmark = pytest.mark.usefixtures("each_way_of_writing")
+
 ILLEGAL = PutMessageStatus.MESSAGE_ILLEGAL
 
 
