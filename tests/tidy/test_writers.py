@@ -205,6 +205,7 @@ def test_the_kernels_are_known() -> None:
         "client/_bell.pyx": "client",
         "client/producing/_ring.pyx": "producer",
         "store/commitlog/_append.pyx": "append",
+        "store/commitlog/answers.h": "append",
         "store/dispatch/_dispatch.pyx": "reput",
     }
 
