@@ -17,6 +17,7 @@ from ..shm.control import StoreState
 from ..store.commitlog.ahead import Ahead
 from ..store.commitlog.log import disk_full
 from ..store.commitlog.warm_window import WarmWindow
+from ..store.disk import files as disk
 from ..store.disk.space import free_bytes
 from .actor import TICK_S, Actor
 
@@ -78,6 +79,8 @@ class Allocate(Actor):
                     self._wait(_RETRY_S)
             elif not self._warm(wrote):
                 self._wait(TICK_S)
+            elif rest_s := self.ahead.rest(self.window.warm_end - wrote, disk.WARM_STEP):
+                self._wait(rest_s)
 
     def _wait(self, seconds: float) -> None:
         with contextlib.suppress(posix_ipc.BusyError, posix_ipc.SignalError):

@@ -51,11 +51,15 @@ MiB, or what the greatest rate of the last minutes would write in eight seconds.
 whole files ahead would take 3 GiB of memory from a store with one message, and seconds of its first
 start.
 
-The window consists of chunks of 16 MiB. A chunk that append has filled is unmapped, which also
+The window consists of chunks of 2 MiB. A chunk that append has filled is unmapped, which also
 unlocks it: readers want it in the page cache, not locked. Append wakes allocate once for each
 chunk. If append outruns the window, it faults in the pages itself, and allocate meets it in the
 next chunk. If append is at the end of the last file, it waits for the next one. A new allocate maps
 the window anew, from append's position on.
+
+Allocate rests between chunks, unless append is close behind (`ahead.py`). A chunk of new memory
+keeps a core for some milliseconds, on some virtual machines for many: fresh pages come from the
+host at 0.5 GB/s there. A whole file's worth in a row made producers wait up to 150 ms.
 
 Under SYNC_FLUSH the zeros of the files that exist are made durable ahead, once, but outside the
 window neither mapped nor locked. A sync of records in such a place changes no metadata. To prepare

@@ -3,6 +3,8 @@
 Pure: allocate tells it where append was at which time and how long files took to make, and does
 what it says. A store that is new, idle or slow keeps little memory and disk. A fast one gets the
 memory that append would use up in eight seconds, and files for as long as it takes to make more.
+Warming is spread over time: a step keeps a core for up to some milliseconds, and a run of them
+would keep it from processes that move messages.
 The demand follows the greatest rate of the last minutes: the next burst finds what the last one
 needed.
 """
@@ -19,6 +21,14 @@ _MAKING_MARGIN = 4
 _HALF_LIFE_S = 60.0
 # A rate is one of at least so long a time: a short burst of a slow store needs no memory.
 _SAMPLE_S = 1.0
+
+
+# With so small a part of the window ahead of append, warming does not rest.
+_HURRY = 4
+# Otherwise it is at most so many times as fast as append, or as a slow append of this rate.
+_LEAD = 2
+_LEAST_RATE = 16 << 20
+_LONGEST_REST_S = 0.1
 
 
 class Ahead:
@@ -65,3 +75,11 @@ class Ahead:
             return False
         lead_s = max(_FILES_S, _MAKING_MARGIN * self._making)
         return ready - wrote < max(self.window, int(self._peak * lead_s))
+
+    def rest(self, lead: int, step: int) -> float:
+        """For how many seconds to rest after a step that has warmed `step` bytes, if `lead` bytes
+        ahead of append are warm.
+        """
+        if lead < self.window // _HURRY:
+            return 0.0
+        return min(step / (_LEAD * max(self._peak, _LEAST_RATE)), _LONGEST_REST_S)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 DIR_MODE = 0o750
 FILE_MODE = 0o640
-WARM_STEP = 16 * 1024 * 1024
+WARM_STEP = 2 * 1024 * 1024
 PAGE = 4096
 PIECE = 64 << 10
 _LIBC = ctypes.CDLL(None, use_errno=True)

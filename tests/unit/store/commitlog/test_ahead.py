@@ -75,3 +75,14 @@ def test_a_short_burst_of_a_slow_store_needs_no_memory(passed: float) -> None:
     ahead.saw(15 * MIB, passed)
     assert ahead.window == LEAST_WINDOW
     assert not ahead.wants_file(15 * MIB, GIB)
+
+
+def test_warming_rests_unless_append_is_close() -> None:
+    """It is twice as fast as append, so the window fills; a slow store's takes some seconds."""
+    ahead = Ahead(GIB, 2, 8 * GIB, 0, 0.0)
+    assert ahead.rest(LEAST_WINDOW // 4 - 1, 2 * MIB) == 0
+    assert ahead.rest(LEAST_WINDOW // 4, 2 * MIB) == pytest.approx(1 / 16)
+    ahead.saw(200 * MIB, 1.0)
+    assert ahead.rest(400 * MIB - 1, 2 * MIB) == 0
+    assert ahead.rest(400 * MIB, 2 * MIB) == pytest.approx(0.005)
+    assert ahead.rest(400 * MIB, GIB) == pytest.approx(0.1), "a file may be wanted meanwhile"
