@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ....store.disk import files as disk
 from ...limits import CopyLimit, SyncLimit, futex_hand_over_us, sample_record
 from ..results.model import Limit
 
@@ -20,12 +21,14 @@ _BODY = 1024
 _COPIED = 128 << 20
 _SYNCS = 40
 _ROUNDS = 5000
+_PAGES = 128 << 20
+_WRITTEN = 128 << 20
 _READ = 256 << 20
 _PIECE = 1 << 20
 
 
 def measure(parent: Path, samples: int = SAMPLES) -> list[Limit]:
-    """All five, in a folder below `parent` that is removed. Takes some seconds. Raises OSError."""
+    """All of them, in a folder below `parent` that is removed, in some seconds. Raises OSError."""
     turns = range(samples)
     with tempfile.TemporaryDirectory(prefix="silomq-limits-", dir=parent) as inside:
         folder = Path(inside)
@@ -34,6 +37,8 @@ def measure(parent: Path, samples: int = SAMPLES) -> list[Limit]:
             Limit("write and fdatasync, 1 KiB", "us", list(_syncs(folder, turns))),
             Limit("futex there and back", "us", [futex_hand_over_us() for _ in turns]),
             Limit("loopback there and back", "us", [_loopback_us() for _ in turns]),
+            Limit("new pages of a file", "bytes/s", list(_new_pages(folder, turns))),
+            Limit("sequential write", "bytes/s", list(_writes(folder, turns))),
             Limit("sequential read", "bytes/s", list(_reads(folder, turns))),
         ]
 
@@ -80,6 +85,45 @@ def _loopback_us() -> float:
         took = time.perf_counter() - start
     os.waitpid(child, 0)
     return took / _ROUNDS * 1e6
+
+
+def _new_pages(folder: Path, turns: range) -> Iterator[float]:
+    """Pages that are made in memory by a first store, as append's are. No sample frees its pages,
+    because the next one would get the same: a host may have to make the memory of others first.
+    """
+    path = folder / "pages-limit"
+    fd = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
+    try:
+        disk.allocate(fd, 0, len(turns) * _PAGES)
+        mapping = disk.map_file(fd, 0, len(turns) * _PAGES, writable=True)
+        disk.shape_for_append(mapping)
+        for turn in turns:
+            start = time.perf_counter()
+            disk.warm(mapping, turn * _PAGES, _PAGES)
+            yield _PAGES / (time.perf_counter() - start)
+        mapping.close()
+    finally:
+        os.close(fd)
+        path.unlink()
+
+
+def _writes(folder: Path, turns: range) -> Iterator[float]:
+    """A file that is in the page cache, written anew in large pieces and synced."""
+    path = folder / "write-limit"
+    data = os.urandom(_PIECE)
+    fd = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
+    try:
+        disk.allocate(fd, 0, _WRITTEN)
+        for turn in (-1, *turns):  # the first makes the pages
+            start = time.perf_counter()
+            for at in range(0, _WRITTEN, _PIECE):
+                os.pwrite(fd, data, at)
+            os.fdatasync(fd)
+            if turn >= 0:
+                yield _WRITTEN / (time.perf_counter() - start)
+    finally:
+        os.close(fd)
+        path.unlink()
 
 
 def _reads(folder: Path, turns: range) -> Iterator[float]:

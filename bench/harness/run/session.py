@@ -17,6 +17,7 @@ from ..workload.values import Seconds
 from . import limits
 from .catalog import targets
 from .faults import check_disk
+from .full_memory import FullMemory
 from .live import Interrupted
 from .machine import machine
 from .measure import measure
@@ -44,14 +45,16 @@ def run_all(plan: Plan, parent: Path, live: Live) -> Result:
 
     Raises BadWorkload, NotMeasured, WorkerFailed, ServerFailed, OSError.
     """
-    runs = Runs(plan, parent, live)
-    live.begin("the limits of this machine")
-    runs.note_limits(limits.measure(parent))
-    with contextlib.suppress(Interrupted):
-        for number in range(1, plan.workload.runs + 1):
-            for at in range(len(plan.steps)):
-                runs.do(number, at)
-                live.check()
+    with FullMemory(parent) as memory:
+        runs = Runs(plan, parent, live, memory)
+        runs.fill_memory()
+        live.begin("the limits of this machine")
+        runs.note_limits(limits.measure(parent))
+        with contextlib.suppress(Interrupted):
+            for number in range(1, plan.workload.runs + 1):
+                for at in range(len(plan.steps)):
+                    runs.do(number, at)
+                    live.check()
     if not runs.done:
         raise NotMeasured("ended before anything was measured")
     return runs.result()
@@ -60,9 +63,16 @@ def run_all(plan: Plan, parent: Path, live: Live) -> Result:
 class Runs:
     """The runs of a plan: those that are kept from before, and those that are done here."""
 
-    def __init__(self, plan: Plan, parent: Path, live: Live, kept: Result | None = None) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        parent: Path,
+        live: Live,
+        memory: FullMemory,
+        kept: Result | None = None,
+    ) -> None:
         """Raises BadWorkload, NotMeasured."""
-        self._plan, self._parent, self._live = plan, parent, live
+        self._plan, self._parent, self._live, self._memory = plan, parent, live, memory
         self._target = _target(plan)
         check_disk(plan.workload.faults, parent)
         self._machine, self._started = machine(parent), dt.datetime.now(dt.UTC)
@@ -92,6 +102,7 @@ class Runs:
     def do(self, number: int, at: int) -> None:
         """Runs a step. Raises Interrupted, NotMeasured, WorkerFailed, ServerFailed, OSError."""
         step = self._plan.steps[at]
+        self.fill_memory()
         if at not in self._rates:
             self._rates[at] = self._rate(step)
         shown = f" {step.label}={step.value:g}" if step.label else ""
@@ -99,6 +110,12 @@ class Runs:
         self._live.begin(f"{self._plan.name}{shown}, {self._target.name}: run {number} of {count}")
         self._last = self._measure(step, self._rates[at], number)
         self.done.append(self._last.run)
+
+    def fill_memory(self) -> None:
+        """Fills free memory if the workload wants it. Raises OSError."""
+        if self._plan.workload.full_memory:
+            self._live.begin("filling the free memory")
+            self._memory.fill()
 
     def _measure(self, step: Step, rate: float, number: int) -> Found:
         return measure(step, self._target, self._parent, rate, live=self._live, number=number)

@@ -61,8 +61,12 @@ those, not this page.
 - Tables show the median of the runs, and in brackets the least and the greatest. Results of peers
   come from interleaved runs with the same messages on the same disk (`silo bench suite`).
 - The dispatch rate counts the messages of the measured part until the last one was in its queue.
-- The limits of the machine (copying, `fdatasync`, a futex, loopback, reading) are measured in the
-  same session. `silo bench report` shows figures as ratios to them.
+- Before each run free memory is filled with the page cache of another file, as on a server that
+  has run for long (`full_memory`). Pages then come from older files. On a virtual machine whose
+  free memory goes back to its host, a first use of pages can cost more than all else: 0.5 GB/s on
+  the one used here, where copying does 10 GB/s.
+- The limits of the machine (copying, `fdatasync`, a futex, loopback, new pages of a file, writing,
+  reading) are measured in the same session. `silo bench report` shows figures as ratios to them.
 
 ## What the numbers do not say
 

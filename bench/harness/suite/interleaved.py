@@ -10,6 +10,7 @@ import msgspec
 
 from ..run import limits
 from ..run.crew import WorkerFailed
+from ..run.full_memory import FullMemory
 from ..run.session import NotMeasured, Runs
 from ..targets.processes import ServerFailed
 from . import kept
@@ -52,8 +53,12 @@ class Interleaved:
         A target that is missing or fails is told of, and the others go on. Raises Interrupted,
         TimeIsUp, BadWorkload, BadResult, OSError.
         """
+        with FullMemory(self._parent) as memory:
+            return self._run(memory, stop_after_s)
+
+    def _run(self, memory: FullMemory, stop_after_s: float | None) -> Done:
         end = None if stop_after_s is None else time.monotonic() + stop_after_s
-        prepared = [(part, self._prepared(part)) for part in self._suite.parts]
+        prepared = [(part, self._prepared(part, memory)) for part in self._suite.parts]
         rounds = range(1, self._suite.runs + 1)
         runs = [one for _, some in prepared for one in some.values()]
         self.done.left = sum(len(one.left(number)) for one in runs for number in rounds)
@@ -62,11 +67,11 @@ class Interleaved:
                 self._round(part, some, number, end)
         return self.done
 
-    def _prepared(self, part: Part) -> dict[str, Runs]:
+    def _prepared(self, part: Part, memory: FullMemory) -> dict[str, Runs]:
         """The runs of each target that can be measured here."""
         found = {}
         for target in part.targets:
-            plan = part.plan(target, self._suite.runs)
+            plan = self._suite.plan(part, target)
             before = kept.kept(self._results, part.name, target)
             if before is not None:
                 kept.check_same(kept.place(self._results, part.name, target), before, plan)
@@ -74,7 +79,7 @@ class Interleaved:
                 runs = before.runs[:-1] if before.interrupted else before.runs
                 before = msgspec.structs.replace(before, runs=runs, interrupted=False)
             try:
-                found[target] = Runs(plan, self._parent, self._live, before)
+                found[target] = Runs(plan, self._parent, self._live, memory, before)
             except NotMeasured as error:
                 self.done.troubles.append(f"{part.name}: {error}")
         return found
@@ -82,6 +87,7 @@ class Interleaved:
     def _round(self, part: Part, some: dict[str, Runs], number: int, end: float | None) -> None:
         if not any(one.left(number) for one in some.values()):
             return
+        next(iter(some.values())).fill_memory()
         self._live.begin(f"{part.name}: the limits of this machine")
         measured = limits.measure(self._parent, _SAMPLES)
         for target, runs in [*some.items()]:

@@ -41,11 +41,6 @@ class Part(_Table, frozen=True):
             if name not in self.targets:
                 raise ValueError(f"part {self.name}: also.{name}: none of its targets")
 
-    def plan(self, target: str, runs: int) -> Plan:
-        """The workload for one target. Raises BadWorkload, OSError."""
-        more = [f"target={target}", f"runs={runs}"]
-        return load(self.workload, [*self.set, *self.also.get(target, ()), *more])
-
 
 class Bar(_Table, frozen=True):
     """`[[bars]]`: a `figure` of a `target` in a `part`, at a `step` of its sweep. It is divided by
@@ -74,11 +69,12 @@ class Bar(_Table, frozen=True):
 
 
 class Suite(_Table, frozen=True):
-    """A whole file. `runs` is the number of rounds."""
+    """A whole file. `runs` is the number of rounds. `set` changes keys of all workloads."""
 
     parts: Annotated[list[Part], Meta(min_length=1, max_length=200)]
     description: Annotated[str, Meta(max_length=1000)] = ""
     runs: Annotated[int, Meta(ge=1, le=1000)] = 5
+    set: _Changes = []
     bars: Annotated[list[Bar], Meta(max_length=500)] = []
 
     def __post_init__(self) -> None:
@@ -92,6 +88,11 @@ class Suite(_Table, frozen=True):
             for name in (bar.target, *bar.beside):
                 if name not in part.targets:
                     raise ValueError(f"bar {bar.title}: {name}: no target of part {bar.part}")
+
+    def plan(self, part: Part, target: str) -> Plan:
+        """The workload of a part for one target. Raises BadWorkload, OSError."""
+        changes = [*self.set, *part.set, *part.also.get(target, ())]
+        return load(part.workload, [*changes, f"target={target}", f"runs={self.runs}"])
 
 
 def names() -> list[str]:
@@ -144,4 +145,4 @@ def narrowed(suite: Suite, parts: list[str], targets: list[str], runs: int | Non
         beside = [one for one in bar.beside if (bar.part, one) in have]
         if (bar.part, bar.target) in have and (beside or not bar.beside):
             bars.append(msgspec.structs.replace(bar, beside=beside))
-    return Suite(description=suite.description, runs=runs or suite.runs, parts=kept, bars=bars)
+    return msgspec.structs.replace(suite, runs=runs or suite.runs, parts=kept, bars=bars)

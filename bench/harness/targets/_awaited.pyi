@@ -1,6 +1,12 @@
+from collections.abc import Callable
+
 from ....client.producing._future import SendFuture
 from ....shm._words import Word
 from ..load._fates import Fates
+
+class OneWay:
+    def __init__(self, call: Callable[..., None]) -> None: ...
+    def __call__(self, topic: str, body: bytes, tag: str, key: str) -> None: ...
 
 class Unsynced:
     def __init__(self, fates: Fates, flushed: Word) -> None: ...

@@ -1,5 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""What a sender of the store waits for: `Answers` of the store, and the disk (`Unsynced`).
+"""What a sender of the store does for each message: a call (`OneWay`), and what it waits for: the
+`Answers` of the store, and the disk (`Unsynced`).
 
 They are compiled because their time would count for each message. In Python it would be longer than
 the send itself.
@@ -24,6 +25,18 @@ cdef extern from "shm/words.h" nogil:
 ctypedef struct Sent:
     int64_t due
     uint64_t end                # of the record in the log
+
+
+cdef class OneWay:
+    """Calls a producer's `send_oneway` as the harness calls: with a tag and a key, "" for none."""
+
+    cdef object call
+
+    def __init__(self, call):
+        self.call = call
+
+    def __call__(self, topic, body, tag, key):
+        self.call(topic, body, tags=tag or None, keys=key or None)
 
 
 cdef class Unsynced:

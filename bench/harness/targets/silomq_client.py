@@ -15,7 +15,7 @@ from ....client.producing._message import Message
 from ....client.producing.producer import Producer
 from ..load.columns import Columns
 from ..load.worker import main
-from ._awaited import Answers, Unsynced
+from ._awaited import Answers, OneWay, Unsynced
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -45,6 +45,7 @@ class SiloSender:
     def __init__(self, order: Order, fates: Fates) -> None:
         store = order.endpoint["store"]
         self._producer = Producer(store, timeout=_TIMEOUT_S)
+        self.oneway = OneWay(self._producer.send_oneway)
         self._is_closed = False
         self._admin: Admin | None = None
         self._unsynced: Unsynced | None = None
@@ -61,9 +62,6 @@ class SiloSender:
         self._answers = Answers(fates, self._unsynced, order.window)
         for topic in order.topics:
             self._producer.open_topic(topic)
-
-    def oneway(self, topic: str, body: bytes, tag: str, key: str) -> None:
-        self._producer.send_oneway(topic, body, tags=tag or None, keys=key or None)
 
     def send(self, topic: str, body: bytes, tag: str, key: str) -> None:
         result = self._producer.send(topic, body, tags=tag or None, keys=key or None)

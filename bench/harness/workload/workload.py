@@ -187,6 +187,8 @@ class Workload(_Table, frozen=True):
     seed: Annotated[int, Meta(ge=0, le=2**31 - 1)] = 1
     #: Whether lost and doubled messages are counted.
     check: bool = False
+    #: Whether free memory is filled with the page cache before each run.
+    full_memory: bool = False
     topics: Topics = Topics()
     producers: Producers = Producers()
     consumers: Consumers = Consumers()

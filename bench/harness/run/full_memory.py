@@ -1,0 +1,52 @@
+"""Memory as on a server that has run for long: no page of it is free, and the page cache has most.
+
+Pages that a file gets then come from older files. On a machine that was started a moment ago, or a
+virtual one whose free memory goes back to its host, the first use of each page costs more than all
+that a store does with it (the limit "new pages of a file").
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from typing import TYPE_CHECKING, Self
+
+import psutil
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+#: So much is left for the processes that are measured, bytes: the kernel keeps some free anyway.
+_LEFT = 1 << 30
+_PIECE = 1 << 20
+
+
+class FullMemory:
+    """Fills free memory with the pages of a file below `parent` that has holes only and no name, so
+    its pages are as quickly given up as those of a file that was read long ago.
+    """
+
+    def __init__(self, parent: Path) -> None:
+        self._file = tempfile.TemporaryFile(dir=parent, buffering=0)  # noqa: SIM115
+        self._size = 0
+
+    def fill(self) -> int:
+        """Fills what is free now. Returns how many bytes. Raises OSError."""
+        fd, room = self._file.fileno(), bytearray(_PIECE)
+        most = psutil.virtual_memory().free - _LEFT
+        if most < _PIECE:
+            return 0
+        begin, self._size = self._size, self._size + most // _PIECE * _PIECE
+        os.ftruncate(fd, self._size)
+        for at in range(begin, self._size, _PIECE):
+            os.preadv(fd, [room], at)
+        return self._size - begin
+
+    def close(self) -> None:
+        self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
