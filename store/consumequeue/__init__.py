@@ -2,9 +2,10 @@
 
 Files have RocketMQ's length from the start and are sparse. Reput writes through *windows*: mapped
 multiples of 20,480 bytes (whole entries in whole pages), whose space is taken before they are
-mapped. A window starts small and grows with its queue's traffic, so 40,000 queues do not need 240
-GB. No descriptor stays open. `vm.max_map_count` bounds the number of windows: the oldest are
-unmapped.
+mapped. A window starts small, and each further one of its queue is four times as large, so 40,000
+queues do not need 240 GB. Only windows of 1.3 MB and more are faulted in at once: in the others
+40,000 queues would take memory for entries that may never come. No descriptor stays open.
+`vm.max_map_count` bounds the number of windows: the oldest are unmapped.
 
 A new file is made as `consumequeue/silomq-new` and renamed once it is whole, because RocketMQ does
 not load a queue that has a file of another length.

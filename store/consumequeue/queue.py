@@ -50,7 +50,9 @@ LAYOUTS = {"entry": {"offset": (0, 8), "size": (8, 4), "tags_code": (12, 8)}}
 #: A `tags_code` below this is an address in consumequeue_ext.
 LEAST_TAGS_CODE = -(2**31)
 WINDOW_UNIT = 20480
-WINDOW_GROWTH = 16
+WINDOW_GROWTH = 4
+#: Windows from this size on, bytes, are faulted in when they are mapped: their queue fills them.
+WARM_WINDOW = 64 * WINDOW_UNIT
 BLANK_SIZE = 0x7FFFFFFF
 #: A file while it is being made. RocketMQ ignores files beside the topics' folders.
 HALF_MADE = "silomq-new"
@@ -290,7 +292,7 @@ class QueueFiles:
             finally:
                 os.close(fd)
             disk.shape_small(mapping)
-            if length > WINDOW_UNIT:
+            if length >= WARM_WINDOW:
                 disk.warm(mapping, 0, length)
         return mapping, (base + start) // ENTRY_SIZE
 

@@ -1,8 +1,8 @@
-"""Memory as on a server that has run for long: no page of it is free, and the page cache has most.
+"""Memory as on a server that has run for long: the page cache has all of it, and nothing is free.
 
-Pages that a file gets then come from older files. On a machine that was started a moment ago, or a
-virtual one whose free memory goes back to its host, the first use of each page costs more than all
-that a store does with it (the limit "new pages of a file").
+A file then gets pages that older files had. With free memory each page must be used for the first
+time. On a virtual machine that returns free memory to its host, that costs more than all that a
+store does with the page (the limit "new pages of a file").
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _PIECE = 1 << 20
 
 
 class FullMemory:
-    """Fills free memory with the pages of a file below `parent` that has holes only and no name, so
-    its pages are as quickly given up as those of a file that was read long ago.
+    """Fills free memory with the pages of a file below `parent`. It has holes only, and no name.
+    The kernel gives its pages up as quickly as those of any file that was read long ago.
     """
 
     def __init__(self, parent: Path) -> None:
