@@ -4,7 +4,7 @@ The only writer of `flushed` and of the progress record. Under ASYNC_FLUSH it fo
 intervals and page counts (FlushRealTimeService, FlushConsumeQueueService). Under SYNC_FLUSH it
 starts a sync of everything appended as soon as the sync before is over, so that one sync serves all
 waiting producers (GroupCommitService). A second thread syncs queues and index: thousands of queues
-take seconds, and the commit log must not wait for them.
+take seconds, and the commit log must not wait for them. A third one seals full files, slowly.
 
 After a failed sync the store takes no more messages. The kernel may have dropped the pages that it
 could not write, and a second sync would report success without them.
@@ -37,6 +37,7 @@ from .full_rounds import FullRounds
 PAGE = 4096
 _PIECES = 64  # at most: a large range is written in larger pieces
 _TIMES = 256
+_SEAL_REST = 9  # times the work
 FEW_QUEUES = 64  # up to this many, syncing each queue is cheaper than a sync of the file system
 
 
@@ -86,6 +87,8 @@ class Flush(Actor):
         self.last_thorough = self.last_queues = time.monotonic()
         self.beside = ThreadPoolExecutor(1, "queues")
         self.queue_job: Future[None] | None = None
+        self.sealing = ThreadPoolExecutor(1, "seals")
+        self.seal_job: Future[None] | None = None
         self.unsealable: set[int] = set()  # damaged files, by offset
         self.mail = BellMail(self.world, self.world.flush_mail[1])
 
@@ -267,11 +270,13 @@ class Flush(Actor):
                         self.index.sync(name)
                 self.first_dirty_index = published.index.name
             self._note(published, clean=clean)
-            self._seal_one()
         except (OSError, StoreError) as error:
             self._fail(error, "queues or index", published.dispatched)
             return
         self.full_rounds.note(published, time.monotonic() - began)
+        if self.seal_job is None or self.seal_job.done():
+            self._end_seal_job()
+            self.seal_job = self.sealing.submit(self._seal_one)
 
     def _note(self, published: Progress, *, clean: bool) -> None:
         """Writes the progress record with the values of RocketMQ's checkpoint, then the checkpoint.
@@ -313,8 +318,25 @@ class Flush(Actor):
         except FileNotFoundError:  # clean removed it meanwhile
             return self.noted.index_msg_timestamp
 
+    def _end_seal_job(self) -> None:
+        """As `_end_queue_job`, for the third thread."""
+        if self.seal_job is not None:
+            self.seal_job.result()
+            self.seal_job = None
+
+    def _rest(self, worked_s: float) -> None:
+        """A seal takes a tenth of a core: it has no hurry, and producers have."""
+        if not self.stopping:
+            time.sleep(_SEAL_REST * worked_s)
+
     def _seal_one(self) -> None:
         """Writes the seal of one full file that has none, and removes seals of removed files."""
+        try:
+            self._seal_next()
+        except (OSError, StoreError) as error:
+            self._fail(error, "seals", self.flushed.load())
+
+    def _seal_next(self) -> None:
         bases = self.log.bases()
         end = self.log.base_of(self.flushed.load())
         if not bases:
@@ -324,7 +346,7 @@ class Flush(Actor):
         for base in bases:
             if base < end and base not in sealed and base not in self.unsealable:
                 try:
-                    self.seals.write(base, seal_of(self.log, base))
+                    self.seals.write(base, seal_of(self.log, base, self._rest))
                 except FileNotFoundError:
                     continue  # clean removed it meanwhile
                 except OSError as error:
@@ -371,3 +393,4 @@ class Flush(Actor):
         if not self.error.load():
             clean = self.dispatched.load() == wrote
             self.flush_queues(self.control.progress(), clean=clean)
+        self._end_seal_job()

@@ -221,7 +221,7 @@ def _copy(store: str, url: str, settings: Settings, name: str) -> list[dict[str,
 
 
 def _bounds(view: memoryview, base: int) -> tuple[int, int, int, int, int]:
-    records, last, first_time, last_time = kernel.bounds(view, base)
+    records, last, first_time, last_time, _ = kernel.bounds(view, base)
     return records, base, last, first_time, last_time
 
 

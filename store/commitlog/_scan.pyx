@@ -159,16 +159,18 @@ def used_begin(const unsigned char[::1] memory not None, uint64_t position):
     return position
 
 
-def bounds(const unsigned char[::1] memory not None, uint64_t base):
-    """The number of records in a good file, the log offset of the last one, and the store
-    timestamps (epoch ms) of the first and the last. Without records the offset is -1, times are 0.
+def bounds(const unsigned char[::1] memory not None, uint64_t base, uint64_t position=0,
+           uint64_t stop=0xFFFFFFFFFFFFFFFF):
+    """Of the records in a good file that begin from `position` on and before `stop`: their number,
+    the log offset of the last one, the store timestamps (epoch ms) of the first and the last, and
+    the position behind them. Without records the offset is -1, times are 0.
     """
-    cdef uint64_t size = memory.shape[0], position = 0, records = 0
+    cdef uint64_t size = memory.shape[0], records = 0
     cdef int64_t last = -1, first_time = 0, last_time = 0
     cdef const uint8_t *r
     cdef silo_record m
     with nogil:
-        while position < size:
+        while position < size and position < stop:
             r = &memory[position]
             if silo_parse_record(r, size - position, &m) != RECORD_OK:
                 break
@@ -178,4 +180,4 @@ def bounds(const unsigned char[::1] memory not None, uint64_t base):
             last = base + position
             records += 1
             position += m.total
-    return records, last, first_time, last_time
+    return records, last, first_time, last_time, position

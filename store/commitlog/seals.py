@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import contextlib
 import json
-from typing import Self
+import time
+from typing import TYPE_CHECKING, Self
 
 import msgspec
 from msgspec.structs import asdict
@@ -25,8 +26,11 @@ from ..errors import Corrupt
 from . import _scan as kernel
 from .log import CommitLog
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 SEALS = "seals"
-_STEP = 16 << 20
+_STEP = 1 << 20
 _SUFFIX = ".json"
 _LAST_OFFSET = 2**63 - 1
 
@@ -43,15 +47,21 @@ class Seal(msgspec.Struct, frozen=True):
     last_store_time: int
 
 
-def seal_of(log: CommitLog, base: int) -> Seal:
-    """Computes the seal of a full file, which reads all of it. Raises FileNotFoundError,
-    StoreError.
+def seal_of(log: CommitLog, base: int, rest: Callable[[float], None] | None = None) -> Seal:
+    """Computes the seal of a full file, which reads all of it. `rest` is called after each MiB,
+    with the seconds that it took. Raises FileNotFoundError, StoreError.
     """
     view = memoryview(log.open(base).mapping)
-    crc = 0
+    crc, records, last, first_time, last_time, position = 0, 0, -1, 0, 0, 0
     for at in range(0, len(view), _STEP):
+        began = time.monotonic()
         crc = crc32c(view[at : at + _STEP], crc)
-    records, last, first_time, last_time = kernel.bounds(view, base)
+        count, latest, first, newest, position = kernel.bounds(view, base, position, at + _STEP)
+        if count:
+            first_time = first_time if records else first
+            records, last, last_time = records + count, latest, newest
+        if rest is not None:
+            rest(time.monotonic() - began)
     return Seal(len(view), f"{crc:08x}", records, base, last, first_time, last_time)
 
 
