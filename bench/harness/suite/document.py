@@ -64,7 +64,7 @@ those, not this page.
 - Before each run free memory is filled with the page cache of another file, as on a server that
   has run for long (`full_memory`). Pages then come from older files. On a virtual machine whose
   free memory goes back to its host, a first use of pages can cost more than all else: 0.5 GB/s on
-  the one used here, where copying does 10 GB/s.
+  the one used here, where copying does 10 GB/s. Results of 2026-11-26 were measured without.
 - The limits of the machine (copying, `fdatasync`, a futex, loopback, new pages of a file, writing,
   reading) are measured in the same session. `silo bench report` shows figures as ratios to them.
 
