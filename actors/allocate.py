@@ -17,7 +17,6 @@ from ..shm.control import StoreState
 from ..store.commitlog.ahead import Ahead
 from ..store.commitlog.log import disk_full
 from ..store.commitlog.warm_window import WarmWindow
-from ..store.disk import files as disk
 from ..store.disk.space import free_bytes
 from .actor import TICK_S, Actor
 
@@ -77,12 +76,16 @@ class Allocate(Actor):
             if self.ahead.wants_file(wrote, self.ready.load()):
                 if not self._try_make():
                     self._wait(_RETRY_S)
-            elif not self._warm(wrote):
-                self._wait(TICK_S)
-            elif rest_s := self.ahead.rest(self.window.warm_end - wrote, disk.WARM_STEP):
-                self._wait(rest_s)
+            else:
+                before = self.window.warm_end
+                if not self._warm(wrote):
+                    self._wait(TICK_S)
+                elif (end := self.window.warm_end) > before:  # not after a chunk that was let go
+                    self._wait(self.ahead.rest(end - wrote, end - before))
 
     def _wait(self, seconds: float) -> None:
+        if not seconds:
+            return
         with contextlib.suppress(posix_ipc.BusyError, posix_ipc.SignalError):
             self.world.allocate_semaphore.acquire(seconds)
 

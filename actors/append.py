@@ -28,9 +28,9 @@ _SLICE_NS = 50_000_000
 _SYNC_SPIN_NS = 200_000
 _FILE_TIMEOUT_S = 5.0
 _DRAIN_S = 2.0
-_PREFAULT_STEP = 8 * 1024 * 1024
+_PREFAULT_STEP = disk.WARM_STEP  # no page that allocate has not warmed
 _PREFAULT_LEAD = 256 * 1024 * 1024
-_PREFAULT_BUSY = 16
+_PREFAULT_BUSY = 64
 _TELL_BYTES = 16 * 1024 * 1024
 
 
@@ -291,7 +291,7 @@ class Append(Actor):
             self.world.allocate_semaphore.release()
 
     def _prefault(self, most: int) -> bool:
-        """Maps up to `most` steps of 8 MiB that allocate has warmed. True if there was one.
+        """Maps up to `most` steps that allocate has warmed. True if there was one.
 
         Without it, the first write to each page would cost a page fault between two records.
         """

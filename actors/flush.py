@@ -38,6 +38,7 @@ PAGE = 4096
 _PIECES = 64  # at most: a large range is written in larger pieces
 _TIMES = 256
 _SEAL_REST = 9  # times the work
+_SEAL_REST_MOST_S = 0.5  # a stop waits for it
 FEW_QUEUES = 64  # up to this many, syncing each queue is cheaper than a sync of the file system
 
 
@@ -276,7 +277,7 @@ class Flush(Actor):
         self.full_rounds.note(published, time.monotonic() - began)
         if self.seal_job is None or self.seal_job.done():
             self._end_seal_job()
-            self.seal_job = self.sealing.submit(self._seal_one)
+            self.seal_job = self.sealing.submit(self._seal)
 
     def _note(self, published: Progress, *, clean: bool) -> None:
         """Writes the progress record with the values of RocketMQ's checkpoint, then the checkpoint.
@@ -326,21 +327,22 @@ class Flush(Actor):
 
     def _rest(self, worked_s: float) -> None:
         """A seal takes a tenth of a core: it has no hurry, and producers have."""
-        if not self.stopping:
-            time.sleep(_SEAL_REST * worked_s)
+        time.sleep(0 if self.stopping else min(_SEAL_REST * worked_s, _SEAL_REST_MOST_S))
 
-    def _seal_one(self) -> None:
-        """Writes the seal of one full file that has none, and removes seals of removed files."""
+    def _seal(self) -> None:
+        """Writes the seals of full files that have none; at a stop, of one."""
         try:
-            self._seal_next()
+            while self._seal_next() and not self.stopping:
+                pass
         except (OSError, StoreError) as error:
             self._fail(error, "seals", self.flushed.load())
 
-    def _seal_next(self) -> None:
+    def _seal_next(self) -> bool:
+        """Seals one file, and removes the seals of removed ones. False if it sealed none."""
         bases = self.log.bases()
         end = self.log.base_of(self.flushed.load())
         if not bases:
-            return
+            return False
         self.seals.remove_outside(bases[0], end)
         sealed = set(self.seals.bases())
         for base in bases:
@@ -350,15 +352,17 @@ class Flush(Actor):
                 except FileNotFoundError:
                     continue  # clean removed it meanwhile
                 except OSError as error:
-                    # Nothing depends on a seal. The next round tries again.
                     if not disk_full(error):
                         raise
+                    return False  # nothing depends on a seal: the next round tries again
                 except StoreError as error:
                     # Its bytes were durable once, so no message of the future depends on it. The
                     # next start refuses it.
                     self.unsealable.add(base)
                     self.logger.error("a file of the commit log is damaged", error=str(error))
-                return
+                else:
+                    return True
+        return False
 
     def _sync_some(self, dirty: dict[int, tuple[int, int]]) -> None:
         try:

@@ -52,10 +52,10 @@ whole files ahead would take 3 GiB of memory from a store with one message, and 
 start.
 
 The window consists of chunks of 2 MiB. A chunk that append has filled is unmapped, which also
-unlocks it: readers want it in the page cache, not locked. Append wakes allocate once for each
-chunk. If append outruns the window, it faults in the pages itself, and allocate meets it in the
-next chunk. If append is at the end of the last file, it waits for the next one. A new allocate maps
-the window anew, from append's position on.
+unlocks it: readers want it in the page cache, not locked. Append wakes allocate once for every 16
+MiB. If append outruns the window, it faults in the pages itself, and allocate meets it in the next
+chunk. If append is at the end of the last file, it waits for the next one. A new allocate maps the
+window anew, from append's position on.
 
 Allocate rests between chunks, unless append is close behind (`ahead.py`). A chunk of new memory
 keeps a core for some milliseconds, on some virtual machines for many: fresh pages come from the
@@ -71,7 +71,7 @@ with one call just before step 4 (`staging.h`). Each sync makes the pages that i
 in every mapping, and interrupts the other cores for each of them. Without a sync for each batch it
 is cheaper to store in the mapped file.
 
-Append maps warmed pages in steps of 8 MiB ahead of its position, while it is idle or between
+Append maps warmed pages in steps of 2 MiB ahead of its position, while it is idle or between
 batches. A fault for each page would cost a sixth of the append rate at 1 KB.
 
 A clean stop makes warmed pages count as never written (`CommitLog.unwrite_from`). Otherwise the

@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Self
 import psutil
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 #: So much is left for the processes that are measured, bytes: the kernel keeps some free anyway.
 _LEFT = 1 << 30
+_PART = 64 << 20
 _PIECE = 1 << 20
 
 
@@ -30,17 +32,27 @@ class FullMemory:
         self._file = tempfile.TemporaryFile(dir=parent, buffering=0)  # noqa: SIM115
         self._size = 0
 
-    def fill(self) -> int:
-        """Fills what is free now. Returns how many bytes. Raises OSError."""
+    def fill(self, check: Callable[[], None]) -> int:
+        """Fills what is free now. Returns how many bytes. `check` is called from time to time, and
+        may raise. Ends early where free memory does not become less: in a container with a limit of
+        its own, or on tmpfs. Raises OSError.
+        """
+        filled = 0
+        while (before := psutil.virtual_memory().free) >= _LEFT + _PART:
+            self._read(_PART)
+            check()
+            if before - psutil.virtual_memory().free < _PART // 2:
+                break
+            filled += _PART
+        return filled
+
+    def _read(self, size: int) -> None:
+        """Makes the file longer by `size` bytes, and reads them."""
         fd, room = self._file.fileno(), bytearray(_PIECE)
-        most = psutil.virtual_memory().free - _LEFT
-        if most < _PIECE:
-            return 0
-        begin, self._size = self._size, self._size + most // _PIECE * _PIECE
+        begin, self._size = self._size, self._size + size
         os.ftruncate(fd, self._size)
         for at in range(begin, self._size, _PIECE):
             os.preadv(fd, [room], at)
-        return self._size - begin
 
     def close(self) -> None:
         self._file.close()

@@ -47,10 +47,10 @@ def run_all(plan: Plan, parent: Path, live: Live) -> Result:
     """
     with FullMemory(parent) as memory:
         runs = Runs(plan, parent, live, memory)
-        runs.fill_memory()
-        live.begin("the limits of this machine")
-        runs.note_limits(limits.measure(parent))
         with contextlib.suppress(Interrupted):
+            runs.fill_memory()
+            live.begin("the limits of this machine")
+            runs.note_limits(limits.measure(parent))
             for number in range(1, plan.workload.runs + 1):
                 for at in range(len(plan.steps)):
                     runs.do(number, at)
@@ -102,9 +102,9 @@ class Runs:
     def do(self, number: int, at: int) -> None:
         """Runs a step. Raises Interrupted, NotMeasured, WorkerFailed, ServerFailed, OSError."""
         step = self._plan.steps[at]
-        self.fill_memory()
         if at not in self._rates:
             self._rates[at] = self._rate(step)
+        self.fill_memory()
         shown = f" {step.label}={step.value:g}" if step.label else ""
         count = self._plan.workload.runs
         self._live.begin(f"{self._plan.name}{shown}, {self._target.name}: run {number} of {count}")
@@ -112,10 +112,10 @@ class Runs:
         self.done.append(self._last.run)
 
     def fill_memory(self) -> None:
-        """Fills free memory if the workload wants it. Raises OSError."""
+        """Fills free memory if the workload wants it. Raises Interrupted, OSError."""
         if self._plan.workload.full_memory:
             self._live.begin("filling the free memory")
-            self._memory.fill()
+            self._memory.fill(self._live.check)
 
     def _measure(self, step: Step, rate: float, number: int) -> Found:
         return measure(step, self._target, self._parent, rate, live=self._live, number=number)
@@ -132,6 +132,7 @@ class Runs:
         for run in self.done:
             if (run.label, run.value) == (step.label, step.value):
                 return run.wanted_rate
+        self.fill_memory()
         self._live.begin(f"the maximum of {self._target.name}, of which {wanted} are wanted")
         workload = msgspec.structs.replace(
             step.workload,

@@ -103,7 +103,7 @@ def test_a_result_becomes_a_page_and_is_compared(tmp_path: Path) -> None:
 def _check_result(found: Result) -> None:
     assert found.name == "smoke"
     assert found.workload["producers"]["rate"] == "2000"
-    assert len(found.limits) == 5
+    assert len(found.limits) == 7
     assert all(min(one.samples) > 0 for one in found.limits)
     assert found.server.name == "silomq"
     assert found.server.clients
@@ -270,4 +270,4 @@ def test_list_and_limits(tmp_path: Path) -> None:
     found = json.loads(bench(tmp_path, "list", "--json").stdout)
     assert found["targets"]["silomq"] == ""
     found = json.loads(bench(tmp_path, "limits", "--json").stdout)
-    assert [one["unit"] for one in found] == ["bytes/s", "us", "us", "us", "bytes/s"]
+    assert [one["unit"] for one in found] == ["bytes/s", *["us"] * 3, *["bytes/s"] * 3]

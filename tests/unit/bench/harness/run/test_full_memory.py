@@ -27,7 +27,7 @@ def test_free_memory_is_filled_and_given_back(
     monkeypatch.setattr(full_memory, "_LEFT", psutil.virtual_memory().free - 256 * MIB)
     with FullMemory(tmp_path) as memory:
         before = cached()
-        filled = memory.fill()
+        filled = memory.fill(lambda: None)
         assert 0 < filled <= 300 * MIB
         assert cached() - before > filled // 2
         assert [*tmp_path.iterdir()] == []
@@ -38,4 +38,17 @@ def test_nothing_is_filled_where_little_is_free(
 ) -> None:
     monkeypatch.setattr(full_memory, "_LEFT", psutil.virtual_memory().total)
     with FullMemory(tmp_path) as memory:
-        assert memory.fill() == 0
+        assert memory.fill(lambda: None) == 0
+
+
+def test_a_fill_ends_where_memory_does_not_become_less(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a container with a limit of its own, where the machine's free memory stays."""
+    free = psutil.virtual_memory()
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: free)
+    monkeypatch.setattr(full_memory, "_LEFT", 0)
+    asked: list[None] = []
+    with FullMemory(tmp_path) as memory:
+        assert memory.fill(lambda: asked.append(None)) == 0
+    assert len(asked) == 1
