@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 _LEFT = 1 << 30
 _PART = 64 << 20
 _PIECE = 1 << 20
+#: After so many parts in a row without effect: something may have freed memory beside one of them.
+_IN_VAIN = 4
 
 
 class FullMemory:
@@ -37,13 +39,14 @@ class FullMemory:
         may raise. Ends early where free memory does not become less: in a container with a limit of
         its own, or on tmpfs. Raises OSError.
         """
-        filled = 0
-        while (before := psutil.virtual_memory().free) >= _LEFT + _PART:
+        filled = in_vain = 0
+        while in_vain < _IN_VAIN and (before := psutil.virtual_memory().free) >= _LEFT + _PART:
             self._read(_PART)
             check()
             if before - psutil.virtual_memory().free < _PART // 2:
-                break
-            filled += _PART
+                in_vain += 1
+            else:
+                filled, in_vain = filled + _PART, 0
         return filled
 
     def _read(self, size: int) -> None:
