@@ -77,11 +77,17 @@ class Allocate(Actor):
                 if not self._try_make():
                     self._wait(_RETRY_S)
             else:
-                before = self.window.warm_end
-                if not self._warm(wrote):
-                    self._wait(TICK_S)
-                elif (end := self.window.warm_end) > before:  # not after a chunk that was let go
-                    self._wait(self.ahead.rest(end - wrote, end - before))
+                self._wait(self._step(wrote))
+
+    def _step(self, wrote: int) -> float:
+        """Warms a step if there is one; then for how many seconds to wait. Without a rest only what
+        was let go.
+        """
+        before = self.window.warm_end
+        if not self._warm(wrote):
+            return TICK_S
+        warmed = self.window.warm_end - before
+        return self.ahead.rest(before + warmed - wrote, warmed) if warmed > 0 else 0.0
 
     def _wait(self, seconds: float) -> None:
         if not seconds:

@@ -77,6 +77,7 @@ class Append(Actor):
         self.file_waits = self.metrics.own_histogram("file_wait_time")
         self.file: LogFile | None = None
         self.opened = contextlib.ExitStack()  # the descriptor of `file`, under SYNC_FLUSH
+        self.write_error = 0  # that was told
         self.warmed = self.control.word("warmed")
         self.prefaulted = 0
         self.all_mapped = False  # whether `_prefault` had nothing left to do
@@ -151,6 +152,7 @@ class Append(Actor):
             self._choose_status()
             reason = self.kernel.run(spin_ns, _SLICE_NS, sleeps=self.all_mapped)
             self._look_at_clock()
+            self._look_at_writes()
             self._tell_allocate()
             if reason == kernel.ROLL:
                 self._next_file()
@@ -174,6 +176,18 @@ class Append(Actor):
         ran_ns = time.monotonic_ns() - self._beat.load()
         if ran_ns > self.slow_ns > 0:
             self.say_slow("append", (ran_ns - _SLICE_NS) / 1e9)
+
+    def _look_at_writes(self) -> None:
+        """Says once of each error that a batch could not be written to its file."""
+        error = self.kernel.write_error
+        if error != self.write_error:
+            self.write_error = error
+            self.logger.warning(
+                "a write to the commit log failed; its bytes were stored through the mapped file, "
+                "which is slower: check the disk and the limits of this process",
+                offset=self.kernel.position,
+                error=os.strerror(error),
+            )
 
     def _choose_status(self) -> None:
         """Sets the status with which the kernel refuses puts; PUT_OK means that it appends them.

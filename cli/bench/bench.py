@@ -180,7 +180,7 @@ def list_all(*, as_json: bool) -> None:
 @folder_option
 @json_option
 def limits(folder: Path, *, as_json: bool) -> None:
-    """Measure what this machine can do: copying, syncing, waking, loopback, reading."""
+    """Measure what this machine can do: copying, syncing, waking, loopback, new pages, disk."""
     import statistics
 
     import msgspec

@@ -95,7 +95,7 @@ cdef extern from "store/commitlog/staging.h" nogil:
         uint8_t *bytes
         uint64_t room
         uint64_t from_ "from"
-        int fd, mapped
+        int fd, mapped, error
     void silo_write_staged(silo_staging *s, uint8_t *file, uint64_t to)
     uint8_t *silo_stage(silo_staging *s, uint8_t *file, uint64_t at, uint64_t length)
 

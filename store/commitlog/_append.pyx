@@ -62,9 +62,12 @@ cdef class Appender:
     @property
     def position(self): return self.wrote
 
+    @property  # errno of the last failed write of a batch, which was stored mapped then, or 0
+    def write_error(self): return self.staging.error
+
     def set_file(self, unsigned char[::1] memory not None, uint64_t base, int fd=-1):
-        """Sets the commit-log file to write: mapped at `memory`, from log offset `base` on. With
-        `fd` batches are staged, and written to this descriptor."""
+        """Sets the file to write, from log offset `base` on: mapped at `memory`, and if batches are
+        staged, open as `fd`."""
         assert base <= self.wrote < base + memory.shape[0]
         self.file_view = memory
         self.file = &memory[0]

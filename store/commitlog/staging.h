@@ -21,15 +21,17 @@ typedef struct {
     uint64_t room, from;
     int fd;
     int mapped; /* what lies behind `from` was stored in the mapped file */
+    int error;  /* errno of the last write that failed, 0 without one */
 } silo_staging;
 
 /* The batch has come to position `to`: writes what is staged. The space of the file is taken and
  * its pages are in memory, so the kernel takes all bytes. What it does not take is stored in the
- * mapped file. */
+ * mapped file, and `error` says why. */
 static inline void silo_write_staged(silo_staging *s, uint8_t *file, uint64_t to) {
     if (!s->room) return;
     if (!s->mapped && to > s->from) {
-        uint64_t size = to - s->from, done = silo_write_at(s->fd, s->bytes, size, s->from);
+        uint64_t size = to - s->from;
+        uint64_t done = silo_write_at(s->fd, s->bytes, size, s->from, &s->error);
         memcpy(file + s->from + done, s->bytes + done, size - done);
     }
     s->from = to;

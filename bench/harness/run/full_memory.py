@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 import psutil
 
@@ -58,10 +58,5 @@ class FullMemory:
             os.preadv(fd, [room], at)
 
     def close(self) -> None:
+        """The memory is free again."""
         self._file.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import tempfile
@@ -42,6 +43,13 @@ def measure(parent: Path, samples: int = SAMPLES) -> list[Limit]:
             Limit("sequential read", "bytes/s", list(_reads(folder, turns))),
         ]
         return [one for one in found if one.samples]
+
+
+@contextlib.contextmanager
+def _file(folder: Path) -> Iterator[int]:
+    """The descriptor of a new file, which is removed at the end."""
+    with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
+        yield file.fileno()
 
 
 def _copies(folder: Path, turns: range) -> Iterator[float]:
@@ -92,9 +100,7 @@ def _new_pages(folder: Path, turns: range) -> Iterator[float]:
     """Pages that are made in memory by a first store, as append's are. No sample frees its pages,
     because the next one would get the same: a host may have to make the memory of others first.
     """
-    path = folder / "pages-limit"
-    fd = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
-    try:
+    with _file(folder) as fd:
         disk.allocate(fd, 0, len(turns) * _PAGES)
         mapping = disk.map_file(fd, 0, len(turns) * _PAGES, writable=True)
         disk.shape_for_append(mapping)
@@ -104,17 +110,12 @@ def _new_pages(folder: Path, turns: range) -> Iterator[float]:
                 return  # this kernel cannot
             yield _PAGES / (time.perf_counter() - start)
         mapping.close()
-    finally:
-        os.close(fd)
-        path.unlink()
 
 
 def _writes(folder: Path, turns: range) -> Iterator[float]:
     """A file that is in the page cache, written anew in large pieces and synced."""
-    path = folder / "write-limit"
     data = os.urandom(_PIECE)
-    fd = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
-    try:
+    with _file(folder) as fd:
         disk.allocate(fd, 0, _WRITTEN)
         for turn in (-1, *turns):  # the first makes the pages
             start = time.perf_counter()
@@ -123,17 +124,12 @@ def _writes(folder: Path, turns: range) -> Iterator[float]:
             os.fdatasync(fd)
             if turn >= 0:
                 yield _WRITTEN / (time.perf_counter() - start)
-    finally:
-        os.close(fd)
-        path.unlink()
 
 
 def _reads(folder: Path, turns: range) -> Iterator[float]:
     """A file that is not in the page cache, read from its beginning to its end."""
-    path = folder / "read-limit"
     data = os.urandom(_PIECE)
-    fd = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
-    try:
+    with _file(folder) as fd:
         for at in range(0, _READ, _PIECE):
             os.pwrite(fd, data, at)
         os.fdatasync(fd)
@@ -145,6 +141,3 @@ def _reads(folder: Path, turns: range) -> Iterator[float]:
             for at in range(0, _READ, _PIECE):
                 os.preadv(fd, [room], at)
             yield _READ / (time.perf_counter() - start)
-    finally:
-        os.close(fd)
-        path.unlink()

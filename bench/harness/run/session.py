@@ -45,7 +45,7 @@ def run_all(plan: Plan, parent: Path, live: Live) -> Result:
 
     Raises BadWorkload, NotMeasured, WorkerFailed, ServerFailed, OSError.
     """
-    with FullMemory(parent) as memory:
+    with contextlib.closing(FullMemory(parent)) as memory:
         runs = Runs(plan, parent, live, memory)
         with contextlib.suppress(Interrupted):
             runs.fill_memory()

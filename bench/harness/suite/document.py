@@ -63,8 +63,8 @@ those, not this page.
 - The dispatch rate counts the messages of the measured part until the last one was in its queue.
 - Before each run free memory is filled with the page cache of another file, as on a server that
   has run for long (`full_memory`). Pages then come from older files. On a virtual machine whose
-  free memory goes back to its host, a first use of pages can cost more than all else: 0.5 GB/s on
-  the one used here, where copying does 10 GB/s. Results of 2026-11-26 were measured without.
+  free memory goes back to its host, a first use of pages can cost more than all else. Results
+  without it say so.
 - The limits of the machine (copying, `fdatasync`, a futex, loopback, new pages of a file, writing,
   reading) are measured in the same session. `silo bench report` shows figures as ratios to them.
 
@@ -221,6 +221,8 @@ def _origins(some: Sequence[tuple[str, Result]], shown: Sequence[str]) -> Iterat
             f"{_plain(machine.cpu)}, {machine.cores} cores, {_plain(machine.file_system)}, "
             f"Linux {_plain(machine.kernel)}."
         )
+        if not one.workload.get("full_memory"):
+            yield "  Free memory was not filled."
         if one.interrupted:
             yield "  It was interrupted before its time."
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -53,7 +54,7 @@ class Interleaved:
         A target that is missing or fails is told of, and the others go on. Raises Interrupted,
         TimeIsUp, BadWorkload, BadResult, OSError.
         """
-        with FullMemory(self._parent) as memory:
+        with contextlib.closing(FullMemory(self._parent)) as memory:
             return self._run(memory, stop_after_s)
 
     def _run(self, memory: FullMemory, stop_after_s: float | None) -> Done:

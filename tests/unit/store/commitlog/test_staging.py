@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import random
 
 import pytest
@@ -30,11 +31,14 @@ def test_a_batch_may_be_longer_than_what_is_staged_at_once() -> None:
 
 
 def test_what_a_file_does_not_take_is_stored_in_the_mapping() -> None:
+    """Append can tell why."""
     rig = Rig()
     producer = rig.new_ring()
+    assert rig.kernel.write_error == 0
     with open("/dev/full", "wb") as full:
         rig.kernel.set_file(rig.open(0).mapping, 0, full.fileno())
         begins = [producer.place(rig.frame(one(body=body))) for body in (b"first", b"second")]
         rig.run()
     offsets = [producer.result(begin).physical_offset for begin in begins]
     assert [decode_record(rig.log, at).body for at in offsets] == [b"first", b"second"]
+    assert rig.kernel.write_error == errno.ENOSPC

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
 import psutil
@@ -25,19 +26,20 @@ def test_free_memory_is_filled_and_given_back(
 ) -> None:
     """256 MiB here. The file that has the pages has no name, so no kill leaves it behind."""
     monkeypatch.setattr(full_memory, "_LEFT", psutil.virtual_memory().free - 256 * MIB)
-    with FullMemory(tmp_path) as memory:
+    with contextlib.closing(FullMemory(tmp_path)) as memory:
         before = cached()
         filled = memory.fill(lambda: None)
         assert 0 < filled <= 300 * MIB
         assert cached() - before > filled // 2
         assert [*tmp_path.iterdir()] == []
+    assert cached() - before < filled // 2
 
 
 def test_nothing_is_filled_where_little_is_free(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(full_memory, "_LEFT", psutil.virtual_memory().total)
-    with FullMemory(tmp_path) as memory:
+    with contextlib.closing(FullMemory(tmp_path)) as memory:
         assert memory.fill(lambda: None) == 0
 
 
@@ -49,6 +51,6 @@ def test_a_fill_ends_where_memory_does_not_become_less(
     monkeypatch.setattr(psutil, "virtual_memory", lambda: free)
     monkeypatch.setattr(full_memory, "_LEFT", 0)
     asked: list[None] = []
-    with FullMemory(tmp_path) as memory:
+    with contextlib.closing(FullMemory(tmp_path)) as memory:
         assert memory.fill(lambda: asked.append(None)) == 0
     assert len(asked) == full_memory._IN_VAIN
