@@ -80,14 +80,14 @@ class Allocate(Actor):
                 self._wait(self._step(wrote))
 
     def _step(self, wrote: int) -> float:
-        """Warms a step if there is one; then for how many seconds to wait. Without a rest only what
-        was let go.
+        """Warms a step, or lets one go: for how many seconds to wait then. What was let go needs no
+        rest.
         """
         before = self.window.warm_end
         if not self._warm(wrote):
             return TICK_S
-        warmed = self.window.warm_end - before
-        return self.ahead.rest(before + warmed - wrote, warmed) if warmed > 0 else 0.0
+        end = self.window.warm_end
+        return self.ahead.rest(end - wrote, max(end - before, 0))
 
     def _wait(self, seconds: float) -> None:
         if not seconds:
