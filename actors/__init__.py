@@ -42,9 +42,13 @@ At 10,000 messages a second each round would write nearly all of the 20 MB of sl
 entries. Rounds for entries and bytes take a tenth of the time at most: 40,000 busy queues have a
 page each to write, and each round would write the same pages again.
 
+A third thread seals full files. It takes a tenth of a core, because a seal reads a whole file and
+nothing waits for it.
+
 **Allocate** makes commit-log files before append needs them, `allocate_ahead_files` at most. It
 keeps a window ahead of append in the page cache, and locks it in memory as far as the limit of
-locked memory allows (`store/commitlog`).
+locked memory allows (`store/commitlog`). It warms two MiB at a time and rests, unless append is
+close.
 
 **Commit and the pool.** With `transient_store_pool_enable` append writes into buffers in shared
 memory. The file with number n lies in buffer n modulo the number of buffers. A buffer is free for a
