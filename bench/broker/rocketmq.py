@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-import socket
 import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..leash import leashed
+from ..loopback import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -39,6 +38,7 @@ class JavaServer:
         self.folder = folder
         self._is_leashed = jvm.is_leashed
         self._name = main.rpartition(".")[2]
+        self._log = folder / f"{self._name}.log"
         file = folder / f"{self._name}.conf"
         file.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
         home = Jvm(jvm.jars, (*jvm.options, f"-Drocketmq.home.dir={folder}"))
@@ -47,11 +47,15 @@ class JavaServer:
         self.process = self._start()
 
     def _start(self) -> subprocess.Popen[bytes]:
-        with (self.folder / f"{self._name}.log").open("ab") as log:
+        with self._log.open("ab") as log:
             return subprocess.Popen(
                 self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.folder,
                 start_new_session=self._is_leashed,
             )  # fmt: skip
+
+    def said(self) -> str:
+        """The end of what it wrote to its standard streams."""
+        return self._log.read_text(errors="replace")[-3000:]
 
     def kill(self) -> None:
         """Kills it. RocketMQ's servers take many seconds to end in order."""
@@ -91,14 +95,3 @@ class RocketMQNameServer(JavaServer):
         self.address = f"127.0.0.1:{port}"
         settings = {"listenPort": str(port), "kvConfigPath": f"{folder}/kv.json"}
         super().__init__(folder, jvm, "org.apache.rocketmq.namesrv.NamesrvStartup", settings)
-
-
-def free_port() -> int:
-    """A port that is free, and the one two below it, which RocketMQ takes too."""
-    while True:
-        with socket.socket() as first, socket.socket() as second:
-            first.bind(("127.0.0.1", 0))
-            port: int = first.getsockname()[1]
-            with contextlib.suppress(OSError):
-                second.bind(("127.0.0.1", port - 2))
-                return port

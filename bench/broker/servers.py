@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...broker.wire.codes import RequestCode
+from ..loopback import free_port
 from .peer import answers, make_topic, wait_until
 from .processes import cpu_seconds, own_bytes, tree
-from .rocketmq import Jvm, RocketMQBroker, RocketMQNameServer, free_port
+from .rocketmq import Jvm, RocketMQBroker, RocketMQNameServer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

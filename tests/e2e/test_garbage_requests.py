@@ -16,7 +16,6 @@ from support.harness import LONG, StoreProcess
 
 from silomq import Admin, Consumer, GroupConsumer, Producer
 from silomq.shm import mail, parts
-from silomq.shm.control import ACTORS
 from silomq.shm.protocol.answers import (
     AnyAnswer,
     Error,
@@ -143,8 +142,10 @@ def test_no_request_stops_a_store_or_its_next_start(tmp_path: Path, rounds: int)
         for number in range(rounds):
             counts = send_round(store, random.Random(f"{seed}/{number}"))
             assert min(counts.values()) > 0, counts
-            assert {store.starts(actor) for actor in ACTORS} == {1}, store.log()
-            assert "defect" not in store.log()
+            log = store.log_path.read_text(errors="replace")
+            # A request may replace the code, which starts each actor once more. None dies.
+            for said in ("actor died", "actor does not beat", "cannot start an actor", "defect"):
+                assert said not in log, store.log()
             check(store)
             if number % 2:
                 store.stop()

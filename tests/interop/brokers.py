@@ -14,7 +14,7 @@ from support.brokers import BrokerProcess
 from support.harness import StoreProcess, eventually
 from support.name_servers import Peer, name_server
 
-from silomq.bench.broker.rocketmq import free_port
+from silomq.bench.loopback import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

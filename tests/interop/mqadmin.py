@@ -16,7 +16,7 @@ from support.harness import WAIT_S, StoreProcess, eventually
 from support.name_servers import name_server
 from support.remoting_client import RemotingClient
 
-from silomq.bench.broker.rocketmq import free_port
+from silomq.bench.loopback import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

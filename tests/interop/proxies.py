@@ -17,7 +17,8 @@ from interop.rocketmq import BUILD, JAVA, ROOT
 from support.harness import eventually
 from support.remoting_client import RemotingClient
 
-from silomq.bench.broker.rocketmq import Jvm, free_port
+from silomq.bench.broker.rocketmq import Jvm
+from silomq.bench.loopback import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -21,8 +21,8 @@ from silomq.bench.broker.rocketmq import (
     Jvm,
     RocketMQBroker,
     RocketMQNameServer,
-    free_port,
 )
+from silomq.bench.loopback import free_port
 from silomq.conf.schema import kinds
 
 if TYPE_CHECKING:
@@ -169,6 +169,7 @@ def real_name_server(folder: Path) -> Iterator[str]:
     server = RocketMQNameServer(folder, _jvm())
 
     def answers() -> bool:
+        assert server.process.poll() is None, server.said()
         with contextlib.suppress(OSError), RemotingClient(server.address) as client:
             return client.ask(106).code == 0
         return False

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 from interop.clients import Clients, require_client
-from support.broker_load import free_port
 from support.brokers import BrokerProcess
 from support.harness import StoreProcess, eventually
 from support.signers import ACCOUNTS, READER, SECRET
+
+from silomq.bench.loopback import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,10 +11,11 @@ import pytest
 from interop.mqadmin import MqAdmin, Server, mqadmin
 from interop.rocketmq import require
 from interop.servers import BROKER
-from support.broker_load import free_port
 from support.brokers import BrokerProcess
 from support.harness import StoreProcess
 from support.signers import ACCOUNTS, ADMIN, SECRET
+
+from silomq.bench.loopback import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -17,7 +17,7 @@ from support.commands import silo
 from support.harness import StoreProcess, eventually
 from support.signers import ADMIN, SECRET, SigningClient
 
-from silomq.bench.broker.rocketmq import free_port
+from silomq.bench.loopback import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from interop.clients import JAVA_CLIENTS, Clients
-from support.broker_load import free_port
 from support.brokers import BrokerProcess
 from support.commands import silo
 from support.harness import StoreProcess, eventually
+
+from silomq.bench.loopback import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -106,6 +106,7 @@ def rocketmq(
         try:
 
             def answers() -> bool:
+                assert broker.process.poll() is None, broker.said()
                 with contextlib.suppress(OSError), RemotingClient(broker.address) as asked:
                     return asked.ask(30, {"topic": TOPIC, "queueId": 0}).code == 0
                 return False

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import random
-import socket
 import threading
 import time
 from typing import TYPE_CHECKING, Self
@@ -25,14 +24,6 @@ if TYPE_CHECKING:
 #: Answers after which RocketMQ's producers try again: busy, not available, unknown errors.
 AGAIN = frozenset((1, 2, 14))
 _PAUSE_S = 0.02
-
-
-def free_port() -> int:
-    """A port that is free now."""
-    with socket.socket() as end:
-        end.bind(("127.0.0.1", 0))
-        port: int = end.getsockname()[1]
-        return port
 
 
 class Patient:

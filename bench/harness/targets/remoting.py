@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from .... import __version__
 from ....broker.wire.codes import RequestCode, ResponseCode
 from ...broker.peer import Peer, answers, make_topic
-from ...broker.rocketmq import free_port
+from ...loopback import free_port
 from .processes import ServerFailed, running
 from .silomq import SEND_CALLS, RunningStore, acknowledged, store
 from .target import Durability, Facts

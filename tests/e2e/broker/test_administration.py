@@ -8,13 +8,13 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from support.broker_load import free_port
 from support.broker_requests import GROUP, TOPIC, heart_beat, pull_fields, send_fields
 from support.brokers import BrokerProcess
 from support.harness import StoreProcess, eventually
 from support.remoting_client import RemotingClient
 from support.small_settings import SMALL
 
+from silomq.bench.loopback import free_port
 from silomq.broker.wire.command import ANSWER, Command
 from silomq.store.config import topics
 

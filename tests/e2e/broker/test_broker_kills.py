@@ -10,13 +10,14 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from support.broker_load import Load, free_port
+from support.broker_load import Load
 from support.broker_requests import GROUP, pull_fields, send_fields
 from support.brokers import BrokerProcess
 from support.checking.messages import read_topic
 from support.harness import eventually
 from support.remoting_client import Disconnected, RemotingClient
 
+from silomq.bench.loopback import free_port
 from silomq.shm.control import ACTORS
 
 if TYPE_CHECKING:

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from interop.conformance.requests import beat, committed, pull_fields, subscription
-from support.broker_load import free_port
 from support.harness import eventually
 from support.remoting_client import RemotingClient
 
 from silomq import Admin, Producer
+from silomq.bench.loopback import free_port
 from silomq.broker.server import Broker
 from silomq.broker.wire.address import Address
 from silomq.broker.wire.command import Serialization

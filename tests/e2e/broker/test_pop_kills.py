@@ -8,11 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
-from support.broker_load import free_port
 from support.brokers import BrokerProcess
 from support.harness import WAIT_S, StoreProcess, eventually
 from support.popping import NOT_FOUND, Popper, numbered, send, texts, until_found
 from support.remoting_client import Disconnected, RemotingClient
+
+from silomq.bench.loopback import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

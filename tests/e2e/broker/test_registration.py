@@ -11,12 +11,13 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from support.broker_load import free_port
 from support.broker_requests import send_fields
 from support.brokers import BrokerProcess
 from support.harness import eventually
 from support.name_servers import NameServerProcess, name_server
 from support.remoting_client import RemotingClient
+
+from silomq.bench.loopback import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,7 +15,7 @@ import psutil
 from support.golden_stores import unpack
 from support.small_settings import SHIPPED_LIMITS
 
-from silomq.bench.broker.rocketmq import free_port
+from silomq.bench.loopback import free_port
 from silomq.shm import segments
 
 if TYPE_CHECKING:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from e2e.groups.members import QUEUES, take
-from support.broker_load import free_port
 from support.broker_requests import heart_beat
 from support.brokers import BrokerProcess
 from support.harness import eventually
@@ -18,6 +17,7 @@ from support.remote_members import Members
 from support.remoting_client import RemotingClient
 
 from silomq import Admin, GroupConsumer, Producer
+from silomq.bench.loopback import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

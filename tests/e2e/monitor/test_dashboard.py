@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import socket
 import subprocess
 import time
 import urllib.error
@@ -18,6 +17,7 @@ from support.commands import silo
 from support.harness import StoreProcess, eventually
 
 from silomq import Admin, GroupConsumer, Producer
+from silomq.bench.loopback import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -77,12 +77,6 @@ def test_panels_do_not_overlap_and_have_ids_of_their_own() -> None:
         }
         assert not cells & taken, panel["title"]
         taken |= cells
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port: int = server.getsockname()[1]
-        return port
 
 
 @pytest.fixture

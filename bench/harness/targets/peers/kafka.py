@@ -7,11 +7,11 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+from ....loopback import free_port, listens
 from ..processes import ServerFailed, precise, running
 from ..target import Durability, Facts
 from .installed import class_path, missing, peers
 from .java_host import HEAP, options
-from .loopback import free_port, listens
 from .server import Server
 
 if TYPE_CHECKING:

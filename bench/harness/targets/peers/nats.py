@@ -8,10 +8,10 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+from ....loopback import free_port, listens
 from ..processes import precise, running
 from ..target import Durability, Facts
 from .installed import missing, peers
-from .loopback import free_port, listens
 from .server import Server
 
 if TYPE_CHECKING:
