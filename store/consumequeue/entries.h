@@ -73,19 +73,6 @@ static inline int silo_next_entry(silo_walk *w) {
     return ENTRY_ALL;
 }
 
-/* Loads a record into the CPU's caches, line by line in ascending order: later accesses in other
- * orders would wait for each line. Of a long record, and without `bodies` of any, only the head is
- * loaded and the end, which has topic and properties. */
-static inline void silo_touch(const uint8_t *record, int64_t size, int bodies) {
-    enum { LINE = 64, HEAD = 128, TAIL = 256, LONG = 4096 };
-    const volatile uint8_t *p = record, *end = p + size;
-    if (size > (bodies ? LONG : HEAD + TAIL)) {
-        for (; p < record + HEAD; p += LINE) (void)*p;
-        p = end - TAIL;
-    }
-    for (; p < end; p += LINE) (void)*p;
-}
-
 /* An upper bound of the bytes of records that a walk takes; 0 with tags codes, because these may
  * choose few. */
 static inline int64_t silo_walk_bytes(const silo_walk *w) {

@@ -27,7 +27,10 @@ cdef extern from "store/consumequeue/entries.h" nogil:
     int ENTRY_FOUND, ENTRY_ALL, ENTRY_FULL, ENTRY_ELSEWHERE, ENTRY_BAD, ENTRY_SIZE
     int silo_next_entry(silo_walk *w)
     int64_t silo_walk_bytes(const silo_walk *w)
-    void silo_touch(const uint8_t *record, int64_t size, int bodies)
+
+cdef extern from "store/reading/touch.h" nogil:
+    void silo_touch(const uint8_t *memory, int64_t base, const int64_t *at, const int64_t *size,
+                    int count, int bodies, int texts)
 
 cdef extern from "store/reading/blocks.h" nogil:
     void silo_block_give(void *data, size_t room)
@@ -49,7 +52,7 @@ cdef extern from "store/record/properties.h" nogil:
 
 cdef extern from "store/reading/columns.h" nogil:
     enum:
-        COLUMN_BLOCK, COLUMN_COUNT, COL_BODY, COL_KEYS, COL_PROPERTIES, MOST_PAIRS
+        COLUMN_BLOCK, COLUMN_COUNT, COL_BODY, TEXT_COLUMNS, MOST_PAIRS
     ctypedef struct silo_columns:
         uint32_t wanted
         int64_t rows, bytes, more
@@ -218,10 +221,8 @@ cdef class Columns:
         cdef int why = ENTRY_FOUND
         cdef silo_record m
         cdef const uint8_t *r
-        cdef int64_t at[COLUMN_BLOCK]
-        cdef int64_t size[COLUMN_BLOCK]
-        cdef int64_t number[COLUMN_BLOCK]
-        cdef int i, count, added, bodies = self.copies_bodies()
+        cdef int64_t at[COLUMN_BLOCK], size[COLUMN_BLOCK], number[COLUMN_BLOCK]
+        cdef int i, count, added
         while why == ENTRY_FOUND:
             count = 0
             while count < COLUMN_BLOCK:
@@ -230,8 +231,8 @@ cdef class Columns:
                     break
                 at[count], size[count], number[count] = w.at, w.size, w.next - 1
                 count += 1
-            for i in range(count):
-                silo_touch(memory + (at[i] - w.base), size[i], bodies)
+            silo_touch(memory, w.base, at, size, count, self.copies_bodies(),
+                       self.c.wanted & TEXT_COLUMNS)
             for i in range(count):
                 r = memory + (at[i] - w.base)
                 if (silo_parse_record(r, <uint64_t>size[i], &m) != RECORD_OK or m.total != size[i]

@@ -18,6 +18,9 @@ enum {
     COL_FLAG, COL_BODY_CRC, COL_RECONSUME_TIMES, COL_BORN_HOST, COL_STORE_HOST, COL_MESSAGE_ID,
     COLUMN_COUNT
 };
+/* Those that are made of topic and properties. */
+enum { TEXT_COLUMNS = 1 << COL_TOPIC | 1 << COL_TAGS | 1 << COL_KEYS | 1 << COL_PROPERTIES |
+                      1 << COL_MESSAGE_ID };
 #define WANTS(c, what) ((c)->wanted >> (what) & 1)
 
 /* The last host of a column and its text, which is used again if the next host is the same. */
