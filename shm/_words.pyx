@@ -101,6 +101,12 @@ cdef class OwnedWord(Word):
 MOST_WORDS = FUTEX_MOST
 
 
+def values(list words):
+    """The values of words, loaded with acquire order, one after the other."""
+    cdef Word word
+    return [silo_load((<Word?>word).p) for word in words]
+
+
 def wait_any(list words, list seen, double timeout_s):
     """Sleeps until one of the words differs from its value in `seen`, or time is up. Takes at most
     MOST_WORDS words; raises ValueError for more."""

@@ -9,9 +9,8 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self, TypeVar
 
-from ...shm._words import MOST_WORDS, wait_any
+from ...shm._words import MOST_WORDS, values, wait_any
 from ...shm.bell import Reason
-from ...shm.control import StoreState
 from ...shm.protocol.requests import Open, Watch
 from ...store.errors import Corrupt, CorruptRange, IllegalArgument, IllegalUse
 from ...store.reading._columns import Columns
@@ -19,6 +18,7 @@ from ...store.reading.columns import COLUMNS, ColumnName, arrow, to_batch
 from .. import arguments
 from .._bell import Bell
 from ..errors import StoreClosed
+from ..liveness import Liveness
 from ..loop_reader import LoopReaders, wake_all
 from ..session import Connection
 from ..times import Start, parse_start
@@ -107,6 +107,7 @@ class Consumer:
         self._readers = LoopReaders(wake_all)
         self._thread = threading.get_ident()
         self._link = Connection(store, client="Consumer")
+        self._liveness = Liveness(self._link)
         try:
             self._view = StoreView(self._link, check_crc=check_crc)
         except BaseException:
@@ -238,7 +239,7 @@ class Consumer:
             raise StoreClosed("this consumer is closed")
         rests = self._bell is not None
         while True:
-            seen = [word.load() for word in self._words]  # SYNC: arrival observe
+            seen = values(self._words)  # SYNC: arrival observe
             try:
                 found = take()
             except CorruptRange as hole:
@@ -251,9 +252,9 @@ class Consumer:
                 rests = False
                 self._rest()
                 continue
-            self._check_alive()
+            longest = self._liveness.patience(_TICK_S)
             self._view.release_lease()
-            wait_any(self._words, seen, min(left, _TICK_S))
+            wait_any(self._words, seen, min(left, longest))
 
     def _rest(self) -> None:
         """Arms the bell, because nothing was found; the caller looks once more. Raises StoreClosed
@@ -261,14 +262,9 @@ class Consumer:
         """
         assert self._bell is not None
         if not self._bell.drain():
-            self._check_alive()
+            self._liveness.check()
         self._view.release_lease()
         self._bell.arm(Reason.ARRIVALS | Reason.NOTICES)
-
-    def _check_alive(self) -> None:
-        """Raises StoreClosed when the store has stopped."""
-        if not self._link.is_alive() or self._link.control.load("state") == StoreState.STOPPED:
-            raise StoreClosed(f"the store at {self._link.shown} stopped; everything in it was read")
 
     def _check_thread(self) -> None:
         if threading.get_ident() != self._thread:

@@ -66,6 +66,11 @@ class AssignedQueue:
         """
         return self.offset + self.window - self.cursor.next
 
+    @property
+    def is_at_end(self) -> bool:
+        """Whether there is nothing to read, as in most queues of a member that waits."""
+        return self.cursor.end.load() <= self.cursor.next  # SYNC: queue-max observe
+
     def read(self, limit: int, codes: frozenset[int] | None, max_bytes: int) -> list[MessageView]:
         """The next messages that are not acknowledged yet; arguments and errors as for
         `Cursor.read`.

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 
 from ...shm._words import wait_any
 from ...shm.bell import Reason
-from ...shm.control import StoreState
 from ...shm.protocol.answers import Joined
 from ...shm.protocol.requests import Join
 from ...store.errors import Corrupt, CorruptRange, IllegalUse
@@ -25,7 +24,8 @@ from .._bell import Bell
 from ..consuming.cursors import StoreView
 from ..consuming.message_view import MessageView
 from ..consuming.wanted_columns import WantedColumns
-from ..errors import SessionLost, StoreClosed
+from ..errors import StoreClosed
+from ..liveness import Liveness
 from ..producing.send_result import SendResult
 from ..session import Connection, HungUp
 from ..times import Start
@@ -75,7 +75,6 @@ class GroupReader:
         self._filters = filter_expressions(subscribe)
         self._selections = {topic: Selection(*wanted) for topic, wanted in self._filters.items()}
         self._selections[retry_topic(group)] = Selection("TAG", "*")
-        self._turn = 0
         self._polled: set[AssignedQueue] = set()  # queues whose messages `ack_polled` acknowledges
         # Between `read_ahead` and `next_message`; whoever reads otherwise takes them back first.
         self._ahead = MessagesAhead()
@@ -84,6 +83,11 @@ class GroupReader:
         self._closed = False
         self._bell: Bell | None = None
         self._link = Connection(store, client="GroupConsumer")
+        self._liveness = Liveness(
+            self._link,
+            f"group {group} of the store at {self._link.shown} has lost this member: the store was "
+            "killed, the process stopped, or it did not give back a queue in time",
+        )
         try:
             self._view = StoreView(self._link, check_crc=check_crc)
         except BaseException:
@@ -222,10 +226,10 @@ class GroupReader:
         has passed. Sleeps only 10 ms at a time while callbacks still work on a revoked queue.
         Raises StoreClosed, SessionLost.
         """
-        self._check_alive()
+        self._check_open()
+        longest = self._liveness.patience(TICK_S if watch.settled else _RELEASE_RETRY_S)
         with self.lock:
             self._view.release_lease()
-        longest = TICK_S if watch.settled else _RELEASE_RETRY_S
         wait_any(watch.words, watch.seen, min(timeout_s, longest))
 
     def wake(self) -> None:
@@ -240,13 +244,7 @@ class GroupReader:
     def _check_alive(self) -> None:
         """Raises StoreClosed or SessionLost when this reader or the store cannot be used."""
         self._check_open()
-        if self._link.control.load("state") == StoreState.STOPPED:
-            raise StoreClosed(f"the store at {self._link.shown} stopped; everything in it was read")
-        if not self._link.is_alive():
-            raise SessionLost(
-                f"group {self.group} of the store at {self._link.shown} has lost this member: the "
-                "store was killed, the process stopped, or it did not give back a queue in time"
-            )
+        self._liveness.check()
 
     # -- reading
 
@@ -286,7 +284,7 @@ class GroupReader:
 
         def take() -> pa.RecordBatch:
             self._ahead.take_back(self._membership.assigned)
-            order = self._next_turn()
+            order = self._membership.next_turn()
             batch, read = next_batch(order, self._selections, wanted)
             self._polled.update(read)
             return batch
@@ -296,7 +294,7 @@ class GroupReader:
     def _read_in_turn(self, limit: int, max_bytes: int) -> list[MessageView]:
         """Messages that are there now, of one queue after the other. With the lock held."""
         found: list[MessageView] = []
-        for assigned in self._next_turn():
+        for assigned in self._membership.next_turn():
             try:
                 messages = self.read(assigned, limit - len(found), max_bytes)
             except (Corrupt, CorruptRange):
@@ -313,12 +311,9 @@ class GroupReader:
                 break
         return found
 
-    def _next_turn(self) -> list[AssignedQueue]:
-        """The queues in an order that begins with another one at each call."""
-        queues = self.queues
-        turn = self._turn % max(1, len(queues))
-        self._turn += 1
-        return queues[turn:] + queues[:turn]
+    def count_miss(self) -> None:
+        """Counts a read that found none."""
+        self._link.reads.find(None)
 
     def read(self, assigned: AssignedQueue, limit: int, max_bytes: int) -> list[MessageView]:
         """As `AssignedQueue.take`, with the filter of its topic. With the lock held."""

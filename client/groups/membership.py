@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from typing import NamedTuple
 
-from ...shm._words import MOST_WORDS, OwnedWord, Word
+from ...shm._words import MOST_WORDS, OwnedWord, Word, values
 from ...shm.protocol.answers import Revoke
 from ...shm.protocol.requests import Busy, Sync
 from ...store.groups.ack_file import AckWriter, Queue
@@ -44,6 +44,7 @@ class Membership:
         self._dispatched = link.control.word("dispatched")
         self.notice_seen = -1
         self._missed = 0  # in queues that were given back
+        self._turn = 0
         self.assigned: dict[Queue, AssignedQueue] = {}
         self.queues: list[AssignedQueue] = []
         page = mmap.mmap(-1, mmap.PAGESIZE)
@@ -97,9 +98,10 @@ class Membership:
         """The words to sleep on after the assignment was taken, as they are before the queues are
         read. `settled` is what `take_assignment` returned.
         """
-        words = self.words
-        notice = self.notice_seen if settled else words[0].load()
-        return Watch(words, [notice, *(word.load() for word in words[1:])], settled)
+        seen = values(self.words)
+        if settled:
+            seen[0] = self.notice_seen
+        return Watch(self.words, seen, settled)
 
     def take_assignment(self, release: Callable[[list[Queue]], bool]) -> bool:
         """Takes the newest assignment, if the store has changed it.
@@ -114,6 +116,18 @@ class Membership:
             return False
         self.notice_seen = notice
         return True
+
+    def next_turn(self) -> list[AssignedQueue]:
+        """The queues with messages to read, in an order that begins with another one at each call.
+        A turn without any counts as a read that found none.
+        """
+        queues = self.queues
+        first = self._turn % max(1, len(queues))
+        self._turn += 1
+        found = [one for one in queues[first:] + queues[:first] if not one.is_at_end]
+        if not found:
+            self._link.reads.find(None)
+        return found
 
     def _sync(self, release: Callable[[list[Queue]], bool]) -> bool:
         while True:

@@ -17,9 +17,8 @@ from collections import deque
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Literal
 
-from ...shm._words import OwnedWord, wait_any
+from ...shm._words import OwnedWord, values, wait_any
 from ...shm.bell import Reason
-from ...shm.control import StoreState
 from ...shm.protocol.pop_answers import PoppedLease
 from ...shm.protocol.pops import MOST_POPPED, MOST_SETTLED, Look, Pop, Settle, Settling
 from ...shm.protocol.request import Answered, Request
@@ -28,7 +27,8 @@ from .._bell import Bell
 from ..consuming.cursors import StoreView
 from ..consuming.message_view import MessageView
 from ..consuming.wanted_columns import WantedColumns
-from ..errors import SessionLost, StoreClosed
+from ..errors import StoreClosed
+from ..liveness import Liveness
 from ..producing.send_result import SendResult
 from ..session import Connection, HungUp
 from .group_reader import TICK_S
@@ -97,6 +97,9 @@ class PopReader:
         self._own_times = max_reconsume_times
         self.max_reconsume_times = max_reconsume_times or 0
         self._link = Connection(store, client="GroupConsumer")
+        self._liveness = Liveness(
+            self._link, f"the store at {self._link.shown} was killed, or ended this session"
+        )
         try:
             self._view = StoreView(self._link, check_crc=check_crc)
             for topic in self._selections:
@@ -185,7 +188,7 @@ class PopReader:
             with self.lock:
                 self._check_open()
                 words = [self._link.notice, self._own, *self._leases.words]
-                seen = [word.load() for word in words]
+                seen = values(words)
                 found, next_s = self._pop(limit, max_bytes, wait=timeout > 0 or rests)
             left = deadline - time.monotonic()
             if found or (left <= 0 and not rests):
@@ -194,10 +197,10 @@ class PopReader:
                 rests = False
                 self._rest()
                 continue
-            self._check_alive()
+            longest = self._liveness.patience(TICK_S)
             with self.lock:
                 self._view.release_lease()
-            wait_any(words, seen, max(0.0, min(left, next_s, TICK_S)))
+            wait_any(words, seen, max(0.0, min(left, next_s, longest)))
             if self._own.load() != seen[1] and not self._closed:
                 return []
 
@@ -231,10 +234,7 @@ class PopReader:
     def _check_alive(self) -> None:
         """Raises StoreClosed or SessionLost when this reader or the store cannot be used."""
         self._check_open()
-        if self._link.control.load("state") == StoreState.STOPPED:
-            raise StoreClosed(f"the store at {self._link.shown} stopped; everything in it was read")
-        if not self._link.is_alive():
-            raise SessionLost(f"the store at {self._link.shown} was killed, or ended this session")
+        self._liveness.check()
 
     # -- popping
 

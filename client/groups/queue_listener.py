@@ -25,9 +25,9 @@ _Task = tuple[AssignedQueue, list[MessageView]]
 class QueueListener(Listener):
     """Listens to the queues that are assigned to a member.
 
-    One thread reads messages and makes tasks of them. With `orderly` a task is all that was read of
-    one queue, otherwise one message. With a `concurrency` of 1 that thread runs the tasks as well;
-    otherwise `concurrency` threads run them.
+    One thread reads messages and makes tasks of them. With a `concurrency` of 1 it runs the tasks
+    as well; otherwise `concurrency` threads run them. Then a task is one message, unless `orderly`
+    is set; else it is all that was read of one queue.
     """
 
     def __init__(
@@ -96,6 +96,8 @@ class QueueListener(Listener):
         tasks: list[_Task] = []
         now = time.monotonic()
         for assigned in self._reader.queues:
+            if assigned.is_at_end and not assigned.suspended:
+                continue
             room = min(_BATCH, self._max_pending - self._pending)
             if room <= 0 or self._pending_bytes >= self._max_pending_bytes:
                 break
@@ -106,11 +108,13 @@ class QueueListener(Listener):
             messages = assigned.suspended or self._read(assigned, room)
             assigned.suspended = []
             if messages:
-                self._add_work(assigned, messages, 1)
-                if self._orderly:
+                self._add_work(assigned, messages)
+                if self._orderly or not self._workers:
                     tasks.append((assigned, messages))
                 else:
                     tasks += [(assigned, [message]) for message in messages]
+        if not tasks:
+            self._reader.count_miss()
         return tasks
 
     def _read(self, assigned: AssignedQueue, room: int) -> list[MessageView]:
@@ -125,12 +129,19 @@ class QueueListener(Listener):
             assigned.pass_hole(hole)
             raise
 
-    def _add_work(self, assigned: AssignedQueue, messages: list[MessageView], sign: int) -> None:
-        """Counts messages that wait for a callback or are in one (sign 1), or no longer (-1)."""
+    def _add_work(self, assigned: AssignedQueue, messages: list[MessageView]) -> None:
+        """Counts messages that wait for a callback or are in one."""
         with self._count:
-            assigned.in_work += sign * len(messages)
-            self._pending += sign * len(messages)
-            self._pending_bytes += sign * sum(message.size for message in messages)
+            assigned.in_work += len(messages)
+            self._pending += len(messages)
+            self._pending_bytes += sum([message.size for message in messages])
+
+    def _end_work(self, assigned: AssignedQueue, message: MessageView) -> None:
+        """No longer counts a message."""
+        with self._count:
+            assigned.in_work -= 1
+            self._pending -= 1
+            self._pending_bytes -= message.size
 
     def _until_resumed(self) -> float:
         """Seconds until the next suspended queue may continue."""
@@ -163,41 +174,43 @@ class QueueListener(Listener):
 
     def _consume(self, assigned: AssignedQueue, messages: list[MessageView]) -> None:
         """Calls the callback for messages of one queue, in order."""
-        left = list(messages)
-        while left and not self._stopping and not assigned.revoked:
-            message = left[0]
+        done = 0
+        while done < len(messages) and not self._stopping and not assigned.revoked:
+            message = messages[done]
             if self._call(message):
                 self._reader.ack_in(assigned, message)
             elif self._orderly:
-                if not self._suspend(assigned, message, left):
+                if not self._suspend(assigned, messages[done:]):
                     break
             else:
                 self._send_back(message, self._delay_level)
-            self._add_work(assigned, left[:1], -1)
-            del left[0]
+            self._end_work(assigned, message)
+            done += 1
             assigned.tries = 0
             if not self._workers and self._reader.has_new_assignment():
                 # Without workers, no other thread takes the assignment while this one runs
                 # callbacks. The rest of the task must not count as work meanwhile: a revoked queue
                 # could not be given back.
                 with self._reader.lock:
-                    self._add_work(assigned, left, -1)
+                    self._leave(assigned, messages[done:])
                     self._reader.take_assignment()
-                    self._add_work(assigned, left, 1)
-        self._add_work(assigned, left, -1)
+                    self._add_work(assigned, messages[done:])
+        self._leave(assigned, messages[done:])
 
-    def _suspend(
-        self, assigned: AssignedQueue, message: MessageView, left: list[MessageView]
-    ) -> bool:
-        """Suspends the queue at a message that was not consumed; `left` begins with that message
-        and is tried again. Returns True if this was the last try: then the message went to the dead
+    def _leave(self, assigned: AssignedQueue, messages: list[MessageView]) -> None:
+        for message in messages:
+            self._end_work(assigned, message)
+
+    def _suspend(self, assigned: AssignedQueue, left: list[MessageView]) -> bool:
+        """Suspends the queue at the first message of `left`, which was not consumed: all of them
+        are tried again. Returns True if this was the last try: then the message went to the dead
         letters instead.
         """
         assigned.tries += 1
         if assigned.tries > self._reader.max_reconsume_times:
-            self._send_back(message, -1)
+            self._send_back(left[0], -1)
             return True
-        assigned.suspended = left[:]
+        assigned.suspended = left
         assigned.resume_at = time.monotonic() + self._suspend_s
         return False
 

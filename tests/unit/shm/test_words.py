@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from silomq.shm._memory import Mapping
-from silomq.shm._words import MOST_WORDS, OwnedWord, Word, wait_any
+from silomq.shm._words import MOST_WORDS, OwnedWord, Word, values, wait_any
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -215,6 +215,14 @@ def test_wait_any_ends_when_any_word_changes(changed: int, shared: tuple[Mapping
         wait_any(words, [0, 0, 0], LONG_S)
     assert time.monotonic() - start < SOON_S
     thread.join()
+
+
+def test_values_of_words(shared: tuple[Mapping, Mapping]) -> None:
+    OwnedWord(shared[0], 8).store(2**64 - 1)
+    assert values([Word(shared[1], 8), Word(shared[1], 0)]) == [2**64 - 1, 0]
+    assert values([]) == []
+    with pytest.raises(TypeError):
+        values([Word(shared[1], 8), 8])  # type: ignore[list-item]
 
 
 def test_wait_any_ends_by_itself(shared: tuple[Mapping, Mapping]) -> None:
