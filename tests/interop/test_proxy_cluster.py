@@ -133,7 +133,8 @@ def test_a_receipt_counts_at_the_other_proxy(cluster: Cluster) -> None:
     answer = cluster.ask("hide", right, "handles", **hidden, invisible_s=_INVISIBLE_S)
     assert answer["code"] == "OK", answer
     cluster.ask("ack", left, "handles", **hidden)
-    (again,) = cluster.take(left, "handles")
+    # On a busy machine a receive may end before the message is visible again.
+    (again,) = cluster.take(left, "handles") or cluster.take(left, "handles")
     assert (again["body"], again["attempt"]) == ("hidden", 2)
     mine = {name: again[name] for name in ("id", "receipt")}
     assert cluster.ask("ack", right, "handles", **mine)["code"] == "OK"
