@@ -22,7 +22,7 @@ class Liveness:
     def __init__(self, link: Connection, lost: str = "") -> None:
         self._link = link
         self._lost = lost
-        self._looked = 0.0
+        self._looked = float("-inf")
 
     def check(self) -> None:
         """Raises StoreClosed when the store has stopped, SessionLost when the session is over."""

@@ -6,9 +6,8 @@ changes, and never for a message. An acknowledgement is a store to the member's 
 acknowledged.
 
 **Small loads.** If messages come one at a time, a member is woken for each. It then looks only at
-queues that have news, and not at the state of the session if it has done that within 50 ms. Such
-looks were a third of its work. A sleep that follows a look which was left out is short, so that the
-next one comes soon.
+queues that have news. Whether its session lives it asks before a sleep, but not twice within 50 ms
+(`client/liveness.py`): if it does not ask, it sleeps for 50 ms at most, and asks then.
 
 `poll_arrow` selects each queue's rows by its topic's tags codes. Then it drops rows whose tags only
 share a hash, rows that an SQL expression does not match, and rows that were acknowledged before. A

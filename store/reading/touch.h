@@ -5,23 +5,31 @@
 
 #include "store/record/record.h"
 
-/* Whether the whole of a record is loaded: its lines in ascending order come fast. Without `bodies`
- * the fewer lines of head and texts come faster, unless the record is short. */
+enum {
+    TOUCH_LINE = 64,
+    TOUCH_HEAD = RECORD_BODY + 4, /* with the first bytes of the body, which a view repeats */
+    TOUCH_LENGTHS = 32,           /* behind a body: most topics and both lengths */
+    TOUCH_TEXTS = 256,            /* behind a body: most topics and properties */
+    TOUCH_SHORT = 384,            /* a record up to this size is loaded whole, */
+    TOUCH_SHORT_BODY = 4096,      /* and one up to this size if its body is copied */
+};
+
+/* Whether the whole of a record is loaded: its lines in ascending order come fast. If bodies are
+ * not copied, the fewer lines of head and texts come faster, unless the record is short. */
 static inline int silo_touches_all(int64_t size, int bodies) {
-    return size <= (bodies ? 4096 : 384);
+    return size <= (bodies ? TOUCH_SHORT_BODY : TOUCH_SHORT);
 }
 
 /* Loads lines in ascending order. There must be at least a byte. */
 static inline void silo_load_lines(const uint8_t *from, const uint8_t *to) {
     const volatile uint8_t *p = from, *end = to;
-    for (; p < end; p += 64) (void)*p;
+    for (; p < end; p += TOUCH_LINE) (void)*p;
     (void)end[-1];
 }
 
 /* Loads a record; of a long one only the head, as far as the first bytes of the body. */
 static inline void silo_touch_head(const uint8_t *record, int64_t size, int bodies) {
-    int64_t head = RECORD_BODY + 4;
-    silo_load_lines(record, record + (size < head || silo_touches_all(size, bodies) ? size : head));
+    silo_load_lines(record, record + (silo_touches_all(size, bodies) ? size : TOUCH_HEAD));
 }
 
 /* Loads what lies behind the body of a long record, whose head is loaded: the lengths of topic and
@@ -34,7 +42,7 @@ static inline void silo_touch_texts(const uint8_t *record, int64_t size, int bod
     hosts = silo_host_size(flags & FLAG_BORN_V6) + silo_host_size(flags & FLAG_STORE_V6);
     at = RECORD_BODY + hosts - 2 * HOST_SIZE;
     at += silo_be32(record + at - 4);
-    end = at + (texts ? 256 : 32);
+    end = at + (texts ? TOUCH_TEXTS : TOUCH_LENGTHS);
     if (end > size) end = size;
     if (at < end) silo_load_lines(record + at, record + end);
 }

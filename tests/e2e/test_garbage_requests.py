@@ -16,6 +16,7 @@ from support.harness import LONG, StoreProcess
 
 from silomq import Admin, Consumer, GroupConsumer, Producer
 from silomq.shm import mail, parts
+from silomq.shm.control import ACTORS
 from silomq.shm.protocol.answers import (
     AnyAnswer,
     Error,
@@ -139,18 +140,23 @@ def test_no_request_stops_a_store_or_its_next_start(tmp_path: Path, rounds: int)
     store = StoreProcess(tmp_path / "store", consumer_release_timeout_ms=1000)
     with store:
         fill(store)
+        told = 0
         for number in range(rounds):
             counts = send_round(store, random.Random(f"{seed}/{number}"))
             assert min(counts.values()) > 0, counts
-            log = store.log_path.read_text(errors="replace")
-            # A request may replace the code, which starts each actor once more. None dies.
+            starts = {store.starts(actor) for actor in ACTORS}
+            log = store.log_path.read_text(errors="replace")[told:]
             for said in ("actor died", "actor does not beat", "cannot start an actor", "defect"):
                 assert said not in log, store.log()
+            # A request may have the code replaced, which starts each actor once more.
+            replaced = log.count("replacing the code of all processes, as asked")
+            assert max(starts) <= 1 + replaced, store.log()
             check(store)
             if number % 2:
                 store.stop()
             else:
                 store.crash()
+            told = len(store.log_path.read_text(errors="replace"))
             store.start()
             check(store)
 

@@ -198,23 +198,23 @@ def rocketmq_servers(folder: Path) -> Iterator[Servers]:
     """Two brokers of RocketMQ, each with a name server of ours."""
     require(BROKER)
     with contextlib.ExitStack() as stack:
-        started = []
+        started = {}
         for kind, settings in (("open", OPEN), ("strict", STRICT)):
             place = folder / kind
             place.mkdir()
             names = stack.enter_context(name_server(place)).address
             patient = {**settings, **_PATIENT}
             broker = stack.enter_context(real_broker(place / "broker", names, patient))
-            started.append(_as_server(names, broker))
-        for server in started:
-            _wait_until_registered(server)
-        yield Servers(*started)
+            started[broker] = _as_server(names, broker)
+        for broker, server in started.items():
+            _wait_until_registered(server, broker)
+        yield Servers(*started.values())
 
 
 def _as_server(names: str, broker: RocketMQBroker) -> Server:
     def restart() -> None:
         broker.restart()
-        _wait_until_registered(server)
+        _wait_until_registered(server, broker)
 
     def clean() -> None:
         with server.connect() as client:
@@ -231,8 +231,9 @@ def _as_server(names: str, broker: RocketMQBroker) -> Server:
     return server
 
 
-def _wait_until_registered(server: Server) -> None:
+def _wait_until_registered(server: Server, broker: RocketMQBroker) -> None:
     def answers() -> bool:
+        assert broker.process.poll() is None, broker.said()
         with contextlib.suppress(OSError), server.connect() as client:
             return client.ask(30, {"topic": "SELF_TEST_TOPIC", "queueId": 0}).code == 0
         return False

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from typing import TYPE_CHECKING
 
 import pytest
-from support.harness import StoreProcess, eventually
+from support.harness import StoreProcess
 
 from silomq.client.errors import SessionLost, StoreClosed
 from silomq.client.liveness import Liveness
@@ -18,13 +19,10 @@ if TYPE_CHECKING:
 LONG_S = 15.0
 
 
-def patience_ends(liveness: Liveness) -> bool:
-    """Whether a reader that sleeps again and again, each time as long as it may, is told."""
-    try:
-        liveness.patience(LONG_S)
-    except StoreClosed:
-        return True
-    return False
+def sleep_often(member: Liveness) -> None:
+    """Sleeps for two seconds, as a member that is woken again and again."""
+    for _ in range(100):
+        time.sleep(member.patience(0.02))
 
 
 @pytest.mark.parametrize("how", ["stop", "crash"])
@@ -38,9 +36,8 @@ def test_a_short_sleep_follows_a_look_and_the_next_look_tells(tmp_path: Path, ho
         assert member.patience(LONG_S) < 0.1
         assert member.patience(0.01) == 0.01
         getattr(store, how)()
-        eventually(lambda: patience_ends(member), "the member is told", 2.0)
+        with pytest.raises(SessionLost if how == "crash" else StoreClosed):
+            sleep_often(member)
         with pytest.raises(StoreClosed) as told:
             reader.patience(LONG_S)
         assert not isinstance(told.value, SessionLost)
-        with pytest.raises(SessionLost if how == "crash" else StoreClosed):
-            member.check()
