@@ -41,6 +41,7 @@ _IDLE_WAIT_S = 300.0
 _WORD = "seconds, Parquet"
 _READY = "seconds, batches ready"
 _CORES = os.cpu_count() or 1
+_ROUND_S = 0.002
 _TASKS = 33 * _CORES
 
 
@@ -83,6 +84,9 @@ def fill(store: BenchStore, wanted: int, size: int) -> int:
     """Sends bodies of `size` bytes to _TOPICS topics until the log has `wanted` bytes. Returns how
     many.
 
+    Each round through the topics is stored in another millisecond. Otherwise a tenth of a short
+    log's messages has no time of its own: the store takes all of them within some milliseconds.
+
     A body's first half is random, so that Parquet compresses it about as well as real bodies. Of
     equal bodies it would keep only one.
     """
@@ -97,6 +101,9 @@ def fill(store: BenchStore, wanted: int, size: int) -> int:
             topic = f"topic-{sent // BATCH % _TOPICS}"
             producer.send_batch_oneway(topic, batches[sent // BATCH % len(batches)])
             sent += BATCH
+            if sent // BATCH % _TOPICS == 0:
+                producer.flush(60)
+                time.sleep(_ROUND_S)
         producer.flush(60)
     store.wait_dispatched()
     return sent
