@@ -133,6 +133,7 @@ class Allocate(Actor):
         should be.
         """
         ready = self.ready.load()
+        self.window.large = self.ahead.is_fast
         moved = self.window.move(wrote, wrote + self.ahead.window, ready)
         moved = moved or self.window.prepare(wrote, ready)
         if moved:

@@ -28,9 +28,10 @@ _SLICE_NS = 50_000_000
 _SYNC_SPIN_NS = 200_000
 _FILE_TIMEOUT_S = 5.0
 _DRAIN_S = 2.0
-_PREFAULT_STEP = disk.WARM_STEP  # no page that allocate has not warmed
+# What append maps ahead of itself, bytes: at most, between two slices of work, and when it has none.
 _PREFAULT_LEAD = 256 * 1024 * 1024
-_PREFAULT_BUSY = 64
+_PREFAULT_BUSY = 128 * 1024 * 1024
+_PREFAULT_STEP = 128 * 1024  # pages of 4 KiB take 25 us, for which a message may wait
 _TELL_BYTES = 16 * 1024 * 1024
 
 
@@ -164,7 +165,7 @@ class Append(Actor):
             elif reason == kernel.SLICE:
                 self.sessions.finish_closing()
                 self._prefault(_PREFAULT_BUSY)
-            elif not self._prefault(1):
+            elif not self._prefault(_PREFAULT_STEP):
                 self.sessions.finish_closing()
                 self._sleep()
         self._drain(spin_ns)
@@ -221,9 +222,9 @@ class Append(Actor):
         if self.pool is not None:
             return self._open_buffer(base)
         self.file = self.world.log.open(base, writable=True)
-        (disk.shape_for_sync if self.sync else disk.shape_for_append)(self.file.mapping)
+        (disk.in_small_folios if self.sync else disk.in_large_folios)(self.file.mapping)
         self.kernel.set_file(self.file.mapping, base, self._descriptor(base) if self.sync else -1)
-        self.prefaulted = (self.kernel.position - base) // _PREFAULT_STEP * _PREFAULT_STEP
+        self.prefaulted = (self.kernel.position - base) // disk.WARM_STEP * disk.WARM_STEP
         return True
 
     def _descriptor(self, base: int) -> int:
@@ -305,23 +306,23 @@ class Append(Actor):
             self.world.allocate_semaphore.release()
 
     def _prefault(self, most: int) -> bool:
-        """Maps up to `most` steps that allocate has warmed. True if there was one.
+        """Maps up to `most` bytes that allocate has warmed. True if there were any.
 
         Without it, the first write to each page would cost a page fault between two records.
         """
         self.all_mapped = True
         if self.file is None or self.sync or self.pool:  # a sync takes far longer than page faults
             return False
-        end = min(self.file.end, self.warmed.load())
-        lead = self.file.base + self.prefaulted - self.kernel.position
-        done = 0
-        while done < most and self.file.base + self.prefaulted < end and lead < _PREFAULT_LEAD:
-            disk.warm(self.file.mapping, self.prefaulted, _PREFAULT_STEP)
-            self.prefaulted += _PREFAULT_STEP
-            lead += _PREFAULT_STEP
-            done += 1
-        self.all_mapped = done < most
-        return done > 0
+        at = self.file.base + self.prefaulted
+        room = self.kernel.position + _PREFAULT_LEAD - at
+        warm = min(self.file.end, self.warmed.load()) - at  # no page that allocate has not warmed
+        size = min(most, warm, room // _PREFAULT_STEP * _PREFAULT_STEP)
+        if size <= 0:
+            return False
+        disk.warm(self.file.mapping, self.prefaulted, size)
+        self.prefaulted += size
+        self.all_mapped = size < most
+        return True
 
     def _drain(self, spin_ns: int) -> None:
         """Appends what producers published before the stop, for 2 s at most. Then closes all rings

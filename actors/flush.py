@@ -191,7 +191,7 @@ class Flush(Actor):
         if self.file is None or self.file.base != base:
             self.file = self.log.open(base, writable=True)
             if self.sync:
-                disk.shape_for_sync(self.file.mapping)
+                disk.in_small_folios(self.file.mapping)
         if not self.sync:
             with self.log.folders.commit_log.file(file_name(base), write=True) as fd:
                 piece = max(disk.PIECE, (stop - start) // _PIECES)

@@ -14,15 +14,15 @@ Decisions about the kernel that are made here and nowhere else:
   would save the walk, but it would lie after such a run.
 - **Space first.** `posix_fallocate` takes the space of a file before the file is mapped. A full
   disk is an error that an actor can report, never a SIGBUS.
-- **Small folios under SYNC_FLUSH.** A store through a mapping makes a whole page-cache folio dirty,
-  and read-ahead makes folios of up to 2 MiB. `MADV_RANDOM` (`shape_for_sync`) keeps them at 4 KiB,
-  so a sync writes the appended bytes and little else. Append does not store through its mapping
-  then (`store/commitlog/staging.h`), but a folio of 2 MiB would cost each write and each sync a
-  walk over 512 blocks.
-- **Folios of 2 MiB ahead of append** (`shape_for_append`). The kernel takes no core away within a
-  fault, and by default a fault reads as much ahead as the disk wants: 8 MiB of zeros took 10 ms on
-  some, for which others waited. A folio of 2 MiB takes half a millisecond, and readers have a
-  hundredth of the page faults.
+- **Small folios of the commit log** (`in_small_folios`, by `MADV_RANDOM`). A store through a mapping
+  makes a whole page-cache folio dirty, and read-ahead makes folios of up to 2 MiB. With 4 KiB a sync
+  writes the appended bytes and little else. The kernel takes no core away while it makes a folio:
+  2 MiB take half a millisecond, and five where a host gives the memory page by page.
+- **Folios of 2 MiB for a fast append** (`in_large_folios`). They take half the time for each byte,
+  and readers have a hundredth of the page faults. From 256 MiB/s on that counts more
+  (`store/commitlog/ahead.py`). Without either, a fault reads as much ahead as the disk wants: 8 MiB
+  of zeros took 10 ms on some. Under SYNC_FLUSH append does not store through its mapping
+  (`store/commitlog/staging.h`), and a large folio would cost each write a walk over 512 blocks.
 - **Syncs of ranges.** A warmed file is dirty to its end. `sync_range` (msync) makes a range durable
   without the rest.
 - **A large flush in pieces.** The kernel does not preempt itself while it writes pages back, and a

@@ -336,13 +336,13 @@ def set_modified(fd: int, time_ms: int) -> None:
     os.utime(fd, ns=(time_ms * 1_000_000, time_ms * 1_000_000))
 
 
-def shape_for_sync(mapping: Mapping) -> None:
-    """Keeps the folios of a commit-log file's mapping at a page each (store/disk/__init__.py)."""
+def in_small_folios(mapping: Mapping) -> None:
+    """Has faults of a mapping make folios of a page each (store/disk/__init__.py)."""
     mapping.advise_random()
 
 
-def shape_for_append(mapping: Mapping) -> None:
-    """Has faults of a commit-log file's mapping make folios of 2 MiB (store/disk/__init__.py)."""
+def in_large_folios(mapping: Mapping) -> None:
+    """Has faults of a mapping make folios of 2 MiB (store/disk/__init__.py)."""
     mapping.advise_huge()
 
 

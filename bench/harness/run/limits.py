@@ -103,7 +103,7 @@ def _new_pages(folder: Path, turns: range) -> Iterator[float]:
     with _file(folder) as fd:
         disk.allocate(fd, 0, len(turns) * _PAGES)
         mapping = disk.map_file(fd, 0, len(turns) * _PAGES, writable=True)
-        disk.shape_for_append(mapping)
+        disk.in_large_folios(mapping)
         for turn in turns:
             start = time.perf_counter()
             if not disk.warm(mapping, turn * _PAGES, _PAGES):

@@ -53,9 +53,23 @@ def test_append_maps_what_is_warm_and_no_more(file: int, warm: int) -> None:
     append.file = LogFile(0, Mapping(file, 0, 16 * STEP))
     append.sync, append.pool, append.prefaulted = False, None, 0
     append.warmed, append.kernel = Word(warm * STEP), SimpleNamespace(position=100)
-    assert append._prefault(64) is (warm > 0)
+    assert append._prefault(8 * STEP) is (warm > 0)
     assert os.fstat(file).st_blocks * 512 == warm * STEP
     assert append.all_mapped
+
+
+def test_append_maps_no_more_than_it_was_told_to(file: int) -> None:
+    """A message that comes meanwhile waits."""
+    append = cast("Any", Append.__new__(Append))
+    append.file = LogFile(0, Mapping(file, 0, 16 * STEP))
+    append.sync, append.pool, append.prefaulted = False, None, 0
+    append.warmed, append.kernel = Word(16 * STEP), SimpleNamespace(position=0)
+    assert append._prefault(STEP // 16)
+    assert os.fstat(file).st_blocks * 512 == append.prefaulted == STEP // 16
+    assert not append.all_mapped
+    assert append._prefault(20 * STEP)
+    assert append.all_mapped
+    assert not append._prefault(STEP // 16)
 
 
 @pytest.fixture
@@ -80,3 +94,10 @@ def test_allocate_rests_after_what_it_has_warmed_only(allocate: Any) -> None:
     assert all(0 < one <= 0.1 for one in waits[hurried:])
     assert allocate.warmed.load() == LEAST_WINDOW
     assert [allocate._step(3 * STEP) for _ in range(4)] == [0.0, 0.0, 0.0, 1.0]
+
+
+@pytest.mark.parametrize("rate", [1, 1 << 30])
+def test_memory_is_taken_in_large_parts_for_a_fast_append_only(allocate: Any, rate: int) -> None:
+    allocate.ahead.saw(rate, 1.0)
+    allocate._step(0)
+    assert allocate.window.large is (rate > 1)

@@ -86,3 +86,14 @@ def test_warming_rests_unless_append_is_close() -> None:
     assert ahead.rest(400 * MIB - 1, 2 * MIB) == 0
     assert ahead.rest(400 * MIB, 2 * MIB) == pytest.approx(0.005)
     assert ahead.rest(400 * MIB, GIB) == pytest.approx(0.1), "a file may be wanted meanwhile"
+
+
+def test_only_a_store_that_was_fast_within_the_last_minutes_is_fast() -> None:
+    ahead = Ahead(GIB, 2, 8 * GIB, 0, 0.0)
+    assert not ahead.is_fast
+    ahead.saw(200 * MIB, 1.0)
+    assert not ahead.is_fast
+    ahead.saw(700 * MIB, 2.0)
+    assert ahead.is_fast
+    ahead.saw(700 * MIB, 180.0)
+    assert not ahead.is_fast

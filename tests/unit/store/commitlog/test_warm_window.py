@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from silomq.shm._memory import Mapping
+from silomq.store.commitlog import warm_window
 from silomq.store.commitlog.log import CommitLog
 from silomq.store.commitlog.warm_window import WarmWindow
 from silomq.store.disk import files as disk
@@ -147,6 +148,31 @@ def test_under_sync_flush_zeros_are_durable_once_and_only_the_window_is_locked(
 def test_without_sync_flush_nothing_is_prepared_beyond_the_window(log: CommitLog) -> None:
     window = WarmWindow(log, warm=True, lock=False, sync=False)
     assert not window.prepare(0, SIZE)
+
+
+@pytest.mark.parametrize("sync", [False, True])
+@pytest.mark.parametrize("large", [False, True])
+def test_folios_are_large_when_it_is_asked_for_and_nothing_is_synced(
+    log: CommitLog, monkeypatch: pytest.MonkeyPatch, *, large: bool, sync: bool
+) -> None:
+    calls: list[str] = []
+    monkeypatch.setattr(disk, "in_large_folios", lambda _: calls.append("large"))
+    monkeypatch.setattr(disk, "in_small_folios", lambda _: calls.append("small"))
+    window = WarmWindow(log, warm=True, lock=False, sync=sync)
+    window.large = large
+    rest(window, 0, CHUNK)
+    assert calls == ["large" if large and not sync else "small"]
+
+
+def test_the_core_is_yielded_after_each_piece(
+    log: CommitLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[int] = []
+    monkeypatch.setattr(warm_window, "PIECE", 3 * PAGE)
+    monkeypatch.setattr(disk, "warm", lambda mapping, at, size: done.append(size) or True)
+    monkeypatch.setattr(os, "sched_yield", lambda: done.append(0))
+    rest(WarmWindow(log, warm=True, lock=False, sync=False), 0, CHUNK)
+    assert done == [3 * PAGE, 0] * 5 + [PAGE, 0]
 
 
 @pytest.mark.parametrize("sync", [False, True])

@@ -171,7 +171,7 @@ def make_dirty(mapping: Mapping) -> None:
 def mapping(fd: int) -> Mapping:
     """A file of which all pages are dirty."""
     made = disk.map_file(fd, 0, SIZE, writable=True)
-    disk.shape_for_sync(made)
+    disk.in_small_folios(made)
     memoryview(made)[:] = os.urandom(SIZE)
     os.fsync(fd)
     if dirty_pages(made):
