@@ -28,7 +28,7 @@ _SLICE_NS = 50_000_000
 _SYNC_SPIN_NS = 200_000
 _FILE_TIMEOUT_S = 5.0
 _DRAIN_S = 2.0
-# What append maps ahead of itself, bytes: at most, between two slices of work, and when it has none.
+# What append maps ahead of itself, bytes: at most, between two slices of work, and without work.
 _PREFAULT_LEAD = 256 * 1024 * 1024
 _PREFAULT_BUSY = 128 * 1024 * 1024
 _PREFAULT_STEP = 128 * 1024  # pages of 4 KiB take 25 us, for which a message may wait

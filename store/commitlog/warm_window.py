@@ -24,8 +24,8 @@ from .log import CommitLog
 #: Zeros are made durable so many bytes at a time: a sync of records waits for what the disk was
 #: given before.
 _DURABLE_STEP = 512 << 10
-#: So many bytes are populated before the core is yielded: less than 0.1 ms, 0.4 ms where the machine
-#: gets its memory from a host page by page.
+#: So many bytes are populated before the core is yielded: they take less than 0.1 ms, and 0.4 ms
+#: where a host gives the memory page by page.
 PIECE = 128 << 10
 
 

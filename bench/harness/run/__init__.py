@@ -7,6 +7,7 @@
 | `crew.py` | starts the workers, hears what they say, ends them |
 | `tally.py` | adds up what they say: by second, and over the measured part |
 | `sampler.py` | CPU, memory, open files, page cache, disk writes, once a second |
+| `pauses.py` | the times in which the machine itself stood still |
 | `faults.py` | kills, stops, a full disk, paused consumers |
 | `page_cache.py` | a cold page cache, and how cold it is |
 | `measure.py` | one run of one step, from the start of the server to its end |

@@ -20,6 +20,7 @@ from . import plan
 from .crew import Crew
 from .faults import Faults
 from .page_cache import cached_share, evict
+from .pauses import Pauses
 from .sampler import Sampler, Samples
 from .tally import Tally
 
@@ -118,7 +119,8 @@ class Measurement:
                 consumers=consumers,
             )
             try:
-                took = self._follow(crew, start, shift, faults)
+                with Pauses() as pauses:
+                    took = self._follow(crew, start, shift, faults, pauses)
             finally:
                 faults.close()
                 self._done_faults += faults.done
@@ -159,7 +161,7 @@ class Measurement:
         self._live.check()
         self._server.pids()
 
-    def _follow(self, crew: Crew, start: int, shift: int, faults: Faults) -> float:
+    def _follow(self, crew: Crew, start: int, shift: int, faults: Faults, pauses: Pauses) -> float:
         """Hears the workers until the work is done. Returns how long it took, s."""
         sampler = Sampler(self._server.pids)
         sampled_at, seconds = start, 0
@@ -175,6 +177,7 @@ class Measurement:
                 if seconds < self._warm_up:
                     cpu_before = sampler.cpu_s
                 row |= self._behind()
+                row["machine_pause"] = pauses.longest_us()
                 missed = (now - start) // SECOND - seconds - 1
                 self._samples.rows += [{}] * missed + [row]
                 seconds += missed + 1

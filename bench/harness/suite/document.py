@@ -67,6 +67,9 @@ those, not this page.
   without it say so.
 - The limits of the machine (copying, `fdatasync`, a futex, loopback, new pages of a file, writing,
   reading) are measured in the same session. `silo bench report` shows figures as ratios to them.
+- A virtual machine stands still while its host runs others, and what was due meanwhile is late.
+  Each second of a result has the longest such pause, if the harness may give itself the priority
+  to see it (as root).
 
 ## What the numbers do not say
 

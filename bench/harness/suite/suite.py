@@ -45,7 +45,8 @@ class Part(_Table, frozen=True):
 class Bar(_Table, frozen=True):
     """`[[bars]]`: a `figure` of a `target` in a `part`, at a `step` of its sweep. It is divided by
     the same figure of other targets (`beside`) or at another step (`beside_step`), or by a limit of
-    the machine (`beside_limit`). It must be `at_least` or `at_most` so much.
+    the machine (`beside_limit`). It must be `at_least` or `at_most` so much. `beside_figure` is
+    another figure of the same runs, which is shown and divides nothing.
     """
 
     title: Annotated[str, Meta(min_length=1, max_length=200)]
@@ -56,16 +57,21 @@ class Bar(_Table, frozen=True):
     beside: Annotated[list[_Name], Meta(max_length=20)] = []
     beside_step: float | None = None
     beside_limit: str = ""
+    beside_figure: str = ""
     at_least: _Factor | None = None
     at_most: _Factor | None = None
 
     def __post_init__(self) -> None:
-        if self.figure not in BY_KEY:
-            raise ValueError(f"bar {self.title}: figure: one of {', '.join(BY_KEY)}")
+        for key, name in (("figure", self.figure), ("beside_figure", self.beside_figure)):
+            if name not in BY_KEY and (name or key == "figure"):
+                raise ValueError(f"bar {self.title}: {key}: one of {', '.join(BY_KEY)}")
         if (self.at_least is None) == (self.at_most is None):
             raise ValueError(f"bar {self.title}: at_least, at_most: give one of them")
-        if bool(self.beside) + (self.beside_step is not None) + bool(self.beside_limit) > 1:
-            raise ValueError(f"bar {self.title}: beside, beside_step, beside_limit: give one")
+        given = self.beside, self.beside_step is not None, self.beside_limit, self.beside_figure
+        if sum(map(bool, given)) > 1:
+            raise ValueError(
+                f"bar {self.title}: beside, beside_step, beside_limit, beside_figure: give one"
+            )
 
 
 class Suite(_Table, frozen=True):

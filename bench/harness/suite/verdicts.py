@@ -52,7 +52,7 @@ def _lines(bar: Bar, results: _Results) -> list[Line]:
     if bar.beside_limit:
         found = _limit(ours, bar.beside_limit)
         return [_compared(bar, ours, None, bar.beside_limit, found)]
-    return [_plain(bar, _measured(bar, ours))]
+    return [_plain(bar, ours)]
 
 
 def _measured(bar: Bar, result: Result | None) -> list[float]:
@@ -60,14 +60,18 @@ def _measured(bar: Bar, result: Result | None) -> list[float]:
 
 
 def _at(bar: Bar, result: Result | None, step: float | None) -> list[float]:
-    """The figure of each run, of one step or of a workload without a sweep."""
+    return _values(bar.figure, result, step)
+
+
+def _values(figure: str, result: Result | None, step: float | None) -> list[float]:
+    """A figure of each run, of one step or of a workload without a sweep."""
     if result is None:
         return []
     return [
         value
         for (_, place), runs in steps(result).items()
         if step is None or place == step
-        for value in values(BY_KEY[bar.figure], runs)
+        for value in values(BY_KEY[figure], runs)
     ]
 
 
@@ -99,14 +103,26 @@ def _compared(
     )  # fmt: skip
 
 
-def _plain(bar: Bar, mine: Sequence[float]) -> Line:
+def _plain(bar: Bar, result: Result | None) -> Line:
+    mine = _measured(bar, result)
+    beside = theirs = ""
+    if bar.beside_figure:
+        other = BY_KEY[bar.beside_figure]
+        beside, theirs = other.title, _said(_values(other.key, result, bar.step), other.unit)
     known = spread(mine)
     found = None if known is None else Ratio(known.median, (known.least, known.most))
     unit = BY_KEY[bar.figure].unit
     said = "–" if found is None else amount(found.value, unit)
     few = f"{len(mine)} runs" if 0 < len(mine) < ENOUGH else ""
     return Line(
-        bar.title, _said(mine, unit), "", "", said, _bar(bar, unit), _verdict(bar, found), few
+        bar.title,
+        _said(mine, unit),
+        beside,
+        theirs,
+        said,
+        _bar(bar, unit),
+        _verdict(bar, found),
+        few,
     )
 
 

@@ -88,12 +88,20 @@ def test_warming_rests_unless_append_is_close() -> None:
     assert ahead.rest(400 * MIB, GIB) == pytest.approx(0.1), "a file may be wanted meanwhile"
 
 
-def test_only_a_store_that_was_fast_within_the_last_minutes_is_fast() -> None:
+@pytest.mark.parametrize(
+    ("seen", "fast"),
+    [
+        ([], False),
+        ([(200, 1.0)], False),
+        ([(200, 1.0), (700, 2.0)], True),
+        ([(200, 1.0), (700, 2.0), (700, 180.0)], False),
+    ],
+)
+def test_only_a_store_that_was_fast_within_the_last_minutes_is_fast(
+    seen: list[tuple[int, float]], *, fast: bool
+) -> None:
+    """Seen are MiB and seconds."""
     ahead = Ahead(GIB, 2, 8 * GIB, 0, 0.0)
-    assert not ahead.is_fast
-    ahead.saw(200 * MIB, 1.0)
-    assert not ahead.is_fast
-    ahead.saw(700 * MIB, 2.0)
-    assert ahead.is_fast
-    ahead.saw(700 * MIB, 180.0)
-    assert not ahead.is_fast
+    for wrote, now in seen:
+        ahead.saw(wrote * MIB, now)
+    assert ahead.is_fast is fast

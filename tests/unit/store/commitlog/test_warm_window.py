@@ -168,8 +168,13 @@ def test_the_core_is_yielded_after_each_piece(
     log: CommitLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     done: list[int] = []
+
+    def warm(_mapping: Mapping, _at: int, size: int) -> bool:
+        done.append(size)
+        return True
+
     monkeypatch.setattr(warm_window, "PIECE", 3 * PAGE)
-    monkeypatch.setattr(disk, "warm", lambda mapping, at, size: done.append(size) or True)
+    monkeypatch.setattr(disk, "warm", warm)
     monkeypatch.setattr(os, "sched_yield", lambda: done.append(0))
     rest(WarmWindow(log, warm=True, lock=False, sync=False), 0, CHUNK)
     assert done == [3 * PAGE, 0] * 5 + [PAGE, 0]

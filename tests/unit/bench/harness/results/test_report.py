@@ -121,7 +121,7 @@ def test_the_page_shows_medians_and_ranges() -> None:
     assert "10 faults" in text
     assert "Run 3, 20 s" in text
     titles = re.findall(r'aria-label="([^"]*)"', text)
-    assert len(titles) == len(set(titles)) == 11
+    assert len(titles) == len(set(titles)) == 12
 
 
 def test_limits_have_ratios() -> None:

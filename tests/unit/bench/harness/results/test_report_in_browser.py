@@ -54,7 +54,7 @@ def test_every_plot_has_points(kind: str, tmp_path: Path) -> None:
     else:
         document = loaded(report(sweep_result()), tmp_path)
     plots = re.findall(r"<svg.*?</svg>", document, re.DOTALL)
-    assert len(plots) == {"report": 5 + 4 * 11, "comparison": 1}[kind]
+    assert len(plots) == {"report": 5 + 4 * 12, "comparison": 1}[kind]
     for plot in plots:
         lines = re.findall(r'<polyline[^>]* points="([^"]*)"', plot)
         assert lines

@@ -89,5 +89,19 @@ def test_a_plain_figure() -> None:
     (line,) = judged(found, figure="publish_greatest", at_most=4000)
     assert (line.ours, line.bar) == ("3 ms (1 ms to 5 ms)", "≤ 4 ms")
     assert line.verdict == "met, within the noise"
+    assert (line.beside, line.theirs) == ("", "")
     (line,) = judged({}, figure="publish_greatest", at_most=4000)
     assert line.verdict == "not measured"
+
+
+def test_another_figure_of_the_same_runs_is_shown_and_judges_nothing() -> None:
+    """The pause of the warm-up does not count."""
+    runs = [run(n, latencies=[5000]) for n in range(1, 6)]
+    for number, one in enumerate(runs):
+        pauses: list[float | None] = [9e6, 9e6, 1000.0 + 100 * number, None]
+        one.series.columns["machine_pause"] = pauses + [10.0] * (len(one.series.time) - 4)
+    found = {"silomq": result(runs)}
+    (line,) = judged(found, figure="publish_greatest", beside_figure="machine_pause", at_most=4000)
+    assert line.beside == "longest pause of the machine itself"
+    assert line.theirs == "1.2 ms (1 ms to 1.4 ms)"
+    assert (line.ratio, line.verdict) == ("5 ms", "MISSED")

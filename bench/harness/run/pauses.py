@@ -1,0 +1,75 @@
+"""The pauses of the machine itself: times in which no process could run on any core.
+
+A virtual machine stands still while its host runs others. All messages that were due meanwhile are
+late, whatever the store does. So each second of a result has the longest such pause.
+
+One thread on each core sleeps 1 ms at a time with the highest priority, and looks how late it wakes
+(as jHiccup does). A kernel that is busy on one core for long is no pause: the threads of the other
+cores have looked. The priority needs root or CAP_SYS_NICE. Without it a busy machine would look
+like one that stands still, so nothing is measured.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import TYPE_CHECKING, Self
+
+from ._pauses import longest, watch
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+#: A pause stops all cores, so a few of many are enough.
+_MOST_CORES = 8
+_PRIORITY = 50
+_LINE = 64
+_NS_PER_US = 1000
+_PATIENCE_S = 10.0
+
+
+class Pauses:
+    """Measures from entering to leaving the context."""
+
+    def __init__(self) -> None:
+        cores = sorted(os.sched_getaffinity(0))[:_MOST_CORES]
+        self._memory = bytearray(_LINE * len(cores))
+        self._end = bytearray(1)
+        self._refused = threading.Event()
+        self._begun = threading.Barrier(len(cores) + 1)
+        self._threads = [
+            threading.Thread(target=self._work, args=(place, core), daemon=True)
+            for place, core in enumerate(cores)
+        ]
+
+    def __enter__(self) -> Self:
+        for thread in self._threads:
+            thread.start()
+        self._begun.wait(_PATIENCE_S)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._end[0] = 1
+        for thread in self._threads:
+            thread.join(_PATIENCE_S)
+
+    def longest_us(self) -> float | None:
+        """The longest pause since the last call, us. None if the priority was refused."""
+        if self._refused.is_set():
+            return None
+        return round(longest(self._memory) / _NS_PER_US, 1)
+
+    def _work(self, place: int, core: int) -> None:
+        try:
+            os.sched_setaffinity(0, [core])  # 0 is this thread
+            os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(_PRIORITY))
+        except OSError:
+            self._refused.set()
+        self._begun.wait(_PATIENCE_S)
+        if not self._refused.is_set():
+            watch(self._memory, place, self._end)
