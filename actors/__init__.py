@@ -47,8 +47,8 @@ nothing waits for it.
 
 **Allocate** makes commit-log files before append needs them, `allocate_ahead_files` at most. It
 keeps a window ahead of append in the page cache, and locks it in memory as far as the limit of
-locked memory allows (`store/commitlog`). It warms two MiB at a time, yields its core 16 times
-meanwhile, and rests, unless append is close.
+locked memory allows (`store/commitlog`). It warms two MiB at a time, yields its core meanwhile,
+and rests, unless append is close.
 
 **Commit and the pool.** With `transient_store_pool_enable` append writes into buffers in shared
 memory. The file with number n lies in buffer n modulo the number of buffers. A buffer is free for a

@@ -28,10 +28,11 @@ _SLICE_NS = 50_000_000
 _SYNC_SPIN_NS = 200_000
 _FILE_TIMEOUT_S = 5.0
 _DRAIN_S = 2.0
-# What append maps ahead of itself, bytes: at most, between two slices of work, and without work.
-_PREFAULT_LEAD = 256 * 1024 * 1024
-_PREFAULT_BUSY = 128 * 1024 * 1024
-_PREFAULT_STEP = 128 * 1024  # pages of 4 KiB take 25 us, for which a message may wait
+# So many bytes are mapped ahead of append at most. Without work it maps one step at a time, 10 us
+# for pages of 4 KiB: messages may come meanwhile. Between two slices of work it may be more.
+_MAP_AHEAD = 256 * 1024 * 1024
+_MAP_STEP = 32 * 1024
+_MAP_NS = 500_000
 _TELL_BYTES = 16 * 1024 * 1024
 
 
@@ -80,8 +81,8 @@ class Append(Actor):
         self.opened = contextlib.ExitStack()  # the descriptor of `file`, under SYNC_FLUSH
         self.write_error = 0  # that was told
         self.warmed = self.control.word("warmed")
-        self.prefaulted = 0
-        self.all_mapped = False  # whether `_prefault` had nothing left to do
+        self.mapped = self.let_go = 0  # the file's bytes [let_go, mapped) are in page tables
+        self.all_mapped = False  # whether `_map_ahead` had nothing left to do
         self.told = self.kernel.position
         self._take_over()
 
@@ -164,8 +165,8 @@ class Append(Actor):
                 self.sessions.finish_closing()
             elif reason == kernel.SLICE:
                 self.sessions.finish_closing()
-                self._prefault(_PREFAULT_BUSY)
-            elif not self._prefault(_PREFAULT_STEP):
+                self._map_ahead(disk.WARM_STEP, _MAP_NS)
+            elif not self._map_ahead(_MAP_STEP, 0):
                 self.sessions.finish_closing()
                 self._sleep()
         self._drain(spin_ns)
@@ -224,7 +225,8 @@ class Append(Actor):
         self.file = self.world.log.open(base, writable=True)
         (disk.in_small_folios if self.sync else disk.in_large_folios)(self.file.mapping)
         self.kernel.set_file(self.file.mapping, base, self._descriptor(base) if self.sync else -1)
-        self.prefaulted = (self.kernel.position - base) // disk.WARM_STEP * disk.WARM_STEP
+        at = self.kernel.position - base
+        self.mapped = self.let_go = at - at % disk.WARM_STEP
         return True
 
     def _descriptor(self, base: int) -> int:
@@ -305,23 +307,47 @@ class Append(Actor):
             self.told = self.kernel.position
             self.world.allocate_semaphore.release()
 
-    def _prefault(self, most: int) -> bool:
-        """Maps up to `most` bytes that allocate has warmed. True if there were any.
+    def _map_ahead(self, step: int, most_ns: int) -> bool:
+        """Maps what allocate has warmed, `step` bytes at a time, for so long, but at least a step.
+        True if there was one. Lets go what lies behind append as well.
 
-        Without it, the first write to each page would cost a page fault between two records.
+        Without it, the first write to each page would cost a page fault between two records. And
+        when a file is full, to unmap its 262,144 pages at once would take append 10 ms.
         """
         self.all_mapped = True
         if self.file is None or self.sync or self.pool:  # a sync takes far longer than page faults
             return False
-        at = self.file.base + self.prefaulted
-        room = self.kernel.position + _PREFAULT_LEAD - at
-        warm = min(self.file.end, self.warmed.load()) - at  # no page that allocate has not warmed
-        size = min(most, warm, room // _PREFAULT_STEP * _PREFAULT_STEP)
-        if size <= 0:
+        base, at = self.file.base, self.kernel.position - self.file.base
+        ahead = (at + _MAP_AHEAD) // _MAP_STEP * _MAP_STEP
+        end = min(self.file.end - base, self.warmed.load() - base, ahead)
+        self.mapped = max(self.mapped, at - at % _MAP_STEP)  # what it outran it has faulted in
+        worked, until = False, time.monotonic_ns() + most_ns
+        while self._let_one_go(at) | self._map_one(step, end):
+            worked = True
+            if time.monotonic_ns() >= until:
+                self.all_mapped = False
+                break
+        return worked
+
+    def _map_one(self, step: int, end: int) -> bool:
+        """Maps a step, up to position `end` of the file at most, if there is one."""
+        assert self.file is not None
+        if self.mapped >= end:
             return False
-        disk.warm(self.file.mapping, self.prefaulted, size)
-        self.prefaulted += size
-        self.all_mapped = size < most
+        size = min(step, end - self.mapped)
+        disk.warm(self.file.mapping, self.mapped, size)
+        self.mapped += size
+        return True
+
+    def _let_one_go(self, at: int) -> bool:
+        """Unmaps a step that lies before position `at` of the file, if there is one. A step is not
+        less than a folio: a part of one cannot be unmapped alone.
+        """
+        assert self.file is not None
+        if self.let_go + disk.WARM_STEP > at:
+            return False
+        self.file.mapping.let_go(self.let_go, disk.WARM_STEP)
+        self.let_go += disk.WARM_STEP
         return True
 
     def _drain(self, spin_ns: int) -> None:

@@ -19,6 +19,7 @@ cdef extern from "sys/mman.h" nogil:
     int c_mlock "mlock"(const void *addr, size_t length)
     int c_msync "msync"(void *addr, size_t length, int flags)
     int PROT_READ, PROT_WRITE, MAP_SHARED, MS_SYNC, MADV_RANDOM, MADV_WILLNEED, MADV_HUGEPAGE
+    int MADV_DONTNEED
     void *MAP_FAILED
 
 cdef int MADV_POPULATE_WRITE = 23
@@ -103,6 +104,13 @@ cdef class Mapping:
                 r = madvise(p + at, min(POPULATE_STEP, length - at), MADV_POPULATE_WRITE)
                 at += POPULATE_STEP
         self._check(r, "cannot populate the mapping")
+
+    def let_go(self, size_t offset, size_t length):
+        """MADV_DONTNEED: this process has the pages of the range no longer. They stay in the page
+        cache, and are as dirty as before. Who stores or loads there faults them in again.
+        """
+        cdef char *p = self._range(offset, &length)
+        self._check(madvise(p, length, MADV_DONTNEED), "madvise(MADV_DONTNEED)")
 
     def advise_random(self, size_t offset=0):
         """MADV_RANDOM from `offset` on: no read-ahead, and page-cache folios of one page each."""

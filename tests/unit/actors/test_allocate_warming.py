@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
+from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -20,7 +22,6 @@ from silomq.store.disk.paths import StoreFolders
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 STEP = disk.WARM_STEP
 
@@ -46,30 +47,64 @@ def file() -> Iterator[int]:
     os.close(fd)
 
 
+def append_at(file: int, position: int, warm: int) -> Any:
+    """Append with a file of 16 steps, of which `warm` are warmed."""
+    append = cast("Any", Append.__new__(Append))
+    append.file = LogFile(0, Mapping(file, 0, 16 * STEP))
+    append.sync, append.pool, append.mapped, append.let_go = False, None, 0, 0
+    append.warmed, append.kernel = Word(warm * STEP), SimpleNamespace(position=position)
+    return append
+
+
+def resident(mapping: Mapping) -> int:
+    """The bytes of a mapping that this process has in its page tables."""
+    address = ctypes.addressof(ctypes.c_char.from_buffer(mapping))
+    lines = iter(Path("/proc/self/smaps").read_text().splitlines())
+    assert any(line.startswith(f"{address:x}-") for line in lines)
+    return 1024 * int(next(line for line in lines if line.startswith("Rss:")).split()[1])
+
+
 @pytest.mark.parametrize("warm", [0, 1, 3])
 def test_append_maps_what_is_warm_and_no_more(file: int, warm: int) -> None:
     """The pages of a file in memory are there as soon as somebody maps them."""
-    append = cast("Any", Append.__new__(Append))
-    append.file = LogFile(0, Mapping(file, 0, 16 * STEP))
-    append.sync, append.pool, append.prefaulted = False, None, 0
-    append.warmed, append.kernel = Word(warm * STEP), SimpleNamespace(position=100)
-    assert append._prefault(8 * STEP) is (warm > 0)
-    assert os.fstat(file).st_blocks * 512 == warm * STEP
+    append = append_at(file, 100, warm)
+    assert append._map_ahead(STEP, 10**10) is (warm > 0)
+    assert os.fstat(file).st_blocks * 512 == warm * STEP == resident(append.file.mapping)
     assert append.all_mapped
 
 
-def test_append_maps_no_more_than_it_was_told_to(file: int) -> None:
-    """A message that comes meanwhile waits."""
-    append = cast("Any", Append.__new__(Append))
-    append.file = LogFile(0, Mapping(file, 0, 16 * STEP))
-    append.sync, append.pool, append.prefaulted = False, None, 0
-    append.warmed, append.kernel = Word(16 * STEP), SimpleNamespace(position=0)
-    assert append._prefault(STEP // 16)
-    assert os.fstat(file).st_blocks * 512 == append.prefaulted == STEP // 16
+def test_append_maps_a_step_when_a_message_may_come(file: int) -> None:
+    append = append_at(file, 0, 16)
+    assert append._map_ahead(STEP // 16, 0)
+    assert os.fstat(file).st_blocks * 512 == append.mapped == STEP // 16
     assert not append.all_mapped
-    assert append._prefault(20 * STEP)
-    assert append.all_mapped
-    assert not append._prefault(STEP // 16)
+    assert append._map_ahead(STEP, 10**10)
+    assert (append.mapped, append.all_mapped) == (16 * STEP, True)
+    append.kernel.position = 100
+    assert not append._map_ahead(STEP // 16, 0), "no step for each message"
+
+
+def test_append_maps_nothing_that_it_has_outrun(file: int) -> None:
+    append = append_at(file, 7 * STEP + 5, 9)
+    assert append._map_ahead(STEP // 16, 0)
+    assert append.mapped == 7 * STEP + STEP // 16
+    assert os.fstat(file).st_blocks * 512 == STEP // 16
+
+
+def test_append_lets_go_what_it_has_filled(file: int) -> None:
+    append = append_at(file, 0, 16)
+    assert append._map_ahead(STEP, 10**10)
+    view = memoryview(append.file.mapping)
+    view[3 * STEP - 1] = 7
+    append.kernel.position = 3 * STEP
+    assert append._map_ahead(STEP // 16, 0)
+    assert (append.let_go, append.all_mapped) == (STEP, False)
+    assert append._map_ahead(STEP, 10**10)
+    assert (append.let_go, append.all_mapped) == (3 * STEP, True)
+    assert resident(append.file.mapping) == 13 * STEP
+    assert view[3 * STEP - 1] == 7
+    assert os.pread(file, 1, 3 * STEP - 1) == b"\x07"
+    view.release()
 
 
 @pytest.fixture

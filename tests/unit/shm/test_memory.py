@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import gc
 import os
@@ -135,6 +136,16 @@ def test_populate_and_huge_folios_for_more_than_one_step(tmp_path: Path) -> None
             resident = next(line for line in lines if line.startswith("Rss:"))
         assert int(resident.split()[1]) == 304, "every page of it"
         mapping.close()
+
+
+def test_what_is_let_go_stays_in_the_file(fd: int) -> None:
+    with contextlib.closing(Mapping(fd, 0, 8 * PAGE)) as mapping:
+        with memoryview(mapping) as view:
+            view[:] = bytes(range(256)) * (8 * PAGE // 256)
+            mapping.let_go(2 * PAGE, 3 * PAGE)
+            assert os.pread(fd, 8 * PAGE, 0) == bytes(view) == bytes(range(256)) * (8 * PAGE // 256)
+        with pytest.raises(ValueError, match="behind the mapping"):
+            mapping.let_go(9 * PAGE, PAGE)
 
 
 def test_populate_takes_space(fd: int) -> None:
