@@ -169,8 +169,7 @@ def due(files: Iterable[LogFileAge], limits: Limits, consumed: Consumed, *, most
 
 def next_hour(delete_when: str, from_ms: int) -> int:
     """The first time from `from_ms` on that lies in an hour of `delete_when`, in local time."""
-    moment = from_ms / 1000
-    while not is_hour_to_delete(delete_when, time.localtime(moment).tm_hour):
-        local = time.localtime(moment)
-        moment = int(moment) + _HOUR_S - local.tm_min * 60 - local.tm_sec
-    return int(moment * 1000)
+    moment = from_ms  # whole numbers: 1001 ms as seconds and back are 1000
+    while not is_hour_to_delete(delete_when, (local := time.localtime(moment // 1000)).tm_hour):
+        moment = (moment // 1000 + _HOUR_S - local.tm_min * 60 - local.tm_sec) * 1000
+    return moment

@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from silomq.store.retention.judgement import Judgement, Limits, Why, due, judge, next_hour
@@ -108,6 +108,7 @@ def test_groups_are_not_asked_about_files_that_stay_anyhow() -> None:
 
 
 @given(st.sets(st.integers(0, 23), min_size=1), st.integers(0, 48 * HOUR_MS))
+@example({0}, 1001)
 def test_the_next_hour_is_the_first_one(hours: set[int], start_ms: int) -> None:
     when = ";".join(f"{hour:02d}" for hour in sorted(hours))
     found = next_hour(when, start_ms)
