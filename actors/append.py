@@ -308,11 +308,11 @@ class Append(Actor):
             self.world.allocate_semaphore.release()
 
     def _map_ahead(self, step: int, most_ns: int) -> bool:
-        """Maps what allocate has warmed, `step` bytes at a time, for so long, but at least a step.
-        True if there was one. Lets go what lies behind append as well.
+        """Maps what allocate has warmed, `step` bytes at a time, until `most_ns` are over, but at
+        least one step. True if there was one. Lets go what lies behind append as well.
 
         Without it, the first write to each page would cost a page fault between two records. And
-        when a file is full, to unmap its 262,144 pages at once would take append 10 ms.
+        when a file is full, append would have to unmap its 262,144 pages at once.
         """
         self.all_mapped = True
         if self.file is None or self.sync or self.pool:  # a sync takes far longer than page faults

@@ -67,7 +67,7 @@ def invisible_ms(value: object) -> int:
     seconds = arguments.seconds("invisible", value)
     if not 0.001 <= seconds <= _LONGEST_S:
         raise IllegalArgument(f"invisible is {seconds:g} s: 0.001 s to a year")
-    return int(seconds * 1000)
+    return round(seconds * 1000)
 
 
 def start_of_pops(value: Start) -> Literal["earliest", "latest"]:

@@ -42,8 +42,8 @@ class WarmWindow:
     """The chunks that one process holds. `warm` populates them, and `lock` locks them. `sync` makes
     zeros durable ahead, so that a later sync of records changes none of the file's metadata.
 
-    `large` says that folios of 2 MiB are wanted, which take the least time for each byte. A page
-    each takes twice as long, but the kernel can make no pause within a folio.
+    `large` says that folios of 2 MiB are wanted, which take the least time for each byte. But the
+    kernel gives the core to no other process before a folio is whole.
 
     `warm` becomes False if the kernel cannot populate. `lock` becomes False if a lock fails, and
     `lock_error` says why: the window goes on without.

@@ -18,7 +18,7 @@ Decisions about the kernel that are made here and nowhere else:
   mapping makes a whole page-cache folio dirty, and read-ahead makes folios of up to 2 MiB. With
   4 KiB a sync writes the appended bytes and little else. The kernel takes no core away while it
   makes a folio: 2 MiB take half a millisecond, and five where a host gives the memory page by page.
-- **Folios of 2 MiB for a fast append** (`in_large_folios`). They take half the time for each byte,
+- **Folios of 2 MiB for a fast append** (`in_large_folios`). They take less time for each byte,
   and readers have a hundredth of the page faults. From 256 MiB/s on that counts more
   (`store/commitlog/ahead.py`). Without either, a fault reads as much ahead as the disk wants: 8 MiB
   of zeros took 10 ms on some. Under SYNC_FLUSH append does not store through its mapping

@@ -9,6 +9,7 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes
 from libc.math cimport round
 from libc.stdint cimport int64_t, uint64_t
 from libc.string cimport memcpy
+from posix.time cimport nanosleep, timespec
 
 from silomq.bench.harness.load._counts cimport Counts
 from silomq.bench.harness.load._fates cimport Fates
@@ -16,12 +17,6 @@ from silomq.bench.harness.load._stamp cimport STAMP, put_stamp
 
 cdef extern from "shm/words.h" nogil:
     int64_t silo_monotonic_ns()
-
-cdef extern from "time.h" nogil:
-    struct timespec:
-        long tv_sec
-        long tv_nsec
-    int nanosleep(const timespec *time, timespec *left)
 
 cdef enum:
     SLICE_NS = 20000000     # no wait is longer

@@ -2,17 +2,12 @@
 """Looks at the clock a thousand times a second on each of several cores, at C speed."""
 
 from libc.stdint cimport int64_t, uint64_t
+from posix.time cimport nanosleep, timespec
 
 cdef extern from "shm/words.h" nogil:
     uint64_t silo_load(const void *p)
     void silo_store(void *p, uint64_t v)
     int64_t silo_monotonic_ns()
-
-cdef extern from "time.h" nogil:
-    struct timespec:
-        long tv_sec
-        long tv_nsec
-    int nanosleep(const timespec *time, timespec *left)
 
 cdef enum:
     LINE = 64               # bytes: the words of a thread have a cache line of their own
@@ -25,8 +20,8 @@ def watch(unsigned char[::1] memory not None, int place, const unsigned char[::1
     """The work of thread number `place`, until a byte of `end` is not 0.
 
     `memory` has 64 bytes for each thread, 0 at first: when it has last looked at the clock, and the
-    longest pause that it found, ns. A pause is the time in which none of the threads has looked.
-    What a look is late by counts, not its rest.
+    longest pause that it found, ns. A pause is a time in which none of the threads has looked,
+    without the rest of 1 ms that follows each look.
     """
     cdef int threads = memory.shape[0] // LINE, other
     cdef unsigned char *mine = &memory[place * LINE]

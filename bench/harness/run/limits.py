@@ -97,8 +97,8 @@ def _loopback_us() -> float:
 
 
 def _new_pages(folder: Path, turns: range) -> Iterator[float]:
-    """Pages that are made in memory by a first store, as append's are. No sample frees its pages,
-    because the next one would get the same: a host may have to make the memory of others first.
+    """Pages that are made in memory by a first store, as a fast append's are. No sample frees its
+    pages: the next one would get the same, and a host may have to make the memory of others first.
     """
     with _file(folder) as fd:
         disk.allocate(fd, 0, len(turns) * _PAGES)

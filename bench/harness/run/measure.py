@@ -119,7 +119,7 @@ class Measurement:
                 consumers=consumers,
             )
             try:
-                with Pauses() as pauses:
+                with contextlib.closing(Pauses()) as pauses:
                     took = self._follow(crew, start, shift, faults, pauses)
             finally:
                 faults.close()

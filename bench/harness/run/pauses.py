@@ -13,12 +13,8 @@ from __future__ import annotations
 
 import os
 import threading
-from typing import TYPE_CHECKING, Self
 
 from ._pauses import longest, watch
-
-if TYPE_CHECKING:
-    from types import TracebackType
 
 #: A pause stops all cores, so a few of many are enough.
 _MOST_CORES = 8
@@ -29,7 +25,7 @@ _PATIENCE_S = 10.0
 
 
 class Pauses:
-    """Measures from entering to leaving the context."""
+    """Measures from its making until it is closed."""
 
     def __init__(self) -> None:
         cores = sorted(os.sched_getaffinity(0))[:_MOST_CORES]
@@ -41,19 +37,12 @@ class Pauses:
             threading.Thread(target=self._work, args=(place, core), daemon=True)
             for place, core in enumerate(cores)
         ]
-
-    def __enter__(self) -> Self:
         for thread in self._threads:
             thread.start()
         self._begun.wait(_PATIENCE_S)
-        return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """Ends the threads."""
         self._end[0] = 1
         for thread in self._threads:
             thread.join(_PATIENCE_S)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import struct
+import subprocess
+import sys
 import threading
 import time
 
@@ -40,6 +44,39 @@ def test_a_thread_that_has_ended_hides_no_pause() -> None:
     assert 0 < after_a_look(1) < 1000 * MS
 
 
+_TWO_THREADS = """
+import sys, threading
+from silomq.bench.harness.run._pauses import longest, watch
+memory, end = bytearray(128), bytearray(1)
+for place in range(2):
+    threading.Thread(target=watch, args=(memory, place, end)).start()
+while not all(memory[64 * place : 64 * place + 8] != bytes(8) for place in range(2)):
+    pass
+print("watching", flush=True)
+sys.stdin.readline()
+print(longest(memory))
+end[0] = 1
+"""
+
+
+def test_a_time_in_which_all_threads_stand_still_is_told() -> None:
+    """A stopped process is to its threads what a paused machine is."""
+    with subprocess.Popen(
+        [sys.executable, "-P", "-c", _TWO_THREADS],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    ) as child:  # fmt: skip
+        assert child.stdin is not None
+        assert child.stdout is not None
+        assert child.stdout.readline() == "watching\n"
+        child.send_signal(signal.SIGSTOP)
+        time.sleep(0.3)
+        child.send_signal(signal.SIGCONT)
+        time.sleep(0.1)
+        child.stdin.write("\n")
+        child.stdin.flush()
+        assert int(child.stdout.readline()) > 250 * MS
+
+
 def test_the_longest_is_told_once() -> None:
     memory = bytearray(3 * LINE)
     for place, pause in enumerate((5, 70, 6)):
@@ -49,7 +86,7 @@ def test_the_longest_is_told_once() -> None:
 
 def test_all_threads_end() -> None:
     before = threading.active_count()
-    with Pauses() as found:
+    with contextlib.closing(Pauses()) as found:
         assert threading.active_count() == before + min(8, len(os.sched_getaffinity(0)))
         time.sleep(0.02)
         pause = found.longest_us()
@@ -63,7 +100,7 @@ def test_without_the_priority_nothing_is_measured(monkeypatch: pytest.MonkeyPatc
 
     before = threading.active_count()
     monkeypatch.setattr(os, "sched_setscheduler", refused)
-    with Pauses() as found:
+    with contextlib.closing(Pauses()) as found:
         time.sleep(0.02)
         assert found.longest_us() is None
     assert threading.active_count() == before
