@@ -72,6 +72,11 @@ def explained(store: StoreProcess) -> list[dict[str, Any]]:
     return files
 
 
+def files_up_to(store: StoreProcess, last: int) -> list[int]:
+    """Offsets of the commit-log files, without those that were made ahead meanwhile."""
+    return [base for base in log_files(store) if base <= last]
+
+
 class OnlySetUp(StoreProcess):
     """A store whose clean does nothing after it was set up."""
 
@@ -101,7 +106,7 @@ def test_a_shorter_limit_hides_what_has_expired(tmp_path: Path) -> None:
         eventually(lambda: first_of(store, "brief") == begin, "brief's oldest are hidden")
         assert min(view.physical_offset for view in read_topic(store.path, "brief")) == begin
         assert first_of(store, "long") == first_record(store, "long", 0)
-        assert log_files(store) == bases
+        assert files_up_to(store, bases[-1]) == bases
         assert [file["why"] for file in explained(store)[:3]] == ["young"] * 3
         hidden = least_offsets(store, "brief")
         assert all(hidden.values())
@@ -168,10 +173,14 @@ def test_a_file_goes_early_when_all_its_topics_let_it(tmp_path: Path) -> None:
         age(store, bases[:3])
         eventually(lambda: first_of(store, "a") >= bases[3], "what has expired is hidden")
         store.await_beat("clean")
-        assert log_files(store) == bases, "the first file has messages of another topic"
+        assert files_up_to(store, bases[-1]) == bases, (
+            "the first file has messages of another topic"
+        )
         assert explained(store)[0]["why"] == "young"
         age(store, bases[:1], hours=10)
-        eventually(lambda: log_files(store) == bases[3:], "the first expires, two go early")
+        eventually(
+            lambda: files_up_to(store, bases[-1]) == bases[3:], "the first expires, two go early"
+        )
         assert first_of(store, "b") == first_record(store, "b", 0)
 
 
@@ -253,7 +262,7 @@ def test_what_cannot_be_read_is_kept_and_explained_so(tmp_path: Path) -> None:
         age(store, bases[:3], hours=20)
         for _ in range(3):
             store.await_beat("clean")
-        assert log_files(store) == bases
+        assert files_up_to(store, bases[-1]) == bases
         said = {(file["why"], file["about"], file["when_ms"]) for file in explained(store)[:3]}
         assert said == {("topic", "what topics keep cannot be read", None)}
 

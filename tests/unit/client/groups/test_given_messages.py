@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from silomq.store.errors import IllegalArgument
 from silomq.client.groups.given_messages import invisible_ms
+from silomq.store.errors import IllegalArgument
 
 
 @pytest.mark.parametrize(("seconds", "ms"), [(0.001, 1), (1.001, 1001), (2.3, 2300), (30, 30_000)])
