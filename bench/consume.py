@@ -166,7 +166,7 @@ def _idle(plan: Plan, name: str, groups: int, hand_over_percent: list[float]) ->
     full = plan.scale >= 1
     count = _IDLE_MEMBERS if full else 40
     queues = count if groups == 1 else 4
-    seconds = 30.0 if full else 3.0
+    seconds = 30.0 if full else 1.0
     used = []
     settings = ("max_sessions=1100", "max_topics=4096", "max_queues=16384")
     with _store(plan, *settings) as store, contextlib.ExitStack() as children:

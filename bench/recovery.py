@@ -149,7 +149,7 @@ def clean_start(plan: Plan) -> list[Row]:
                 for name in topics:
                     producer.send_oneway(name, b"x" * 128)
             body = b"x" * 60_000
-            for _ in range(plan.count(3500)):
+            for _ in range(plan.count(3500, 64)):
                 producer.send_oneway("bench", body)
             producer.flush(60)
         store.wait_dispatched()
@@ -196,6 +196,7 @@ def main(*, runs: int, short: bool, folder: Path | None, output: Path) -> None:
     console = bench_console()
     with tempfile.TemporaryDirectory(prefix="silomq-bench-", dir=folder or Path.cwd()) as inside:
         plan = Plan.of(Path(inside), 1 if short else runs, short=short)
+        BenchStore.rest_s = 0.0 if short else BenchStore.rest_s
         found = [
             *scan_rates(plan),
             *first_start(plan),

@@ -38,6 +38,8 @@ _TIMED: Final = {
     "checkMsgSendRT": r"(?m)\d+$",
     "wipeWritePerm": r"\d+$",
     "addWritePerm": r"\d+$",
+    # The lag of the timer wheel, seconds: the number before that of messages.
+    "clusterList": r"\b\d+(?=-\d+\()",
     "haStatus": r"(?<=MasterCommitLogMaxOffset)\s+\d+",
 }
 #: Settings whose values differ on purpose.

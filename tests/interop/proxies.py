@@ -54,9 +54,17 @@ def require_proxy() -> None:
 
 
 def require_client(client: str) -> None:
-    """As `require_proxy`. The Java client comes with the proxy."""
-    if client != "java":
-        _require(BUILD / f"proxy-{client}", "pip" if client == "python" else "Node and npm")
+    """As `require_proxy`."""
+    _require(_place_of(client), "pip" if client == "python" else "Node and npm")
+
+
+def is_built(client: str) -> bool:
+    return (_place_of(client) / ".stamp").is_file()
+
+
+def _place_of(client: str) -> Path:
+    """The Java client comes with the proxy."""
+    return _PLACE if client == "java" else BUILD / f"proxy-{client}"
 
 
 def _require(place: Path, tools: str) -> None:
@@ -93,7 +101,7 @@ class Proxy:
             "NODE_PATH": str(BUILD / "proxy-node" / "node_modules"),
             "PYTHONPATH": str(BUILD / "proxy-python"),
         }
-        errors = self._folder / "checks.err"
+        errors = self._folder / f"{client}.err"
         with errors.open("wb") as err:
             done = subprocess.run(
                 command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=err,

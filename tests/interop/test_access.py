@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from interop.clients import Clients, require_client
 from support.brokers import BrokerProcess
-from support.harness import StoreProcess, eventually
+from support.harness import LONG, StoreProcess, eventually
 from support.signers import ACCOUNTS, READER, SECRET
 
 from silomq.bench.loopback import free_port
@@ -22,6 +22,13 @@ pytestmark = pytest.mark.timeout(180)
 #: Those that are told of credentials; RocketMQ 5.3.3 signs by its AclClientRPCHook.
 CLIENTS = ("java-5.3.3", "go", "python")
 GROUP = "readers"
+#: Bad credentials, and what the broker says of them.
+REFUSED = {
+    "wrong": ([READER, "a wrong secret"], "signature of account 'reader-key'"),
+    "none": (None, "no AccessKey"),
+}
+#: What runs in the short form.
+SHORT = {("wrong", "java-5.3.3"), ("none", "go"), ("wrong", "python")}
 
 
 @pytest.fixture(scope="module")
@@ -60,11 +67,15 @@ def test_a_client_that_signs(broker: BrokerProcess, client: str, tmp_path: Path)
         assert sorted(one["body"] for one in consumer.received()) == sorted(bodies)
 
 
-@pytest.mark.parametrize("client", CLIENTS)
 @pytest.mark.parametrize(
-    ("credentials", "why"),
-    [([READER, "a wrong secret"], "signature of account 'reader-key'"), (None, "no AccessKey")],
-    ids=["wrong", "none"],
+    ("client", "credentials", "why"),
+    [
+        pytest.param(
+            client, *refused, id=f"{name}-{client}", marks=() if (name, client) in SHORT else LONG
+        )
+        for name, refused in REFUSED.items()
+        for client in CLIENTS
+    ],
 )
 def test_a_client_that_is_refused(
     broker: BrokerProcess, client: str, credentials: list[str] | None, why: str, tmp_path: Path

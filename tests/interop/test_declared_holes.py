@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from interop.rocketmq import RocketMQ, require
-from support.harness import StoreProcess
+from support.harness import LONG, StoreProcess
 from support.small_settings import SMALL, load
 
 from silomq import Consumer, CorruptRange, Producer
@@ -26,9 +26,21 @@ SETTINGS: dict[str, Any] = {"mapped_file_size_commit_log": SIZE, "max_message_si
 COUNT = 900
 
 
-@pytest.mark.parametrize(("release", "theirs"), [("5.3.3", "stop"), ("4.9.8", "--halt")])
-def test_rocketmq_goes_on_with_declared_holes(tmp_path: Path, release: str, theirs: str) -> None:
-    require(release)
+@pytest.mark.parametrize(
+    "turns",
+    [
+        [("4.9.8", "--halt"), ("5.3.3", "stop")],
+        pytest.param([("5.3.3", "stop"), ("5.3.3", "--halt")], marks=LONG),
+        pytest.param([("5.3.3", "--halt")] * 2, marks=LONG),
+        pytest.param([("4.9.8", "stop"), ("4.9.8", "--halt")], marks=LONG),
+        pytest.param([("4.9.8", "--halt")] * 2, marks=LONG),
+    ],
+    ids=lambda turns: ", ".join(map(" ".join, turns)),
+)
+def test_rocketmq_goes_on_with_declared_holes(tmp_path: Path, turns: list[tuple[str, str]]) -> None:
+    """Releases of RocketMQ in turn: the second one also after the first one's crash."""
+    for release, _ in turns:
+        require(release)
     with StoreProcess(tmp_path / "store", **SETTINGS) as store:
         places = []
         with Producer(store.path) as producer:
@@ -45,8 +57,8 @@ def test_rocketmq_goes_on_with_declared_holes(tmp_path: Path, release: str, thei
         holes = [(places[7], places[8]), (SIZE, 2 * SIZE)]
         lost = [n for n, at in enumerate(places) if any(a <= at < b for a, b in holes)]
 
-        rocketmq = RocketMQ(release, tmp_path, {**SMALL, **SETTINGS})
-        for _ in range(2):  # also after its own end, which may have been a crash
+        for release, theirs in turns:
+            rocketmq = RocketMQ(release, tmp_path, {**SMALL, **SETTINGS})
             said = rocketmq.run(store.path, "start", "dump", "-", "append", 5, 3, theirs)
             assert said.all("wrong") == []
             read = {

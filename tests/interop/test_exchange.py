@@ -41,8 +41,8 @@ TOPICS = ("orders", "events-2", "%RETRY%readers", "a")
 PRODUCERS = 2
 THEIRS = 600  # messages that RocketMQ appends
 OURS_AGAIN = 720  # messages that we append to that; a multiple of what one producer's turn sends
-#: Messages of the largest store.
-MANY = 100_000 if os.environ.get("SILOMQ_LONG") == "1" else 20_000
+#: Messages of the largest store, and of those that change hands.
+MANY, SOME = (100_000, 10_000) if os.environ.get("SILOMQ_LONG") == "1" else (20_000, 3_000)
 SETTINGS: dict[str, Any] = {
     "mapped_file_size_commit_log": 1 << 20,
     "mapped_file_size_consume_queue": 20_000,
@@ -113,13 +113,13 @@ def clean(tmp_path_factory: pytest.TempPathFactory) -> Written:
 def stopped(tmp_path_factory: pytest.TempPathFactory) -> Written:
     """A smaller one, for what takes longer."""
     folder = tmp_path_factory.mktemp("stopped")
-    return write_store(folder, SETTINGS, count=10_000, killed=False)
+    return write_store(folder, SETTINGS, count=SOME, killed=False)
 
 
 @pytest.fixture(scope="module")
 def killed(tmp_path_factory: pytest.TempPathFactory) -> Written:
     folder = tmp_path_factory.mktemp("killed")
-    return write_store(folder, SETTINGS, count=10_000, killed=True)
+    return write_store(folder, SETTINGS, count=SOME, killed=True)
 
 
 def copy_of(written: Written, folder: Path) -> Path:

@@ -4,6 +4,7 @@ clean stop and after a kill, both ways.
 
 from __future__ import annotations
 
+import itertools
 import shutil
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from interop.rocketmq import RocketMQ, Said, require
 from support.checking.files import check_files
-from support.harness import StoreProcess
+from support.harness import LONG, StoreProcess
 from support.small_settings import SMALL, load
 
 from silomq import Consumer, GroupConsumer, Producer, StoreReader
@@ -36,6 +37,7 @@ class Exchange:
         light = ("enableLmq=true", "enableMultiDispatch=true")
         self.rocketmq = RocketMQ(RELEASE, folder, SETTINGS, *light)
         self.bodies: dict[str, list[bytes]] = defaultdict(list)
+        self._groups = itertools.count()
 
     def by_rocketmq(self, end: str, *more: str) -> Said:
         said = self.rocketmq.run(self.path, "start", "feature", *more, end)
@@ -62,8 +64,10 @@ class Exchange:
         for name, wanted in self.bodies.items():
             with Consumer(self.path, name, check_crc=True) as consumer:
                 assert [view.body for view in consumer.poll(1000, timeout=10)] == wanted
-            with GroupConsumer(self.path, "g", [name], start="earliest") as member:
-                member.poll(1000, timeout=10)
+            # A group that has all already would wait for more.
+            group = f"g{next(self._groups)}"
+            with GroupConsumer(self.path, group, [name], start="earliest") as member:
+                assert [view.body for view in member.poll(1000, timeout=10)] == wanted
             with StoreReader(self.path) as reader:
                 found = reader.get_message(name, 0, 0, 1000).messages
                 assert [view.body for view in found] == wanted[: len(found)]
@@ -83,17 +87,25 @@ class Exchange:
                 assert number in map(int, offsets.split(","))
 
 
-@pytest.mark.parametrize("end", ["stop", "--halt"])
-def test_light_queues_are_exchanged(tmp_path: Path, end: str) -> None:
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("--halt", "stop"),
+        pytest.param("stop", "--halt", marks=LONG),
+        pytest.param("stop", "stop", marks=LONG),
+        pytest.param("--halt", "--halt", marks=LONG),
+    ],
+)
+def test_light_queues_are_exchanged(tmp_path: Path, first: str, second: str) -> None:
     """Those that RocketMQ has filled are served without the settings too, also when queues are made
     anew. With the settings either goes on where the other has stopped, or was killed.
     """
     exchange = Exchange(tmp_path)
-    exchange.by_rocketmq(end)
+    exchange.by_rocketmq(first)
     with StoreProcess(exchange.path, **SETTINGS) as store:
         exchange.check()
         store.crash()
-        if end == "--halt":
+        if first == "--halt":
             shutil.rmtree(exchange.path / "consumequeue")
     with StoreProcess(exchange.path, **LIGHT) as store:
         exchange.check()
@@ -105,7 +117,7 @@ def test_light_queues_are_exchanged(tmp_path: Path, end: str) -> None:
         exchange.check()
         store.stop()
         check_files(store)
-    exchange.check_said(exchange.by_rocketmq(end, "dump", "-"))
+    exchange.check_said(exchange.by_rocketmq(second, "dump", "-"))
     with StoreProcess(exchange.path, **LIGHT) as store:
         exchange.check()
         exchange.by_us()

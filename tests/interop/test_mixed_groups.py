@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from interop.brokers import QUEUES, silomq_server
 from interop.clients import CLIENTS, JAVA_CLIENTS, Clients
-from support.harness import eventually
+from support.harness import LONG, eventually
 
 from silomq import GroupConsumer, Producer
 
@@ -99,14 +99,14 @@ class Group:
             assert sorted(self.consumed()) == wanted
 
 
-#: The others are for the long form.
-SHORT = ("java-5.3.3", "go")
+#: What runs in the short form.
+SHORT = {("java-5.3.3", True), ("go", False)}
 
 
 @pytest.mark.parametrize(
     ("client", "orderly"),
     [
-        pytest.param(client, orderly, marks=() if client in SHORT else pytest.mark.slow)
+        pytest.param(client, orderly, marks=() if (client, orderly) in SHORT else LONG)
         for client, orderly in (
             *((client, False) for client in CLIENTS),
             *((client, True) for client in JAVA_CLIENTS),

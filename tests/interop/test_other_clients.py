@@ -14,7 +14,7 @@ import pytest
 from interop.brokers import DELAYS_S, QUEUES, SERVERS
 from interop.clients import CLIENTS, OTHERS, Clients, is_built, settled
 from interop.servers import parameters
-from support.harness import eventually
+from support.harness import LONG, eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,6 +50,13 @@ def clients(server: Server, tmp_path: Path) -> Clients:
 @pytest.fixture
 def topic(server: Server) -> str:
     return server.make_topic(fresh("topic"))
+
+
+def shortly(client: str) -> list[object]:
+    """The clients as parameters of a test that runs with one of them in the short form. Each runs
+    with some test there, and with all that wait for nothing.
+    """
+    return [pytest.param(one, marks=() if one == client else LONG) for one in OTHERS]
 
 
 def fresh(what: str) -> str:
@@ -160,7 +167,7 @@ def test_a_consumer_gets_exactly_the_tags_that_it_asks_for(
         assert bodies(settled(reader)) == bodies(wanted)
 
 
-@pytest.mark.parametrize("client", OTHERS)
+@pytest.mark.parametrize("client", shortly("python"))
 def test_a_consumer_goes_on_where_its_group_ended(
     clients: Clients, client: str, topic: str
 ) -> None:
@@ -189,7 +196,7 @@ def test_a_waiting_consumer_gets_a_message_at_once(
         assert received["at"] - told["at"] < 1000
 
 
-@pytest.mark.parametrize("client", OTHERS)
+@pytest.mark.parametrize("client", shortly("go"))
 def test_a_delayed_message_comes_after_its_delay(clients: Clients, client: str, topic: str) -> None:
     with clients.consumer(client, fresh("group"), topic) as reader:
         _, later = clients.send(
@@ -203,7 +210,7 @@ def test_a_delayed_message_comes_after_its_delay(clients: Clients, client: str, 
     assert DELAYS_S[1] * 1000 - 100 <= taken < DELAYS_S[1] * 1000 + 2500
 
 
-@pytest.mark.parametrize("client", OTHERS)
+@pytest.mark.parametrize("client", shortly("node"))
 def test_a_refused_message_comes_again_after_its_delay(
     clients: Clients, client: str, topic: str
 ) -> None:
@@ -219,7 +226,7 @@ def test_a_refused_message_comes_again_after_its_delay(
     assert RETRY_S - 0.1 <= taken < RETRY_S + PATIENCE_S
 
 
-@pytest.mark.parametrize("client", OTHERS)
+@pytest.mark.parametrize("client", shortly("python"))
 def test_a_message_that_is_refused_too_often_is_a_dead_letter(
     server: Server, clients: Clients, client: str, topic: str
 ) -> None:
@@ -279,7 +286,7 @@ def test_an_orderly_consumer_keeps_the_order_of_a_queue(
         assert [line["body"] for line in own] == expected
 
 
-@pytest.mark.parametrize("client", ["go", "node", "python"])
+@pytest.mark.parametrize("client", shortly("node"))
 def test_each_member_gets_what_is_broadcast(clients: Clients, client: str, topic: str) -> None:
     group = fresh("group")
     texts = [f"to all {number}" for number in range(4 * QUEUES)]
@@ -324,7 +331,7 @@ def test_the_go_client_asks_and_replies(clients: Clients, topic: str) -> None:
     assert [line["reply"] for line in told] == [f"re: {text}" for text in texts]
 
 
-@pytest.mark.parametrize("client", OTHERS)
+@pytest.mark.parametrize("client", shortly("go"))
 def test_two_members_of_a_group_share_the_queues(clients: Clients, client: str, topic: str) -> None:
     group = fresh("group")
     rounds = Rounds(clients, client, topic)

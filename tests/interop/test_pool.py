@@ -9,7 +9,7 @@ import pytest
 from interop.dump import appended_by_rocketmq
 from interop.rocketmq import RocketMQ, require
 from support.checking.messages import read_topic
-from support.harness import StoreProcess
+from support.harness import LONG, StoreProcess
 from support.small_settings import SMALL
 
 from silomq import Producer
@@ -26,7 +26,15 @@ SETTINGS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize(("release", "theirs"), [("5.3.3", "stop"), ("4.9.8", "--halt")])
+# In the test below RocketMQ 5 dies.
+@pytest.mark.parametrize(
+    ("release", "theirs"),
+    [
+        ("4.9.8", "stop"),
+        pytest.param("4.9.8", "--halt", marks=LONG),
+        pytest.param("5.3.3", "stop", marks=LONG),
+    ],
+)
 def test_the_pool_is_not_written_over_what_rocketmq_appended(
     tmp_path: Path, release: str, theirs: str
 ) -> None:

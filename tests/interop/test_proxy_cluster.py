@@ -156,6 +156,10 @@ def test_transactions_are_checked_through_the_other_proxy(cluster: Cluster) -> N
         assert found["code"] == "OK", found
         body = str(found["body"])
         assert found["transaction"] == sent[body]["transaction"]
+        if body in asked:
+            # Asked again before it was ended. Of two questions in one millisecond a proxy keeps
+            # one, so it takes one end.
+            continue
         mine = {"id": found["id"], "transaction": found["transaction"]}
         end = cluster.ask("end", right, "halves", **mine, commit=body == "kept", asked=True)
         assert end["code"] == "OK", end

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from interop.rocketmq import RocketMQ, Said, require
 from support.deliveries import collect
-from support.harness import StoreProcess, eventually
+from support.harness import LONG, StoreProcess, eventually
 from support.small_settings import SMALL
 
 from silomq import Producer
@@ -50,7 +50,10 @@ def in_topic(said: Said) -> int:
     return sum(line["topic"] == "t" for line in said.all("msg"))
 
 
-@pytest.mark.parametrize("killed", [False, True], ids=["stopped", "killed"])
+# Timers that change hands are of a store that was stopped.
+@pytest.mark.parametrize(
+    "killed", [pytest.param(False, marks=LONG), True], ids=["stopped", "killed"]
+)
 def test_rocketmq_delivers_no_timer_again(tmp_path: Path, *, killed: bool) -> None:
     require(RELEASE)
     with StoreProcess(tmp_path / "store", **SETTINGS) as store:
@@ -69,7 +72,8 @@ def test_rocketmq_delivers_no_timer_again(tmp_path: Path, *, killed: bool) -> No
     assert in_topic(said) == 20
 
 
-@pytest.mark.parametrize("theirs", ["stop", "--halt"])
+# In the tests behind this one RocketMQ stops.
+@pytest.mark.parametrize("theirs", [pytest.param("stop", marks=LONG), "--halt"])
 def test_timers_that_change_hands_are_delivered_once(tmp_path: Path, theirs: str) -> None:
     """Some here, some by RocketMQ, some here again, with the state that RocketMQ left between."""
     require(RELEASE)
@@ -88,7 +92,7 @@ def test_timers_that_change_hands_are_delivered_once(tmp_path: Path, theirs: str
         bodies += send(store.path, "ours again", 10, delay_ms=300)
         collect(store.path, "t", bodies).check(dict.fromkeys(bodies, 0))
         store.stop()
-    said = rocketmq(tmp_path, "timers", 0, A_WHILE_MS, "dump", "-", "stop")
+    said = rocketmq(tmp_path, "timers", 0, A_WHILE_MS, "dump", "-", "--halt")
     assert said.one("timers")["delivered"] == 0
     assert in_topic(said) == 30
 

@@ -13,7 +13,7 @@ from interop.rocketmq import require
 from interop.servers import BROKER
 from interop.transaction_peers import GROUP, SETTINGS, TOPIC, JavaProducer, rocketmq
 from support.deliveries import collect
-from support.harness import StoreProcess, eventually
+from support.harness import LONG, StoreProcess, eventually
 from support.transaction_load import NOTHING_WAITS
 
 from silomq import Consumer, Producer, TransactionProducer
@@ -104,7 +104,10 @@ def test_transactions_change_hands_twice(tmp_path: Path) -> None:
         store.stop()
 
 
-@pytest.mark.parametrize("killed", [False, True], ids=["stopped", "killed"])
+# The transactions that change hands twice are of a store that was stopped.
+@pytest.mark.parametrize(
+    "killed", [pytest.param(False, marks=LONG), True], ids=["stopped", "killed"]
+)
 def test_rocketmq_does_not_end_again_what_has_ended(tmp_path: Path, *, killed: bool) -> None:
     """Also not if the store was killed, so that its offsets are older than its op records."""
     require(BROKER)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from interop.rocketmq import RELEASES, RocketMQ, require
 from interop.test_exchange import SETTINGS
+from support.harness import LONG
 from support.small_settings import SMALL, pairs
 
 from silomq.tools.raw.files import read_settings
@@ -16,7 +17,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-@pytest.mark.parametrize("order", [RELEASES, RELEASES[::-1]], ids=" then ".join)
+@pytest.mark.parametrize(
+    "order", [RELEASES[::-1], pytest.param(RELEASES, marks=LONG)], ids=" then ".join
+)
 def test_a_store_that_two_releases_wrote_is_sound(tmp_path: Path, order: tuple[str, ...]) -> None:
     """They count the used slots of an index file in different ways, and both wrote the same one."""
     settings = {**SMALL, **SETTINGS}

@@ -60,7 +60,7 @@ def log_begin(disk: Disk) -> int:
 @pytest.mark.parametrize(
     ("name", "count"),
     [
-        ("synced", 16),
+        ("synced", 6),
         ("pooled", 8),
         pytest.param("synced", 1500, marks=LONG),
         pytest.param("pooled", 700, marks=LONG),

@@ -116,7 +116,7 @@ def _served(log: LogReader, reader: QueueReader, end: int) -> Iterator[MessageVi
 
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize(
-    ("count", "seed"), [(200, 1), pytest.param(10_000, 2, marks=LONG)], ids=["short", "long"]
+    ("count", "seed"), [(70, 1), pytest.param(10_000, 2, marks=LONG)], ids=["short", "long"]
 )
 def test_damage_is_an_error_or_does_no_harm(
     count: int, seed: int, stores: dict[str, Path], tmp_path: Path

@@ -256,7 +256,7 @@ def outcome(left: Left, path: Path, harmed: list[Path]) -> str:
 
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize(
-    ("count", "seed"), [(40, 1), pytest.param(3000, 2, marks=LONG)], ids=["short", "long"]
+    ("count", "seed"), [(20, 1), pytest.param(3000, 2, marks=LONG)], ids=["short", "long"]
 )
 def test_damaged_files_are_refused_repaired_or_reported(
     count: int, seed: int, stores: dict[str, Left], tmp_path: Path

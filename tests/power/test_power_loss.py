@@ -44,8 +44,8 @@ def recordings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Recorded]:
 @pytest.mark.parametrize(
     ("mode", "count"),
     [
-        ("SYNC_FLUSH", 30),
-        ("ASYNC_FLUSH", 20),
+        ("SYNC_FLUSH", 10),
+        ("ASYNC_FLUSH", 8),
         pytest.param("SYNC_FLUSH", 600, marks=LONG),
         pytest.param("ASYNC_FLUSH", 400, marks=LONG),
     ],

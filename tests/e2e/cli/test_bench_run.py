@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
     from silomq.bench.harness.results.model import Run
 
+    Smoke = tuple[subprocess.CompletedProcess[str], Path]
+
 pytestmark = pytest.mark.timeout(240)
 SMALL = ("duration=1", "warm_up=1", "store.file_size=4MiB")
 _WAIT_S = 120.0
@@ -71,12 +73,21 @@ def total(run: Run, column: str) -> float:
     return sum(value or 0 for value in run.series.columns[column])
 
 
-def test_the_smoke_workload_and_its_result(tmp_path: Path) -> None:
-    done = bench(tmp_path, "run", "smoke", "--set", "duration=2", "--output", "result.json")
+@pytest.fixture(scope="module")
+def smoke(tmp_path_factory: pytest.TempPathFactory) -> Smoke:
+    """What the smoke workload said, and its result: one run for all tests that look at it."""
+    folder = tmp_path_factory.mktemp("smoke")
+    done = bench(folder, "run", "smoke", "--set", "duration=2", "--output", "result.json")
+    assert [path.name for path in folder.iterdir()] == ["result.json"], done.stderr
+    return done, folder / "result.json"
+
+
+def test_the_smoke_workload_and_its_result(smoke: Smoke) -> None:
+    done, result = smoke
     assert done.returncode == 0, done.stderr
     assert "written to result.json" in done.stderr
     assert "SiloMQ" in done.stdout
-    found = read((tmp_path / "result.json").read_bytes())
+    found = read(result.read_bytes())
     _check_result(found)
     (run,) = found.runs
     assert (run.errors, run.lost, run.doubled) == (0, 0, 0)
@@ -86,13 +97,11 @@ def test_the_smoke_workload_and_its_result(tmp_path: Path) -> None:
     assert 4000 <= run.sent + 50 <= 6050
     assert run.latency["publish"].count == run.sent
     assert run.latency["end_to_end"].count == run.consumed
-    assert load(str(tmp_path / "result.json")).workload.duration == pytest.approx(2)
+    assert load(str(result)).workload.duration == pytest.approx(2)
 
 
-def test_a_result_becomes_a_page_and_is_compared(tmp_path: Path) -> None:
-    words = ("--set", "duration=1", "--set", "warm_up=0", "--output", "result.json")
-    done = bench(tmp_path, "run", "smoke", *words)
-    assert done.returncode == 0, done.stderr
+def test_a_result_becomes_a_page_and_is_compared(smoke: Smoke, tmp_path: Path) -> None:
+    (tmp_path / "result.json").write_bytes(smoke[1].read_bytes())
     assert bench(tmp_path, "report", "result.json").returncode == 0
     assert (tmp_path / "result.html").read_text().lower().startswith("<!doctype html>")
     done = bench(tmp_path, "compare", "result.json", "result.json")
@@ -117,12 +126,16 @@ def _check_result(found: Result) -> None:
 
 
 def test_ctrl_c_ends_it_with_what_was_measured(tmp_path: Path) -> None:
-    words = ("run", "smoke", "--runs", "3", "--set", "duration=60", "--output", "result.json")
+    words = ("run", "smoke", "--runs", "3", "--set", "duration=60", "--set", "warm_up=0")
     with subprocess.Popen(
-        command(*words), cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        command(*words, "--output", "result.json"),
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     ) as process:
         _await(lambda: any(tmp_path.glob("silomq-bench-*/numbers")))
-        time.sleep(4)
+        time.sleep(2)
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=_WAIT_S)
     assert process.returncode == 130, err
@@ -220,12 +233,12 @@ def test_a_share_of_the_maximum(tmp_path: Path) -> None:
 
 
 def test_a_target_that_dies_ends_the_run(tmp_path: Path) -> None:
-    words = ("run", "smoke", "--set", "duration=60")
+    words = ("run", "smoke", "--set", "duration=60", "--set", "warm_up=0")
     with subprocess.Popen(
         command(*words), cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
         _await(lambda: any(tmp_path.glob("silomq-bench-*/numbers")))
-        time.sleep(2)
+        time.sleep(1)
         for one in psutil.Process(process.pid).children():
             with contextlib.suppress(psutil.Error):
                 if "_client" not in " ".join(one.cmdline()):  # no worker: the store

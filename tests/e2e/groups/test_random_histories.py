@@ -299,7 +299,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StoreProcess]:
 
 
 @pytest.mark.timeout(7200)
-@pytest.mark.parametrize("runs", [25, pytest.param(1000, marks=LONG)])
+@pytest.mark.parametrize("runs", [8, pytest.param(1000, marks=LONG)])
 @pytest.mark.usefixtures("store")
 def test_any_history_is_that_of_the_model(runs: int) -> None:
     run_state_machine_as_test(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 from e2e.groups.members import QUEUES, drain, numbers, send, settle
-from support.harness import PYTHON, StoreProcess, eventually
+from support.harness import LONG, PYTHON, StoreProcess, eventually
 
 from silomq import Admin, Corrupt, GroupConsumer, IllegalMessage, Producer, SessionLost
 from silomq.client.errors import StoreClosed
@@ -174,7 +174,7 @@ def test_a_killed_member_is_replaced_within_a_second(store: StoreProcess, topic:
         assert min(taken) < 1.0
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", [0, 1, pytest.param(2, marks=LONG), pytest.param(3, marks=LONG)])
 def test_nothing_acknowledged_comes_again_after_everything_was_killed(
     tmp_path: Path, seed: int
 ) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support.deliveries import collect
-from support.harness import StoreProcess, eventually
+from support.harness import LONG, StoreProcess, eventually
 
 from silomq import Admin, IllegalMessage, IllegalQuery, Producer
 from silomq.client.producing.recall_handle import Handle
@@ -53,14 +53,18 @@ def test_a_cancelled_message_never_comes(store: StoreProcess, topic: str) -> Non
     collect(store.path, f"{topic}-2", [b"elsewhere"]).check({b"elsewhere": at})
 
 
-def test_cancels_are_obeyed_across_kills(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("count", "wait_ms"), [(80, 7_000), pytest.param(200, 12_000, marks=LONG)])
+def test_cancels_are_obeyed_across_kills(tmp_path: Path, count: int, wait_ms: int) -> None:
     """Of schedule at any moment, and of everything between the cancel and the time."""
     with StoreProcess(tmp_path / "store") as store:
         with Admin(store.path) as admin:
             admin.create_topic("t", 4)  # durable at once: a new topic of a send is saved soon after
-        at = now_ms() + 12_000
+        at = now_ms() + wait_ms
         with Producer(store.path) as producer:
-            sent = {b"%d" % i: producer.send("t", b"%d" % i, deliver_at=at + i) for i in range(200)}
+            bodies = [b"%d" % i for i in range(count)]
+            sent = {
+                body: producer.send("t", body, deliver_at=at + i) for i, body in enumerate(bodies)
+            }
             for i, result in enumerate(sent.values()):
                 if i % 2:
                     producer.cancel(result)

@@ -146,9 +146,7 @@ def starts_or_refuses(path: Path, where: Path, how: str) -> str:
         store.clean_up()
 
 
-@pytest.mark.parametrize(
-    "cases", [12, pytest.param(1500, marks=(*LONG, pytest.mark.timeout(7200)))]
-)
+@pytest.mark.parametrize("cases", [5, pytest.param(1500, marks=(*LONG, pytest.mark.timeout(7200)))])
 def test_damaged_state_is_set_aside_or_refused_by_name(
     good: Path, tmp_path: Path, cases: int
 ) -> None:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from support import small_disks as disks
 from support.checking.messages import check_store
-from support.checking.sent import Sent
+from support.checking.sent import Begun, Sent
 from support.cleaned_stores import await_quiet_clean
 from support.harness import StoreProcess, eventually
-from support.load.messages import body_of
+from support.load.messages import KINDS, body_of
 
 from silomq import Admin, Consumer, IllegalMessage, Producer, PutMessageStatus
 
@@ -35,14 +35,16 @@ UNWATCHED: dict[str, Any] = {"clean_resource_interval_ms": 3_600_000}
 
 
 def fill_up(producer: Producer, sent: Sent, first: int) -> tuple[int, IllegalMessage]:
-    """Sends until the store refuses: the next sequence number, and what it said."""
+    """Sends long messages until the store refuses: the next sequence number, and what it said."""
     for sequence in range(first, first + 100_000):
+        body = KINDS["long"](0, sequence).body
         try:
-            result = producer.send("alpha", body_of(0, sequence), queue=sequence % 4)
+            result = producer.send("alpha", body, queue=sequence % 4)
         except IllegalMessage as error:
             sent.refuse(0, sequence, "alpha", sequence % 4)
             return sequence + 1, error
-        sent.answered(result, 0, sequence)
+        sent.begin(Begun(0, sequence, "alpha", sequence % 4, "long"))
+        sent.acknowledge(result, 0, [sequence])
     raise AssertionError("the disk does not fill up")
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from support.commands import SILO, SMALL_OPTIONS
 from support.configured_stores import ConfiguredStore
-from support.harness import WAIT_S, StoreProcess, connect, eventually, lives, memory_of
+from support.harness import LONG, WAIT_S, StoreProcess, connect, eventually, lives, memory_of
 from support.small_settings import SHIPPED_LIMITS
 
 from silomq import Producer
@@ -165,10 +165,21 @@ def test_a_sigterm_to_the_whole_group_is_a_clean_stop(tmp_path: Path) -> None:
     assert memory_of(store) == []
 
 
-def test_an_actor_that_is_told_to_end_is_replaced(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "groups",
+    [
+        pytest.param([ACTORS], id="all at once"),
+        pytest.param([(actor,) for actor in ACTORS], marks=LONG, id="each"),
+    ],
+)
+def test_an_actor_that_is_told_to_end_is_replaced(
+    tmp_path: Path, groups: list[tuple[str, ...]]
+) -> None:
     with StoreProcess(tmp_path / "store") as store, Producer(store.path, timeout=10.0) as producer:
-        for actor in ACTORS:
-            store.await_successor(actor, store.kill(actor, signal.SIGTERM))
+        for actors in groups:
+            pids = {actor: store.kill(actor, signal.SIGTERM) for actor in actors}
+            for actor, pid in pids.items():
+                store.await_successor(actor, pid)
             producer.send("t", b"x")
 
 

@@ -12,7 +12,7 @@ import pytest
 from support.checking.files import check_files, log_records
 from support.checking.messages import check_store, read_topic
 from support.checking.sent import Sent
-from support.harness import WAIT_S, StoreProcess, eventually, kill_now, memory_of
+from support.harness import LONG, WAIT_S, StoreProcess, eventually, kill_now, memory_of
 from support.load.producers import Producers
 
 from silomq import IllegalMessage, Producer
@@ -74,7 +74,8 @@ def test_many_files_through_few_buffers(tmp_path: Path) -> None:
 
 
 @pytest.mark.timeout(300)
-def test_kill_of_everything_with_a_full_pool(tmp_path: Path) -> None:
+@pytest.mark.parametrize("times", [2, pytest.param(20, marks=LONG)])
+def test_kill_of_everything_with_a_full_pool(tmp_path: Path, times: int) -> None:
     """What only the pool had is in the log after the next start: nothing acknowledged is lost."""
     store = pooled(
         tmp_path / "store",
@@ -84,7 +85,7 @@ def test_kill_of_everything_with_a_full_pool(tmp_path: Path) -> None:
     sent = Sent()
     salvaged = 0
     with store:
-        for turn in range(4):
+        for turn in range(times):
             with Producers(store, TOPICS, ending=True, first=3 * turn) as producers:
                 producers.await_flow(1000)
                 store.crash()

@@ -36,26 +36,25 @@ def _check(store: StoreProcess, sent: Sent) -> None:
 
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize(
-    ("mode", "stores"),
+    ("mode", "stores", "times"),
     [
-        ("ASYNC_FLUSH", 1),
-        ("SYNC_FLUSH", 1),
-        pytest.param("ASYNC_FLUSH", 10, marks=LONG),
-        pytest.param("SYNC_FLUSH", 10, marks=LONG),
+        ("ASYNC_FLUSH", 1, 2),
+        ("SYNC_FLUSH", 1, 2),
+        pytest.param("ASYNC_FLUSH", 10, 5, marks=LONG),
+        pytest.param("SYNC_FLUSH", 10, 5, marks=LONG),
     ],
 )
-def test_kill_of_everything_at_once(tmp_path: Path, mode: str, stores: int) -> None:
-    """Five times each store."""
+def test_kill_of_everything_at_once(tmp_path: Path, mode: str, stores: int, times: int) -> None:
     for number in range(stores):
-        _kill_five_times(tmp_path / str(number), mode, random.Random(number))
+        _kill_again_and_again(tmp_path / str(number), mode, times, random.Random(number))
 
 
-def _kill_five_times(folder: Path, mode: str, rng: random.Random) -> None:
+def _kill_again_and_again(folder: Path, mode: str, times: int, rng: random.Random) -> None:
     folder.mkdir()
     store = StoreProcess(folder / "store", flush_disk_type=mode)
     sent = Sent()
     with store:
-        for turn in range(5):
+        for turn in range(times):
             with Producers(store, TOPICS, ending=True, first=3 * turn) as producers:
                 producers.await_flow(rng.randrange(100, 1000 if mode == "ASYNC_FLUSH" else 400))
                 time.sleep(rng.random() / 50)
