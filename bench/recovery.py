@@ -196,7 +196,6 @@ def main(*, runs: int, short: bool, folder: Path | None, output: Path) -> None:
     console = bench_console()
     with tempfile.TemporaryDirectory(prefix="silomq-bench-", dir=folder or Path.cwd()) as inside:
         plan = Plan.of(Path(inside), 1 if short else runs, short=short)
-        BenchStore.rest_s = 0.0 if short else BenchStore.rest_s
         found = [
             *scan_rates(plan),
             *first_start(plan),

@@ -26,7 +26,6 @@ from .pops import popping
 from .read import reading
 from .requests import requesting
 from .rows import Plan, Row
-from .store import BenchStore
 
 PARTS = (
     "throughput128",
@@ -158,7 +157,6 @@ def main(  # click passes by name
     home = folder or Path.cwd()
     with tempfile.TemporaryDirectory(prefix="silomq-bench-", dir=home) as inside:
         plan = Plan.of(Path(inside), runs, short=short)
-        BenchStore.rest_s = 0.0 if short else BenchStore.rest_s
         found = collect(plan, parts or PARTS, console)
     report(found, plan, console, output)
 

@@ -10,7 +10,7 @@ import tempfile
 import time
 from pathlib import Path
 from types import TracebackType
-from typing import ClassVar, Self
+from typing import Self
 
 from ..client.admin.admin import Admin
 from ..client.producing.producer import Producer
@@ -27,10 +27,6 @@ class BenchStore:
     """Runs a store with `settings` (NAME=VALUE) in a new folder below `parent`. Stops and removes
     it at the end. With `probe` each start sends a message, and takes until that is stored.
     """
-
-    #: How long a settled store is left alone: append maps warm files when it is idle. Nothing in
-    #: the short form of a benchmark.
-    rest_s: ClassVar[float] = 1.2
 
     def __init__(self, parent: Path, *settings: str, probe: bool = False) -> None:
         self.probe = probe
@@ -110,7 +106,7 @@ class BenchStore:
                 break
             before = now
             time.sleep(_REST_S)
-        time.sleep(self.rest_s)
+        time.sleep(1.2)  # append maps warm files when it is idle
 
     def wait_dispatched(self) -> None:
         control = self.control

@@ -23,6 +23,7 @@ from typing import Final
 from ..actors.registry import passed_descriptors
 from ..conf.digits import number
 from ..conf.printable import printable
+from ..shm import mail
 from ..store.disk.paths import SOCKET, StoreFolders, made_by_a_store
 from ..store.errors import StoreError
 
@@ -200,6 +201,17 @@ def close(listener: socket.socket, folders: StoreFolders) -> None:
     if own:
         with contextlib.suppress(FileNotFoundError):
             folders.root.unlink(SOCKET)
+
+
+def turn_away(fd: int) -> None:
+    """Ends a socket that listens, whichever other processes have it too. Clients that wait at it
+    see their connections end, and no more can connect.
+    """
+    mail.hang_up(fd)
+    with contextlib.suppress(OSError), socket.socket(fileno=os.dup(fd)) as end:
+        end.setblocking(False)  # noqa: FBT003 - socket's own signature
+        while True:  # until an error says that nobody waits
+            end.accept()[0].close()
 
 
 def _shown(text: str) -> str:

@@ -34,6 +34,7 @@ from .broker import Broker, descriptors_of, hang_up
 from .handover import HandedSession, read_settings, unpack_world
 from .keeping import LISTENER, PREFIX, STATES, Keeps, empty, key, read_state
 from .layouts import differences, marks
+from .listener import turn_away
 
 #: After so many deaths in a row the store starts anew: its memory may be the cause.
 _MOST_RESUMED: Final = 3
@@ -158,7 +159,9 @@ class Kept:
         """Closes all that is not in use. The manager still has it: so its sockets are shut down."""
         for what, fd in self._fds.items():
             if fd not in but:
-                if what.endswith((" connection", " stream")) and not what.startswith(LISTENER):
+                if what == key(LISTENER, "connection"):
+                    turn_away(fd)
+                elif what.endswith((" connection", " stream")):
                     mail.hang_up(fd)
                 os.close(fd)
         self._fds.clear()

@@ -12,27 +12,20 @@ from typing import TYPE_CHECKING
 import pytest
 from support.deliveries import collect
 from support.harness import LONG, StoreProcess, eventually, kill_now
-from support.kill_points import ROOT, Fault, points_in
+from support.kill_points import ROOT, Fault, deaths, points_in
 
 from silomq import Producer, StoreError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+#: The passes of the short form, and those that the long form adds.
 POINTS = {
-    "schedule:put": (1, 40),
-    "schedule:answered": (1, 7),
-    "schedule:marked": (1, 7),
-    "schedule:published": (1, 20),
-    "schedule:entered": (1, 20),
-}
-#: The passes that the short form leaves out. Each point keeps one.
-LONG_CASES = {
-    ("schedule:put", 1),
-    ("schedule:answered", 7),
-    ("schedule:marked", 1),
-    ("schedule:published", 1),
-    ("schedule:entered", 20),
+    "schedule:put": ((40,), (1,)),
+    "schedule:answered": ((1,), (7,)),
+    "schedule:marked": ((7,), (1,)),
+    "schedule:published": ((20,), (1,)),
+    "schedule:entered": ((1,), (20,)),
 }
 ROUNDS = 8
 LONG_ROUNDS = 200
@@ -85,14 +78,7 @@ def die_at(fault_build: Path, folder: Path, point: str, passes: int) -> None:
         assert store.starts(fault.actor) == 2
 
 
-@pytest.mark.parametrize(
-    ("point", "passes"),
-    [
-        pytest.param(point, n, marks=LONG if (point, n) in LONG_CASES else ())
-        for point, passes in POINTS.items()
-        for n in passes
-    ],
-)
+@pytest.mark.parametrize(("point", "passes"), deaths(POINTS))
 def test_schedule_dies_between_two_steps(
     tmp_path: Path, fault_build: Path, point: str, passes: int
 ) -> None:

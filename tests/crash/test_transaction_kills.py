@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support.harness import LONG, StoreProcess, eventually, kill_now
-from support.kill_points import ROOT, Fault, points_in
+from support.kill_points import ROOT, Fault, deaths, points_in
 from support.transaction_load import QUICK, TOPIC, Transactions
 
 from silomq import Consumer
@@ -22,18 +22,11 @@ if TYPE_CHECKING:
 
 #: The passes at which the process dies. A turn passes the first two for messages, and for op
 #: records.
+#: The passes of the short form, and those that the long form adds.
 POINTS = {
-    "transactions:put": (1, 2, 7),
-    "transactions:answered": (1, 2, 3, 4, 9),
-    "transactions:published": (1, 2, 7),
-}
-#: The passes that the short form leaves out. Each point keeps one for messages and one for op
-#: records, or a late one.
-LONG_CASES = {
-    ("transactions:put", 7),
-    ("transactions:answered", 2),
-    ("transactions:answered", 4),
-    ("transactions:published", 1),
+    "transactions:put": ((1, 2), (7,)),
+    "transactions:answered": ((1, 3, 9), (2, 4)),
+    "transactions:published": ((2, 7), (1,)),
 }
 VICTIMS = (
     ["transactions"],
@@ -60,14 +53,7 @@ def die_at(fault_build: Path, folder: Path, point: str, passes: int, count: int 
         assert store.starts(fault.actor) == 2
 
 
-@pytest.mark.parametrize(
-    ("point", "passes"),
-    [
-        pytest.param(point, n, marks=LONG if (point, n) in LONG_CASES else ())
-        for point, passes in POINTS.items()
-        for n in passes
-    ],
-)
+@pytest.mark.parametrize(("point", "passes"), deaths(POINTS))
 def test_the_process_dies_between_two_steps(
     tmp_path: Path, fault_build: Path, point: str, passes: int
 ) -> None:

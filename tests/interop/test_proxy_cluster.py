@@ -157,8 +157,8 @@ def test_transactions_are_checked_through_the_other_proxy(cluster: Cluster) -> N
         body = str(found["body"])
         assert found["transaction"] == sent[body]["transaction"]
         if body in asked:
-            # Asked again before it was ended. Of two questions in one millisecond a proxy keeps
-            # one, so it takes one end.
+            # Asked about again before it was ended. By its source a proxy may keep but one of two
+            # questions, and then refuses a second end.
             continue
         mine = {"id": found["id"], "transaction": found["transaction"]}
         end = cluster.ask("end", right, "halves", **mine, commit=body == "kept", asked=True)

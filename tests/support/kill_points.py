@@ -9,9 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from support.harness import LONG
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
+
+    from _pytest.mark import ParameterSet
+
+    Passes = tuple[int, ...]
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -68,6 +73,18 @@ class Fault:
 
     def assert_happened(self) -> None:
         assert self.happened(), f"{self.point} was not passed {self.passes} times"
+
+
+def deaths(points: Mapping[str, tuple[Passes, Passes]]) -> list[ParameterSet]:
+    """(point, pass) for a test. A point has the passes of the short form, and those that the long
+    form adds.
+    """
+    return [
+        pytest.param(point, n, marks=marks)
+        for point, (short, more) in points.items()
+        for passes, marks in ((short, ()), (more, LONG))
+        for n in passes
+    ]
 
 
 def points_in(files: Iterable[Path]) -> set[str]:

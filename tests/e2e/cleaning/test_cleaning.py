@@ -23,7 +23,7 @@ from support.cleaned_stores import (
 )
 from support.commands import silo
 from support.harness import LONG, StoreProcess, eventually
-from support.kill_points import ROOT, Fault, points_in
+from support.kill_points import ROOT, Fault, deaths, points_in
 from support.load.messages import owner_of
 from support.small_settings import ALWAYS, BY_HAND, LOG_FILE
 
@@ -242,21 +242,13 @@ def test_a_queue_that_lost_everything_goes_on_counting(tmp_path: Path) -> None:
 # -- kills
 
 
+#: The passes of the short form, and those that the long form adds.
 POINTS = {
-    "clean:noted": (1, 2),
-    "clean:published": (1, 2),
-    "clean:corrected": (1, 2),
-    "clean:unlinked": (1, 2, 7),
-    "clean:queue": (1, 3),
-}
-#: The passes that the short form leaves out. Each point keeps one.
-LONG_CASES = {
-    ("clean:noted", 1),
-    ("clean:published", 2),
-    ("clean:corrected", 1),
-    ("clean:unlinked", 1),
-    ("clean:unlinked", 2),
-    ("clean:queue", 1),
+    "clean:noted": ((2,), (1,)),
+    "clean:published": ((1,), (2,)),
+    "clean:corrected": ((2,), (1,)),
+    "clean:unlinked": ((7,), (1, 2)),
+    "clean:queue": ((3,), (1,)),
 }
 
 
@@ -267,14 +259,7 @@ def test_every_point_of_clean_is_tried() -> None:
 @pytest.mark.parametrize(
     "everyone", [pytest.param(False, id="clean"), pytest.param(True, id="everyone", marks=LONG)]
 )
-@pytest.mark.parametrize(
-    ("point", "passes"),
-    [
-        pytest.param(point, n, marks=LONG if (point, n) in LONG_CASES else ())
-        for point, passes in POINTS.items()
-        for n in passes
-    ],
-)
+@pytest.mark.parametrize(("point", "passes"), deaths(POINTS))
 def test_killed_between_steps(
     fault_build: Path, tmp_path: Path, point: str, passes: int, *, everyone: bool
 ) -> None:

@@ -11,7 +11,7 @@ from support import small_disks as disks
 from support.checking.messages import check_store
 from support.checking.sent import Begun, Sent
 from support.cleaned_stores import await_quiet_clean
-from support.harness import StoreProcess, eventually
+from support.harness import LONG, StoreProcess, eventually
 from support.load.messages import KINDS, body_of
 
 from silomq import Admin, Consumer, IllegalMessage, Producer, PutMessageStatus
@@ -34,39 +34,44 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 UNWATCHED: dict[str, Any] = {"clean_resource_interval_ms": 3_600_000}
 
 
-def fill_up(producer: Producer, sent: Sent, first: int) -> tuple[int, IllegalMessage]:
-    """Sends long messages until the store refuses: the next sequence number, and what it said."""
+def fill_up(
+    producer: Producer, sent: Sent, first: int, kind: str = "long"
+) -> tuple[int, IllegalMessage]:
+    """Sends messages of `kind` until the store refuses: the next sequence number, and what it said.
+    With an empty `kind` they are short.
+    """
     for sequence in range(first, first + 100_000):
-        body = KINDS["long"](0, sequence).body
+        body = KINDS[kind](0, sequence).body if kind else body_of(0, sequence)
         try:
             result = producer.send("alpha", body, queue=sequence % 4)
         except IllegalMessage as error:
             sent.refuse(0, sequence, "alpha", sequence % 4)
             return sequence + 1, error
-        sent.begin(Begun(0, sequence, "alpha", sequence % 4, "long"))
+        sent.begin(Begun(0, sequence, "alpha", sequence % 4, kind))
         sent.acknowledge(result, 0, [sequence])
     raise AssertionError("the disk does not fill up")
 
 
+@pytest.mark.parametrize("kind", ["long", pytest.param("", marks=LONG, id="short")])
 @pytest.mark.parametrize("victim", [None, "append", "allocate", "reput"])
-def test_a_full_disk_refuses_and_recovers(small_disk: Path, victim: str | None) -> None:
+def test_a_full_disk_refuses_and_recovers(small_disk: Path, victim: str | None, kind: str) -> None:
     with StoreProcess(small_disk / "store", **UNWATCHED) as store:
         ballast = small_disk / "ballast"
         ballast.write_bytes(b"\0" * (5 << 20))
         sent = Sent()
         pids = store.pids()
         with Producer(store.path, timeout=10.0) as producer:
-            following, error = fill_up(producer, sent, 0)
+            following, error = fill_up(producer, sent, 0, kind)
             assert error.status == PutMessageStatus.CREATE_MAPPED_FILE_FAILED
             assert sent.acks, "something fitted"
             if victim is not None:
                 pid = store.kill(victim)
                 eventually(lambda: store.is_ready(victim, but_not=pid), f"{victim} serves", 5)
-                following, error = fill_up(producer, sent, following)
+                following, error = fill_up(producer, sent, following, kind)
                 assert error.status == PutMessageStatus.CREATE_MAPPED_FILE_FAILED
             ballast.unlink()
             accepted = _first_accepted(producer, sent, following)
-            following, error = fill_up(producer, sent, accepted + 1)
+            following, error = fill_up(producer, sent, accepted + 1, kind)
             assert error.status == PutMessageStatus.CREATE_MAPPED_FILE_FAILED
         assert {a: p for a, p in store.pids().items() if a != victim} == {
             a: p for a, p in pids.items() if a != victim

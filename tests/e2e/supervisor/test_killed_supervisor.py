@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import threading
 import time
@@ -23,6 +24,7 @@ from support.service_manager import ServiceManager, SocketUnit
 
 from silomq import Admin, Consumer, Producer, StoreClosed
 from silomq.shm import segments
+from silomq.store.disk.paths import SOCKET
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -174,13 +176,23 @@ def test_a_stop_leaves_nothing_to_go_on_with(tmp_path: Path, manager: ServiceMan
 
 
 def start_unseen(store: StoreProcess) -> StoreProcess:
-    """Starts it, and does not connect before it runs. While the manager keeps the old socket, who
-    connects to that one waits in vain until its time-out.
+    """Starts it by hand, and does not connect before it runs. The manager keeps the old socket,
+    which such a start has not: who connects to that one waits for the manager's next start.
     """
     before = store.log_path.read_text().count(RUNNING)
     store.launch()
     eventually(lambda: store.log_path.read_text().count(RUNNING) > before, "the store runs")
     return store
+
+
+def waiting_at(store: StoreProcess) -> socket.socket:
+    """A client that connects to the socket of a dead store, which the manager keeps."""
+    end = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    end.settimeout(WAIT_S)
+    folder = os.open(store.path, os.O_PATH)
+    end.connect(f"/proc/self/fd/{folder}/{SOCKET}")
+    os.close(folder)
+    return end
 
 
 def _closed(producer: Producer) -> bool:
@@ -201,6 +213,7 @@ def test_what_cannot_be_gone_on_with_starts_anew(
             producer.send("t", b"x")
             store.await_kept(1)
             store.die()
+            waiting = waiting_at(store)
             if lost == "memory":
                 segments.remove_all(store.store_id)
             elif lost == "mail":
@@ -213,9 +226,11 @@ def test_what_cannot_be_gone_on_with_starts_anew(
                 (store.path / "abort").write_text("1")
             else:
                 store.planted = "from silomq.supervisor import layouts; layouts.HANDOVER += 1"
-            start_unseen(store)
+            store.start()
             assert ANEW in store.log()
             assert _closed(producer)
+            with waiting:  # it is told to try again
+                assert waiting.recv(1) == b""
         with Producer(store.path) as producer, Consumer(store.path, "t") as consumer:
             producer.send("t", b"y")
             bodies = [bytes(message.body) for _ in range(2) for message in consumer.poll(1, WAIT_S)]
@@ -258,7 +273,7 @@ def test_a_store_that_dies_again_and_again_starts_anew(
         store.await_kept(1)
         time.sleep(0.2)
         store.die()
-        start_unseen(store)
+        store.start()
         assert "the supervisor has died 3 times in a row" in store.log_path.read_text()
         assert _closed(producer)
 

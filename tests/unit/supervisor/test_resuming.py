@@ -15,6 +15,7 @@ from silomq.supervisor.resuming import Kept, catch_up
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from silomq.supervisor.broker import Broker
 
@@ -75,16 +76,32 @@ def test_what_is_dropped_ends_for_its_clients(passed: Passed) -> None:
         os.close(fd)
 
 
-def test_clients_in_the_queue_of_a_listener_are_not_hung_up_on(passed: Passed) -> None:
-    fd = passed.connection()
-    Kept([(fd, LISTENER)]).drop()
-    assert passed.ours[0].recv(1) == b""  # its last descriptor was closed
-    again = passed.connection()
-    duplicate = os.dup(again)
-    Kept([(again, LISTENER)]).drop()
-    passed.ours[1].send(b"x")
-    assert os.read(duplicate, 1) == b"x"
-    os.close(duplicate)
+def test_who_waits_at_a_dropped_listener_is_turned_away(tmp_path: Path) -> None:
+    """Although the manager has a duplicate of it."""
+    path = str(tmp_path / "socket")
+    with (
+        socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener,
+        socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as waiting,
+        socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as late,
+    ):
+        listener.bind(path)
+        listener.listen(1)
+        waiting.settimeout(10.0)
+        waiting.connect(path)
+        fd = os.dup(listener.fileno())
+        Kept([(fd, LISTENER)]).drop()
+        assert waiting.recv(1) == b""
+        with pytest.raises(ConnectionRefusedError):
+            late.connect(path)
+        assert is_closed(fd)
+
+
+def test_what_is_called_a_listener_need_not_be_one(passed: Passed) -> None:
+    fds = [passed.connection(), os.memfd_create(LISTENER)]
+    for fd in fds:
+        Kept([(fd, LISTENER)]).drop()
+    assert passed.ours[0].recv(1) == b""
+    assert all(is_closed(fd) for fd in fds)
 
 
 def test_what_is_passed_twice_counts_once(passed: Passed) -> None:
