@@ -24,15 +24,16 @@ from ..store.status import PutMessageStatus
 from .actor import OWN_SESSIONS, TICK_S, Actor
 from .append_sessions import AppendSessions
 
-_SLICE_NS = 50_000_000
+_SLICE_NS = 5_000_000
 _SYNC_SPIN_NS = 200_000
 _FILE_TIMEOUT_S = 5.0
 _DRAIN_S = 2.0
 # So many bytes are mapped ahead of append at most. Without work it maps one step at a time, 10 us
-# for pages of 4 KiB: messages may come meanwhile. Between two slices of work it may be more.
+# for pages of 4 KiB: messages may come meanwhile. Between two slices of work it may be more, but
+# not much: all who wait for an answer wait for that too.
 _MAP_AHEAD = 256 * 1024 * 1024
 _MAP_STEP = 32 * 1024
-_MAP_NS = 500_000
+_MAP_NS = 50_000
 _TELL_BYTES = 16 * 1024 * 1024
 
 
@@ -82,7 +83,8 @@ class Append(Actor):
         self.write_error = 0  # that was told
         self.warmed = self.control.word("warmed")
         self.mapped = self.let_go = 0  # the file's bytes [let_go, mapped) are in page tables
-        self.all_mapped = False  # whether `_map_ahead` had nothing left to do
+        self.all_mapped = False  # whether `_map_ahead` had nothing left to do in a pause
+        self.crowded = self.control.word("crowded")
         self.told = self.kernel.position
         self._take_over()
 
@@ -165,7 +167,7 @@ class Append(Actor):
                 self.sessions.finish_closing()
             elif reason == kernel.SLICE:
                 self.sessions.finish_closing()
-                self._map_ahead(disk.WARM_STEP, _MAP_NS)
+                self._map_ahead(_MAP_STEP, _MAP_NS)
             elif not self._map_ahead(_MAP_STEP, 0):
                 self.sessions.finish_closing()
                 self._sleep()
@@ -312,7 +314,9 @@ class Append(Actor):
         least one step. True if there was one. Lets go what lies behind append as well.
 
         Without it, the first write to each page would cost a page fault between two records. And
-        when a file is full, append would have to unmap its 262,144 pages at once.
+        when a file is full, append would have to unmap its 262,144 pages at once. While more
+        producers send than there are cores, it is no work for pauses: those who were answered wait
+        for append's core.
         """
         self.all_mapped = True
         if self.file is None or self.sync or self.pool:  # a sync takes far longer than page faults
@@ -322,10 +326,12 @@ class Append(Actor):
         end = min(self.file.end - base, self.warmed.load() - base, ahead)
         self.mapped = max(self.mapped, at - at % _MAP_STEP)  # what it outran it has faulted in
         worked, until = False, time.monotonic_ns() + most_ns
-        while self._let_one_go(at) | self._map_one(step, end):
+        while self._let_one_go(at):
+            worked = True
+        while self._map_one(step, end):
             worked = True
             if time.monotonic_ns() >= until:
-                self.all_mapped = False
+                self.all_mapped = self.crowded.load() == 1
                 break
         return worked
 

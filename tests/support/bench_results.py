@@ -58,7 +58,7 @@ def series(rate: float, seconds: int, draw: random.Random) -> Series:
         "publish_max": 9000.0, "end_to_end_p50": 150.0, "end_to_end_p99": 900.0,
         "disk_written": rate * 150, "page_cache": 4e9, "cpu.append": 0.8, "cpu.flush": 0.1,
         "memory.append": 3e7, "memory.flush": 2e7, "files.append": 40.0,
-        "machine_pause": 800.0,
+        "machine_pause": 800.0, "core_pause": 900.0,
     }  # fmt: skip
     columns = {name: around(value) for name, value in names.items()}
     columns["errors"] = [0.0] * seconds

@@ -46,11 +46,14 @@ def _latency(kind: str, percentile: str) -> Figure:
     return Figure(f"{kind}_{name}", f"{KINDS[kind]}, {name}", "us", of)
 
 
-def _machine_pause(run: Run) -> float | None:
-    column = run.series.columns.get("machine_pause", [None] * len(run.series.time))
-    times = zip(run.series.time, column, strict=True)
-    found = [value for at, value in times if value is not None and at >= run.warm_up_s]
-    return max(found, default=None)
+def _pause(name: str, title: str) -> Figure:
+    def of(run: Run) -> float | None:
+        column = run.series.columns.get(name, [None] * len(run.series.time))
+        times = zip(run.series.time, column, strict=True)
+        found = [value for at, value in times if value is not None and at >= run.warm_up_s]
+        return max(found, default=None)
+
+    return Figure(name, title, "us", of)
 
 
 def _positive(value: float) -> float | None:
@@ -75,7 +78,8 @@ FIGURES: Final = (
     Figure(
         "client_cpu", "CPU of the clients a message", "us", lambda r: _positive(r.client_cpu_us)
     ),
-    Figure("machine_pause", "longest pause of the machine itself", "us", _machine_pause),
+    _pause("machine_pause", "longest pause of the machine itself"),
+    _pause("core_pause", "longest pause of one core of the machine"),
     Figure(
         "cached",
         "in the page cache before a cold read",

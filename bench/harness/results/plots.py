@@ -42,7 +42,12 @@ _OVER_TIME: Final[tuple[tuple[str, str, bool, tuple[tuple[str, str], ...]], ...]
         (("not_flushed", "not on the disk"), ("not_dispatched", "not in the queues")),
     ),
     ("Written to the disk", "bytes/s", False, (("disk_written", "written"),)),
-    ("Pauses of the machine itself", "us", False, (("machine_pause", "longest"),)),
+    (
+        "Longest pauses of the machine itself",
+        "us",
+        False,
+        (("machine_pause", "all cores"), ("core_pause", "one core")),
+    ),
     ("Page cache", "B", False, (("page_cache", "page cache"),)),
     ("Open files", "", False, (("files.", ""),)),
     ("Errors", "", False, (("errors", "errors"),)),

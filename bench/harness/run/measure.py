@@ -178,6 +178,7 @@ class Measurement:
                     cpu_before = sampler.cpu_s
                 row |= self._behind()
                 row["machine_pause"] = pauses.longest_us()
+                row["core_pause"] = pauses.longest_of_a_core_us()
                 missed = (now - start) // SECOND - seconds - 1
                 self._samples.rows += [{}] * missed + [row]
                 seconds += missed + 1

@@ -1,34 +1,40 @@
-"""The pauses of the machine itself: times in which no process could run on any core.
+"""The pauses of the machine itself: times in which no process could run on any core, or on one.
 
 A virtual machine stands still while its host runs others. All messages that were due meanwhile are
-late, whatever the store does. So each second of a result has the longest such pause.
+late, whatever the store does. A core can stand still alone, and with it the process that it ran.
+So each second of a result has the longest pause of all cores, and the longest of one core.
 
 One thread on each core sleeps 1 ms at a time with the highest priority, and looks how late it wakes
 (as jHiccup does). A kernel that is busy on one core for long is no pause: the threads of the other
-cores have looked. The priority needs root or CAP_SYS_NICE. Without it a busy machine would look
-like one that stands still, so nothing is measured.
+cores have looked. So a core that is late alone counts only as far as the kernel says that the host
+took the time (steal), which it tells in steps of 10 ms. The priority needs root or CAP_SYS_NICE.
+Without it a busy machine would look like one that stands still, so nothing is measured.
 """
 
 from __future__ import annotations
 
 import os
 import threading
+from pathlib import Path
 
-from ._pauses import longest, watch
+from ._pauses import latest, longest, watch
 
-#: A pause stops all cores, so a few of many are enough.
+#: A pause of the machine stops all cores, so a few of many are enough.
 _MOST_CORES = 8
 _PRIORITY = 50
 _LINE = 64
 _NS_PER_US = 1000
+_NS_PER_S = 10**9
 _PATIENCE_S = 10.0
+_STEAL = 8  # which word of a core's line in /proc/stat
 
 
 class Pauses:
     """Measures from its making until it is closed."""
 
     def __init__(self) -> None:
-        cores = sorted(os.sched_getaffinity(0))[:_MOST_CORES]
+        self._cores = cores = sorted(os.sched_getaffinity(0))[:_MOST_CORES]
+        self._stolen_ns = self._read_stolen()
         self._memory = bytearray(_LINE * len(cores))
         self._end = bytearray(1)
         self._refused = threading.Event()
@@ -52,6 +58,21 @@ class Pauses:
         if self._refused.is_set():
             return None
         return round(longest(self._memory) / _NS_PER_US, 1)
+
+    def longest_of_a_core_us(self) -> float | None:
+        """The longest pause of one core since the last call, us. None if it cannot be measured."""
+        if self._refused.is_set():
+            return None
+        before, self._stolen_ns = self._stolen_ns, self._read_stolen()
+        stolen = [now - then for then, now in zip(before, self._stolen_ns, strict=True)]
+        return round(max(map(min, latest(self._memory), stolen)) / _NS_PER_US, 1)
+
+    def _read_stolen(self) -> list[int]:
+        """The time that the host took from each watched core since the machine's start, ns."""
+        lines = map(str.split, Path("/proc/stat").read_text().splitlines())
+        ticks = {words[0]: int(words[_STEAL]) for words in lines if words[0].startswith("cpu")}
+        tick_ns = _NS_PER_S // os.sysconf("SC_CLK_TCK")
+        return [ticks[f"cpu{core}"] * tick_ns for core in self._cores]
 
     def _work(self, place: int, core: int) -> None:
         try:

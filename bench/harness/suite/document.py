@@ -68,8 +68,9 @@ those, not this page.
 - The limits of the machine (copying, `fdatasync`, a futex, loopback, new pages of a file, writing,
   reading) are measured in the same session. `silo bench report` shows figures as ratios to them.
 - A virtual machine stands still while its host runs others, and what was due meanwhile is late.
-  Each second of a result has the longest such pause, if the harness may give itself the priority
-  to see it (as root).
+  A core can stand still alone, and with it the process that it ran. Each second of a result has
+  the longest pause of all cores, and the longest of one core, if the harness may give itself the
+  priority to see them (as root).
 
 ## What the numbers do not say
 

@@ -1,4 +1,4 @@
-"""Pauses of the machine: words that a test writes, and real threads."""
+"""Pauses of the machine: words that a test writes, real threads, and steal that a test makes up."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ import sys
 import threading
 import time
 
+import psutil
 import pytest
 
-from silomq.bench.harness.run._pauses import longest, watch
+from silomq.bench.harness.run import pauses
+from silomq.bench.harness.run._pauses import latest, longest, watch
 from silomq.bench.harness.run.pauses import Pauses
 
 LINE = 64
@@ -84,14 +86,65 @@ def test_the_longest_is_told_once() -> None:
     assert [longest(memory), longest(memory)] == [70, 0]
 
 
+def test_each_thread_tells_once_how_late_it_was() -> None:
+    memory = bytearray(3 * LINE)
+    for place, late in enumerate((5, 70, 6)):
+        struct.pack_into("<Q", memory, LINE * place + 16, late)
+    assert [latest(memory), latest(memory)] == [[5, 70, 6], [0, 0, 0]]
+
+
+def test_a_thread_is_late_although_another_looks() -> None:
+    memory, end = bytearray(2 * LINE), bytearray(1)
+    struct.pack_into("<Q", memory, LINE, time.monotonic_ns() + 3600 * 1000 * MS)
+    thread = threading.Thread(target=watch, args=(memory, 0, end))
+    thread.start()
+    time.sleep(0.05)
+    end[0] = 1
+    thread.join()
+    late, other = latest(memory)
+    assert 0 < late < 1000 * MS
+    assert other == 0
+
+
+@pytest.mark.parametrize(
+    ("late_ms", "stolen_ms", "told_ms"),
+    [
+        pytest.param((40, 3), (0, 0), 0, id="a_busy_kernel_is_no_pause"),
+        pytest.param((40, 3), (30, 0), 30, id="no_more_than_was_stolen"),
+        pytest.param((3, 40), (90, 50), 40, id="no_longer_than_a_thread_was_late"),
+        pytest.param((40, 3), (0, 50), 3, id="another_core"),
+    ],
+)
+def test_a_core_that_is_late_alone(
+    monkeypatch: pytest.MonkeyPatch,
+    late_ms: tuple[int, int], stolen_ms: tuple[int, int], told_ms: int,
+) -> None:  # fmt: skip
+    found = Pauses.__new__(Pauses)
+    found._refused, found._memory = threading.Event(), bytearray()
+    found._stolen_ns = [7000 * MS, 9000 * MS]
+    now = [then + more * MS for then, more in zip(found._stolen_ns, stolen_ms, strict=True)]
+    monkeypatch.setattr(found, "_read_stolen", lambda: now)
+    monkeypatch.setattr(pauses, "latest", lambda _: [late * MS for late in late_ms])
+    assert found.longest_of_a_core_us() == told_ms * 1000
+
+
+def test_what_the_host_took_is_read_of_each_core() -> None:
+    """The kernel tells it to psutil too, as seconds."""
+    with contextlib.closing(Pauses()) as found:
+        stolen = [ns / 1e9 for ns in found._read_stolen()]
+    cores = sorted(os.sched_getaffinity(0))[:8]
+    times = psutil.cpu_times(percpu=True)
+    assert stolen == pytest.approx([times[core].steal for core in cores], abs=5)
+
+
 def test_all_threads_end() -> None:
     before = threading.active_count()
     with contextlib.closing(Pauses()) as found:
         assert threading.active_count() == before + min(8, len(os.sched_getaffinity(0)))
         time.sleep(0.02)
-        pause = found.longest_us()
+        told = [found.longest_us(), found.longest_of_a_core_us()]
     assert threading.active_count() == before
-    assert pause is None or 0 <= pause < 1e6
+    assert told == [None, None] or all(0 <= pause < 1e6 for pause in told if pause is not None)
 
 
 def test_without_the_priority_nothing_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,4 +156,5 @@ def test_without_the_priority_nothing_is_measured(monkeypatch: pytest.MonkeyPatc
     with contextlib.closing(Pauses()) as found:
         time.sleep(0.02)
         assert found.longest_us() is None
+        assert found.longest_of_a_core_us() is None
     assert threading.active_count() == before
