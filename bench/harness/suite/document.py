@@ -92,6 +92,21 @@ _BARS: Final = """
 `silo bench suite bars` measures these, `--show` prints them. A bar that is missed is one that is
 still to be reached.
 """
+_CAUSES: Final = """
+What `perf` shows of those that are missed, on two cores:
+
+- **Rates.** Both cores are busy. The bound is the CPU time that producer and server need for a
+  message. RocketMQ's store runs in the producer's own thread and hands nothing over.
+- **The longest stall at half load.** Each message wakes a sleeping append and a sleeping producer,
+  so half the rate keeps the cores busy for more than four fifths of the time. In a second in which
+  they are slower a queue forms. Some stalls are pauses of a core.
+- **Send to listen and iterate.** Producer, append, reput and consumer wake each other, and each of
+  these three wake-ups of a sleeping core takes as long as half a futex there and back. With longer
+  spins (`append_spin_us`, `reput_spin_us`) none of the store's processes sleeps: that costs more
+  than a core.
+- **One at a time, disk.** `fdatasync` is most of such a send, and the same for all.
+- **10,000 topics.** For each message reput writes to another page of another file.
+"""
 _NOTHING: Final = "–"
 #: What the README shows: part, figure, and the peer beside it.
 _SHORT: Final = (
@@ -157,6 +172,8 @@ def _bars(results: MappingOf[str, Result]) -> Iterator[str]:
     for line in found:
         cells = line[: len(line) - 1]
         yield "| " + " | ".join(_plain(cell) for cell in cells) + " |"
+    if not all(line.is_met for line in found):
+        yield _CAUSES.rstrip()
 
 
 def short_table(results: MappingOf[str, Result]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ..results.amounts import amount
 from ..results.figures import BY_KEY, DURABILITY, steps, values
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from .suite import Bar, Suite
 
     _Results = Callable[[str, str], Result | None]
+
+#: The limit of the machine that no rate of bytes passes for long: a log is written to the disk.
+_WRITE: Final = "sequential write"
 
 
 class Line(NamedTuple):
@@ -99,8 +102,25 @@ def _compared(
     unit = BY_KEY[bar.figure].unit
     return Line(
         bar.title, _said(mine, unit), name, _said(base, unit), said, _bar(bar, "x"),
-        _verdict(bar, found), "; ".join(notes),
+        _verdict(bar, found) + _beyond(bar, ours, base), "; ".join(notes),
     )  # fmt: skip
+
+
+def _beyond(bar: Bar, ours: Result | None, base: Sequence[float]) -> str:
+    """Says of a rate that it would need more bytes of bodies than the machine can write."""
+    if bar.figure != "publish_rate" or bar.at_least is None:
+        return ""
+    rate, of_bytes, theirs = map(
+        spread, (_measured(bar, ours), _values("publish_bytes", ours, bar.step), base)
+    )
+    best = max(_limit(ours, _WRITE), default=0.0)
+    if not (rate and of_bytes and theirs and best):
+        return ""
+    needed = bar.at_least * theirs.median * of_bytes.median / rate.median
+    if needed <= best:
+        return ""
+    said = amount(needed, "bytes/s"), amount(best, "bytes/s")
+    return f", would need {said[0]} of bodies; {_WRITE} has {said[1]} at most"
 
 
 def _plain(bar: Bar, result: Result | None) -> Line:

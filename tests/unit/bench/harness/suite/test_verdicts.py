@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+import pytest
 from support.bench_results import SERVER, result, run
 
+from silomq.bench.harness.results.model import Limit
 from silomq.bench.harness.suite.suite import Bar, Part, Suite
 from silomq.bench.harness.suite.verdicts import Line, lines
 
@@ -46,6 +48,28 @@ def test_a_missed_bar() -> None:
     assert (line.verdict, line.is_met) == ("MISSED", False)
     (line,) = judged(found, beside=["redis"], at_most=0.2)
     assert (line.bar, line.verdict) == ("≤ 0.2×", "MISSED")
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        pytest.param([14e6, 16e6], "", id="can_be_written"),
+        pytest.param([], "", id="not_measured"),
+        pytest.param(
+            [12e6, 11e6],
+            ", would need 12.8 MB/s of bodies; sequential write has 12 MB/s at most",
+            id="more_than_can_be_written",
+        ),
+    ],
+)
+def test_a_bar_beyond_what_the_machine_can_write(written: list[float], said: str) -> None:
+    """10 x 10,000 messages/s of 128 bytes."""
+    limits = [Limit("sequential write", "bytes/s", written)] if written else []
+    mine = [run(n, 20_000.0) for n in range(1, 6)]
+    ours = msgspec.structs.replace(result(mine), limits=limits)
+    theirs = result([run(n, 10_000.0) for n in range(1, 6)])
+    (line,) = judged({"silomq": ours, "redis": theirs}, beside=["redis"], at_least=10)
+    assert line.verdict == "MISSED" + said
 
 
 def test_an_interval_that_has_the_bar_in_it_is_told() -> None:
