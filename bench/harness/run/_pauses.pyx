@@ -13,7 +13,7 @@ cdef enum:
     LINE = 64               # bytes: the words of a thread have a cache line of their own
     SEEN = 0                # where they lie in it
     LONGEST = 8
-    LATEST = 16
+    LATE = 16
     REST_NS = 1000000
 
 
@@ -39,7 +39,7 @@ def watch(unsigned char[::1] memory not None, int place, const unsigned char[::1
         while not end[0]:
             nanosleep(&rest, NULL)
             now, last = silo_monotonic_ns(), 0
-            keep_greatest(mine + LATEST, now - <int64_t>silo_load(mine + SEEN) - REST_NS)
+            keep_greatest(mine + LATE, now - <int64_t>silo_load(mine + SEEN) - REST_NS)
             for other in range(threads):
                 last = max(last, <int64_t>silo_load(&memory[other * LINE + SEEN]))
             keep_greatest(mine + LONGEST, now - last - REST_NS)
@@ -51,9 +51,9 @@ def longest(unsigned char[::1] memory not None):
     return max(take(memory, LONGEST))
 
 
-def latest(unsigned char[::1] memory not None):
+def most_late(unsigned char[::1] memory not None):
     """By how much each thread was late at most since the last call, ns."""
-    return take(memory, LATEST)
+    return take(memory, LATE)
 
 
 cdef list take(unsigned char[::1] memory, int word):

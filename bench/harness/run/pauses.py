@@ -17,16 +17,16 @@ import os
 import threading
 from pathlib import Path
 
-from ._pauses import latest, longest, watch
+from ._pauses import longest, most_late, watch
 
-#: A pause of the machine stops all cores, so a few of many are enough.
+#: The first cores are watched. A pause of the machine stops all; that of a core beyond is not seen.
 _MOST_CORES = 8
 _PRIORITY = 50
 _LINE = 64
 _NS_PER_US = 1000
 _NS_PER_S = 10**9
 _PATIENCE_S = 10.0
-_STEAL = 8  # which word of a core's line in /proc/stat
+_STEAL = slice(8, 9)  # which word of a core's line in /proc/stat
 
 
 class Pauses:
@@ -65,14 +65,16 @@ class Pauses:
             return None
         before, self._stolen_ns = self._stolen_ns, self._read_stolen()
         stolen = [now - then for then, now in zip(before, self._stolen_ns, strict=True)]
-        return round(max(map(min, latest(self._memory), stolen)) / _NS_PER_US, 1)
+        return round(max(map(min, most_late(self._memory), stolen)) / _NS_PER_US, 1)
 
     def _read_stolen(self) -> list[int]:
-        """The time that the host took from each watched core since the machine's start, ns."""
+        """The time that the host took from each watched core since the machine's start, ns. It is 0
+        of a core of which the kernel tells nothing, as in a container that shows other cores.
+        """
         lines = map(str.split, Path("/proc/stat").read_text().splitlines())
-        ticks = {words[0]: int(words[_STEAL]) for words in lines if words[0].startswith("cpu")}
+        ticks = {words[0]: sum(map(int, words[_STEAL])) for words in lines if words}
         tick_ns = _NS_PER_S // os.sysconf("SC_CLK_TCK")
-        return [ticks[f"cpu{core}"] * tick_ns for core in self._cores]
+        return [ticks.get(f"cpu{core}", 0) * tick_ns for core in self._cores]
 
     def _work(self, place: int, core: int) -> None:
         try:

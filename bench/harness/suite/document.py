@@ -93,7 +93,7 @@ _BARS: Final = """
 still to be reached.
 """
 _CAUSES: Final = """
-What `perf` shows of those that are missed, on two cores:
+What is known of the causes of those that are missed, on two cores:
 
 - **Rates.** Both cores are busy. The bound is the CPU time that producer and server need for a
   message. RocketMQ's store runs in the producer's own thread and hands nothing over.
@@ -101,7 +101,7 @@ What `perf` shows of those that are missed, on two cores:
   so half the rate keeps the cores busy for more than four fifths of the time. In a second in which
   they are slower a queue forms. Some stalls are pauses of a core.
 - **Send to listen and iterate.** Producer, append, reput and consumer wake each other, and each of
-  these three wake-ups of a sleeping core takes as long as half a futex there and back. With longer
+  these three wake-ups of a sleeping core takes about half of a futex there and back. With longer
   spins (`append_spin_us`, `reput_spin_us`) none of the store's processes sleeps: that costs more
   than a core.
 - **One at a time, disk.** `fdatasync` is most of such a send, and the same for all.

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 #: The limit of the machine that no rate of bytes passes for long: a log is written to the disk.
 _WRITE: Final = "sequential write"
+_MISSED: Final = "MISSED"
 
 
 class Line(NamedTuple):
@@ -100,9 +101,12 @@ def _compared(
     if found is not None and found.interval is None:
         notes.append(f"fewer than {ENOUGH} runs")
     unit = BY_KEY[bar.figure].unit
+    verdict = _verdict(bar, found)
+    if verdict.startswith(_MISSED):
+        verdict += _beyond(bar, ours, base)
     return Line(
         bar.title, _said(mine, unit), name, _said(base, unit), said, _bar(bar, "x"),
-        _verdict(bar, found) + _beyond(bar, ours, base), "; ".join(notes),
+        verdict, "; ".join(notes),
     )  # fmt: skip
 
 
@@ -172,7 +176,7 @@ def _verdict(bar: Bar, found: Ratio | None) -> str:
     else:
         assert bar.at_most is not None
         limit, is_met = bar.at_most, found.value <= bar.at_most
-    said = "met" if is_met else "MISSED"
+    said = "met" if is_met else _MISSED
     if found.interval and found.interval[0] < limit < found.interval[1]:
         said += ", within the noise"
     return said

@@ -10,12 +10,13 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import psutil
 import pytest
 
 from silomq.bench.harness.run import pauses
-from silomq.bench.harness.run._pauses import latest, longest, watch
+from silomq.bench.harness.run._pauses import longest, most_late, watch
 from silomq.bench.harness.run.pauses import Pauses
 
 LINE = 64
@@ -90,7 +91,7 @@ def test_each_thread_tells_once_how_late_it_was() -> None:
     memory = bytearray(3 * LINE)
     for place, late in enumerate((5, 70, 6)):
         struct.pack_into("<Q", memory, LINE * place + 16, late)
-    assert [latest(memory), latest(memory)] == [[5, 70, 6], [0, 0, 0]]
+    assert [most_late(memory), most_late(memory)] == [[5, 70, 6], [0, 0, 0]]
 
 
 def test_a_thread_is_late_although_another_looks() -> None:
@@ -101,7 +102,7 @@ def test_a_thread_is_late_although_another_looks() -> None:
     time.sleep(0.05)
     end[0] = 1
     thread.join()
-    late, other = latest(memory)
+    late, other = most_late(memory)
     assert 0 < late < 1000 * MS
     assert other == 0
 
@@ -124,7 +125,7 @@ def test_a_core_that_is_late_alone(
     found._stolen_ns = [7000 * MS, 9000 * MS]
     now = [then + more * MS for then, more in zip(found._stolen_ns, stolen_ms, strict=True)]
     monkeypatch.setattr(found, "_read_stolen", lambda: now)
-    monkeypatch.setattr(pauses, "latest", lambda _: [late * MS for late in late_ms])
+    monkeypatch.setattr(pauses, "most_late", lambda _: [late * MS for late in late_ms])
     assert found.longest_of_a_core_us() == told_ms * 1000
 
 
@@ -135,6 +136,20 @@ def test_what_the_host_took_is_read_of_each_core() -> None:
     cores = sorted(os.sched_getaffinity(0))[:8]
     times = psutil.cpu_times(percpu=True)
     assert stolen == pytest.approx([times[core].steal for core in cores], abs=5)
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        pytest.param("cpu  1 2 3 4 5 6 7 8 9 10\nintr 5\n", id="no_core"),
+        pytest.param("cpu0 1 2 3 4\n\n", id="no_steal"),
+    ],
+)
+def test_a_kernel_that_tells_nothing_of_a_core(monkeypatch: pytest.MonkeyPatch, told: str) -> None:
+    found = Pauses.__new__(Pauses)
+    found._cores = [0]
+    monkeypatch.setattr(Path, "read_text", lambda _: told)
+    assert found._read_stolen() == [0]
 
 
 def test_all_threads_end() -> None:
