@@ -2,7 +2,7 @@
 
 ORDER is an `Order` as JSON. At the end what the producer knows goes to the order's report, with
 every error that reached the caller. A StoreClosed is no error where the order says that the store
-may go away under the load.
+may go away under the load, also before the producer has come to it.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from support.checking.sent import Sent
 from support.load.sender import Sender
 
 from silomq import StoreClosed
@@ -35,20 +36,28 @@ class Order(msgspec.Struct):
 
 def main() -> None:
     order = msgspec.json.decode(sys.argv[1], type=Order)
-    sender = Sender(order.store, order.number, order.topics, kind=order.kind, **order.producer)
+    sent = Sent()
     try:
-        if order.messages:
-            sender.run_to(order.messages)
-        else:
-            sender.run_until(Path(order.stop), order.rate)
+        produce(order, sent)
     except StoreClosed:
         # What was sent one-way may or may not have been appended.
-        sender.sent.oneway.clear()
+        sent.oneway.clear()
         if not order.ending:
-            sender.sent.errors.append(traceback.format_exc())
+            sent.errors.append(traceback.format_exc())
     except Exception:  # noqa: BLE001 # the test reports it
-        sender.sent.errors.append(traceback.format_exc())
-    sender.sent.save(Path(order.report))
+        sent.errors.append(traceback.format_exc())
+    sent.save(Path(order.report))
+
+
+def produce(order: Order, sent: Sent) -> None:
+    """Sends what is ordered, and notes it in `sent`."""
+    sender = Sender(
+        order.store, order.number, order.topics, kind=order.kind, sent=sent, **order.producer
+    )
+    if order.messages:
+        sender.run_to(order.messages)
+    else:
+        sender.run_until(Path(order.stop), order.rate)
 
 
 if __name__ == "__main__":
