@@ -3,6 +3,7 @@
 
 from libc.stdint cimport int64_t, uint64_t
 from libc.string cimport memcpy
+from posix.time cimport nanosleep, timespec
 
 cdef extern from "shm/words.h" nogil:
     uint64_t silo_load(const void *p)
@@ -51,3 +52,30 @@ def hand_over(unsigned char[::1] memory not None, int side, uint64_t rounds):
                 while silo_load(theirs) <= i:
                     silo_futex_wait(theirs, i, 1000000000)
     return (silo_monotonic_ns() - start) / 1e9
+
+
+def hand_over_times(unsigned char[::1] memory not None, int64_t[::1] taken not None,
+                    int64_t gap_ns):
+    """Side 0 of `hand_over`, which starts a round each `gap_ns` and sleeps in between. `taken` gets
+    the nanoseconds of each round. A round that is due while one lasts starts after that.
+    """
+    cdef unsigned char *mine = &memory[0]
+    cdef unsigned char *theirs = &memory[128]
+    cdef Py_ssize_t i
+    cdef int64_t due, now
+    cdef timespec pause
+    with nogil:
+        due = silo_monotonic_ns()
+        for i in range(taken.shape[0]):
+            due += gap_ns
+            now = silo_monotonic_ns()
+            if now < due:
+                pause.tv_sec = (due - now) // 1000000000
+                pause.tv_nsec = (due - now) % 1000000000
+                nanosleep(&pause, NULL)
+                now = silo_monotonic_ns()
+            silo_store(mine, i + 1)
+            silo_futex_wake(mine, 1)
+            while silo_load(theirs) <= <uint64_t>i:
+                silo_futex_wait(theirs, i, 1000000000)
+            taken[i] = silo_monotonic_ns() - now

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 import os
+import statistics
 import time
+from array import array
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..shm._memory import Mapping
 from ..store.disk import files as disk
 from ..store.record.format import encode_record
-from ._limits import copy_records, hand_over
+from ._limits import copy_records, hand_over, hand_over_times
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
 
 _HAND_OVERS = 20_000
 
@@ -75,12 +82,42 @@ class SyncLimit:
 
 
 def futex_hand_over_us() -> float:
-    """Microseconds for a word to go to another process and back, while both sleep in between."""
+    """Microseconds for a word to go to another process and back, while both sleep in between. Their
+    cores stay awake, and may be one.
+    """
+    with _other_side(_HAND_OVERS) as memory:
+        return hand_over(memory, 0, _HAND_OVERS) / _HAND_OVERS * 1e6
+
+
+def paced_hand_over_us(rate: int, rounds: int) -> float | None:
+    """The same from one core to another, `rate` times a second, so that the cores sleep in between
+    too: the median. None if this process may use only one.
+    """
+    cores = os.sched_getaffinity(0)
+    if len(cores) < 2:
+        return None
+    here, there = sorted(cores)[:2]
+    taken = array("q", bytes(8 * rounds))
+    try:
+        with _other_side(rounds, {there}) as memory:
+            os.sched_setaffinity(0, {here})
+            hand_over_times(memory, taken, 1_000_000_000 // rate)
+    finally:
+        os.sched_setaffinity(0, cores)
+    return statistics.median(taken) / 1e3
+
+
+@contextlib.contextmanager
+def _other_side(rounds: int, cores: Collection[int] = ()) -> Iterator[mmap.mmap]:
+    """Memory to hand over in, with a process that hands back so many times, on one of `cores` if
+    they are given.
+    """
     memory = mmap.mmap(-1, 4096)
     child = os.fork()
     if child == 0:
-        hand_over(memory, 1, _HAND_OVERS)
+        if cores:
+            os.sched_setaffinity(0, cores)
+        hand_over(memory, 1, rounds)
         os._exit(0)
-    seconds = hand_over(memory, 0, _HAND_OVERS)
+    yield memory
     os.waitpid(child, 0)
-    return seconds / _HAND_OVERS * 1e6

@@ -191,7 +191,8 @@ def limits(folder: Path, *, as_json: bool) -> None:
     if as_json:
         put_json(msgspec.to_builtins(found), indent=2)
         return
+    width = max(len(one.name) for one in found)
     for one in found:
         least, most = min(one.samples), max(one.samples)
         middle = statistics.median(one.samples)
-        put_line(f"{one.name:<34} {middle:>18,.1f} {one.unit:<8} ({least:,.1f} - {most:,.1f})")
+        put_line(f"{one.name:<{width}} {middle:>18,.1f} {one.unit:<8} ({least:,.1f} - {most:,.1f})")

@@ -11,7 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ....store.disk import files as disk
-from ...limits import CopyLimit, SyncLimit, futex_hand_over_us, sample_record
+from ...limits import (
+    CopyLimit,
+    SyncLimit,
+    futex_hand_over_us,
+    paced_hand_over_us,
+    sample_record,
+)
 from ..results.model import Limit
 
 if TYPE_CHECKING:
@@ -22,6 +28,7 @@ _BODY = 1024
 _COPIED = 128 << 20
 _SYNCS = 40
 _ROUNDS = 5000
+_PACE, _PACED = 10_000, 5000
 _PAGES = 64 << 20
 _WRITTEN = 128 << 20
 _READ = 256 << 20
@@ -37,6 +44,11 @@ def measure(parent: Path, samples: int = SAMPLES) -> list[Limit]:
             Limit("memcpy into a warm mapping, 1 KiB", "bytes/s", list(_copies(folder, turns))),
             Limit("write and fdatasync, 1 KiB", "us", list(_syncs(folder, turns))),
             Limit("futex there and back", "us", [futex_hand_over_us() for _ in turns]),
+            Limit(
+                "futex there and back, 10,000/s between two cores",
+                "us",
+                [us for _ in turns if (us := paced_hand_over_us(_PACE, _PACED)) is not None],
+            ),
             Limit("loopback there and back", "us", [_loopback_us() for _ in turns]),
             Limit("new pages of a file", "bytes/s", list(_new_pages(folder, turns))),
             Limit("sequential write", "bytes/s", list(_writes(folder, turns))),

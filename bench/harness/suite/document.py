@@ -100,10 +100,11 @@ What is known of the causes of those that are missed, on two cores:
 - **The longest stall at half load.** Each message wakes a sleeping append and a sleeping producer,
   so half the rate keeps the cores busy for more than four fifths of the time. In a second in which
   they are slower a queue forms. Some stalls are pauses of a core.
-- **Send to listen and iterate.** Producer, append, reput and consumer wake each other, and each of
-  these three wake-ups of a sleeping core takes about half of a futex there and back. With longer
-  spins (`append_spin_us`, `reput_spin_us`) none of the store's processes sleeps: that costs more
-  than a core.
+- **Send to listen and iterate.** Producer, append, reput and consumer wake each other: three
+  hand-overs. At this rate their cores sleep in between, and on a virtual machine its host must wake
+  them. So a hand-over takes longer than in a run that hands over without a pause, whose cores stay
+  awake. Both are measured. With longer spins (`append_spin_us`, `reput_spin_us`) none of the
+  store's processes sleeps: that costs more than a core.
 - **One at a time, disk.** `fdatasync` is most of such a send, and the same for all.
 - **10,000 topics.** For each message reput writes to another page of another file.
 """

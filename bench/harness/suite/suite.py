@@ -44,8 +44,8 @@ class Part(_Table, frozen=True):
 
 class Bar(_Table, frozen=True):
     """`[[bars]]`: a `figure` of a `target` in a `part`, at a `step` of its sweep. It is divided by
-    the same figure of other targets (`beside`) or at another step (`beside_step`), or by a limit of
-    the machine (`beside_limit`). It must be `at_least` or `at_most` so much. `beside_figure` is
+    the same figure of other targets (`beside`) or at another step (`beside_step`), or by limits of
+    the machine (`beside_limits`). It must be `at_least` or `at_most` so much. `beside_figure` is
     another figure of the same runs, which is shown and divides nothing.
     """
 
@@ -56,7 +56,7 @@ class Bar(_Table, frozen=True):
     step: float | None = None
     beside: Annotated[list[_Name], Meta(max_length=20)] = []
     beside_step: float | None = None
-    beside_limit: str = ""
+    beside_limits: Annotated[list[str], Meta(max_length=20)] = []
     beside_figure: str = ""
     at_least: _Factor | None = None
     at_most: _Factor | None = None
@@ -67,10 +67,10 @@ class Bar(_Table, frozen=True):
                 raise ValueError(f"bar {self.title}: {key}: one of {', '.join(BY_KEY)}")
         if (self.at_least is None) == (self.at_most is None):
             raise ValueError(f"bar {self.title}: at_least, at_most: give one of them")
-        given = self.beside, self.beside_step is not None, self.beside_limit, self.beside_figure
+        given = self.beside, self.beside_step is not None, self.beside_limits, self.beside_figure
         if sum(map(bool, given)) > 1:
             raise ValueError(
-                f"bar {self.title}: beside, beside_step, beside_limit, beside_figure: give one"
+                f"bar {self.title}: beside, beside_step, beside_limits, beside_figure: give one"
             )
 
 

@@ -53,9 +53,10 @@ def _lines(bar: Bar, results: _Results) -> list[Line]:
     if bar.beside_step is not None:
         found = _at(bar, ours, bar.beside_step)
         return [_compared(bar, ours, None, f"at {bar.beside_step:g}", found)]
-    if bar.beside_limit:
-        found = _limit(ours, bar.beside_limit)
-        return [_compared(bar, ours, None, bar.beside_limit, found)]
+    if bar.beside_limits:
+        return [
+            _compared(bar, ours, None, name, _limit(ours, name)) for name in bar.beside_limits
+        ]
     return [_plain(bar, ours)]
 
 

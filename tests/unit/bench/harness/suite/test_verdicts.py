@@ -105,9 +105,19 @@ def test_a_step_beside_a_step() -> None:
 def test_a_figure_beside_a_limit_of_the_machine() -> None:
     latencies = [210] * 100
     found = {"silomq": result([run(n, latencies=latencies) for n in range(1, 6)])}
-    (line,) = judged(found, figure="publish_p50", beside_limit="write and fdatasync", at_most=1.6)
+    limits = ["write and fdatasync"]
+    (line,) = judged(found, figure="publish_p50", beside_limits=limits, at_most=1.6)
     # Of 100, 110 and 105 us the median; three samples are too few for an interval.
     assert (line.ours, line.ratio, line.verdict) == ("210 us", "2×", "MISSED")
+
+
+def test_a_figure_beside_several_limits() -> None:
+    """One that the machine could not measure is said to be missing."""
+    found = {"silomq": result([run(n, latencies=[210] * 100) for n in range(1, 6)])}
+    limits = ["write and fdatasync", "no such limit"]
+    known, missing = judged(found, figure="publish_p50", beside_limits=limits, at_most=2)
+    assert (known.beside, known.verdict) == (limits[0], "met")
+    assert (missing.beside, missing.verdict) == (limits[1], "not measured")
 
 
 def test_a_plain_figure() -> None:
