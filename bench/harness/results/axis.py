@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 _ROUND: Final = (1, 2, 5, 10)
+#: A shorter axis cannot be divided into steps: its values count as one.
+_LEAST: Final = 1e-300
 _TICKS: Final = 5
 
 
@@ -40,7 +42,7 @@ class Axis:
                 low, high = low - 0.3, high + 0.3
         else:
             low = min(0.0, low) if from_zero else low
-            if high <= low:
+            if high - low < _LEAST:
                 half = max(1.0, abs(low) / 10)
                 low, high = low - half * (low != 0 or not from_zero), high + half
         more = room * (high - low)

@@ -54,9 +54,7 @@ def _lines(bar: Bar, results: _Results) -> list[Line]:
         found = _at(bar, ours, bar.beside_step)
         return [_compared(bar, ours, None, f"at {bar.beside_step:g}", found)]
     if bar.beside_limits:
-        return [
-            _compared(bar, ours, None, name, _limit(ours, name)) for name in bar.beside_limits
-        ]
+        return [_compared(bar, ours, None, name, _limit(ours, name)) for name in bar.beside_limits]
     return [_plain(bar, ours)]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from silomq.bench.harness.results.amounts import digits
@@ -36,6 +36,7 @@ def test_nines_have_the_same_width() -> None:
     st.booleans(),
     st.sampled_from([0.0, 0.04]),
 )
+@example(values=[5e-324], log=False, from_zero=True, room=0.0)
 def test_every_value_has_a_place(
     values: list[float], log: bool, from_zero: bool, room: float
 ) -> None:
