@@ -142,13 +142,15 @@ class WarmWindow:
 
     def _populate(self, mapping: Mapping) -> bool:
         """Populates a chunk, and makes its zeros durable if need be. False if the kernel cannot."""
-        step = _DURABLE_STEP if self.sync else mapping.length if self.large else PIECE
-        for at in range(0, mapping.length, step):
-            size = min(step, mapping.length - at)
-            if not disk.warm(mapping, at, size):
+        piece = mapping.length if self.large and not self.sync else PIECE
+        durable = 0
+        for at in range(0, mapping.length, piece):
+            end = min(at + piece, mapping.length)
+            if not disk.warm(mapping, at, end - at):
                 return False
-            if self.sync:
-                disk.sync_range(mapping, at, size, ahead=True)
+            if self.sync and (end - durable >= _DURABLE_STEP or end == mapping.length):
+                disk.sync_range(mapping, durable, end - durable, ahead=True)
+                durable = end
             os.sched_yield()
         return True
 

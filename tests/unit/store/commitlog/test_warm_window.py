@@ -180,6 +180,35 @@ def test_the_core_is_yielded_after_each_piece(
     assert done == [3 * PAGE, 0] * 5 + [PAGE, 0]
 
 
+def test_under_sync_flush_pieces_are_made_durable_several_at_a_time(
+    log: CommitLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No piece is longer than without: who waits for a sync waits for the core as well."""
+    done: list[str] = []
+
+    def warm(_mapping: Mapping, at: int, size: int) -> bool:
+        done.append(f"warm {at // PAGE} {size // PAGE}")
+        return True
+
+    def sync(_mapping: Mapping, at: int, size: int, *, ahead: bool) -> None:
+        assert ahead
+        done.append(f"sync {at // PAGE} {size // PAGE}")
+
+    monkeypatch.setattr(warm_window, "PIECE", 3 * PAGE)
+    monkeypatch.setattr(warm_window, "_DURABLE_STEP", 8 * PAGE)
+    monkeypatch.setattr(disk, "warm", warm)
+    monkeypatch.setattr(disk, "sync_range", sync)
+    monkeypatch.setattr(os, "sched_yield", lambda: done.append("yield"))
+    window = WarmWindow(log, warm=True, lock=False, sync=True)
+    window.large = True
+    rest(window, 0, CHUNK)
+    synced = [one for one in done if one.startswith("sync")]
+    warmed = [one for one in done if one.startswith("warm")]
+    assert synced == ["sync 0 9", "sync 9 7"]
+    assert warmed == [f"warm {at} 3" for at in range(0, 15, 3)] + ["warm 15 1"]
+    assert done.count("yield") == len(warmed)
+
+
 @pytest.mark.parametrize("sync", [False, True])
 def test_it_changes_no_byte_of_the_log(log: CommitLog, *, sync: bool) -> None:
     """Also not of records that append writes meanwhile."""
