@@ -1,4 +1,4 @@
-"""Processes of their own for consumers, as a user's would be."""
+"""Processes of their own, as those of users are: consumers, and the other side of a hand-over."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from ..actors.parent import die_with_parent
+
 #: The most time that a child takes for one step (s).
 WAIT_S = 180.0
 
@@ -18,14 +20,16 @@ WAIT_S = 180.0
 @contextlib.contextmanager
 def child(work: Callable[[int], None]) -> Iterator[int]:
     """Runs `work(descriptor to write to)` in a forked process. Yields the descriptor to read from.
-    Kills the process at the end.
+    Kills the process at the end, and the kernel does if this process is killed before.
     """
     theirs, ours = os.pipe()
+    parent = os.getpid()
     pid = os.fork()
     if pid == 0:
         os.close(theirs)
         status = 1
         try:
+            die_with_parent(parent)
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             work(ours)
             status = 0

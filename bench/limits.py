@@ -15,6 +15,7 @@ from ..shm._memory import Mapping
 from ..store.disk import files as disk
 from ..store.record.format import encode_record
 from ._limits import copy_records, hand_over, hand_over_times
+from .children import child
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -91,7 +92,8 @@ def futex_hand_over_us() -> float:
 
 def paced_hand_over_us(rate: int, rounds: int) -> float | None:
     """The same from one core to another, `rate` times a second, so that the cores sleep in between
-    too: the median. None if this process may use only one.
+    too: the median. The cores are the first two that this process may use; None if it may use only
+    one. They can be threads of one physical core.
     """
     cores = os.sched_getaffinity(0)
     if len(cores) < 2:
@@ -113,11 +115,11 @@ def _other_side(rounds: int, cores: Collection[int] = ()) -> Iterator[mmap.mmap]
     they are given.
     """
     memory = mmap.mmap(-1, 4096)
-    child = os.fork()
-    if child == 0:
+
+    def hand_back(_: int) -> None:
         if cores:
             os.sched_setaffinity(0, cores)
         hand_over(memory, 1, rounds)
-        os._exit(0)
-    yield memory
-    os.waitpid(child, 0)
+
+    with child(hand_back):
+        yield memory

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ....store.disk import files as disk
+from ...children import child
 from ...limits import (
     CopyLimit,
     SyncLimit,
@@ -33,6 +34,7 @@ _PAGES = 64 << 20
 _WRITTEN = 128 << 20
 _READ = 256 << 20
 _PIECE = 1 << 20
+_PATIENCE_S = 30.0
 
 
 def measure(parent: Path, samples: int = SAMPLES) -> list[Limit]:
@@ -45,7 +47,7 @@ def measure(parent: Path, samples: int = SAMPLES) -> list[Limit]:
             Limit("write and fdatasync, 1 KiB", "us", list(_syncs(folder, turns))),
             Limit("futex there and back", "us", [futex_hand_over_us() for _ in turns]),
             Limit(
-                "futex there and back, 10,000/s between two cores",
+                f"futex there and back, {_PACE:,}/s between two cores",
                 "us",
                 [us for _ in turns if (us := paced_hand_over_us(_PACE, _PACED)) is not None],
             ),
@@ -89,23 +91,24 @@ def _loopback_us() -> float:
     """A byte over TCP to another process, and back."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         address = listener.getsockname()
-        child = os.fork()
-        if child == 0:
+        listener.settimeout(_PATIENCE_S)
+
+        def send_back(_: int) -> None:
             with socket.create_connection(address) as far:
                 far.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 while byte := far.recv(1):
                     far.sendall(byte)
-            os._exit(0)
-        near, _ = listener.accept()
-    with near:
-        near.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        start = time.perf_counter()
-        for _ in range(_ROUNDS):
-            near.sendall(b"x")
-            near.recv(1)
-        took = time.perf_counter() - start
-    os.waitpid(child, 0)
-    return took / _ROUNDS * 1e6
+
+        with child(send_back):
+            near, _ = listener.accept()
+            with near:
+                near.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                start = time.perf_counter()
+                for _ in range(_ROUNDS):
+                    near.sendall(b"x")
+                    if not near.recv(1):
+                        raise ConnectionResetError("the other process of a round trip has ended")
+                return (time.perf_counter() - start) / _ROUNDS * 1e6
 
 
 def _new_pages(folder: Path, turns: range) -> Iterator[float]:

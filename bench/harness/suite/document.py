@@ -105,8 +105,8 @@ What is known of the causes of those that are missed, on two cores:
   them. So a hand-over takes longer than in a run that hands over without a pause, whose cores stay
   awake. Both are measured. With longer spins (`append_spin_us`, `reput_spin_us`) none of the
   store's processes sleeps: that costs more than a core.
-- **SYNC_FLUSH, 64 under way.** The faster the disk, the more a message under way alone gains, and
-  the less of a round is the sync: answers and new messages pass four processes on two cores.
+- **SYNC_FLUSH, 64 under way.** On a fast disk the sync takes less than half of a round of 64
+  messages. For the rest of it answers and new messages go through four processes on two cores.
 - **One at a time, disk.** `fdatasync` is most of such a send, and the same for all.
 - **10,000 topics.** For each message reput writes to another page of another file. It falls
   behind append by gigabytes, so messages are dispatched at a lower rate than they are appended.
