@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -68,7 +69,8 @@ class Axis:
         return found
 
     def _decades(self) -> list[float]:
-        decades = range(math.floor(self._low), math.ceil(self._high) + 1)
+        most = min(math.ceil(self._high), sys.float_info.max_10_exp)
+        decades = range(math.floor(self._low), most + 1)
         parts = (1,) if self._high - self._low > 3 else (1, 2, 5)
         step = max(1, round(len(decades) / 7))
         return [part * 10.0**power for power in decades[::step] for part in parts]

@@ -56,6 +56,10 @@ def _pause(name: str, title: str) -> Figure:
     return Figure(name, title, "us", of)
 
 
+#: A shorter run has no rate: the quotient need not be a finite number.
+_SHORTEST_S: Final = 1e-9
+
+
 def _positive(value: float) -> float | None:
     return value if value > 0 else None
 
@@ -66,7 +70,7 @@ FIGURES: Final = (
         "publish_bytes",
         "published bytes",
         "bytes/s",
-        lambda run: run.sent_bytes / run.seconds if run.sent_bytes and run.seconds > 0 else None,
+        lambda run: _positive(run.sent_bytes / run.seconds) if run.seconds > _SHORTEST_S else None,
     ),
     Figure("dispatch_rate", "dispatched", "msg/s", lambda run: _positive(run.dispatch_rate)),
     Figure("consume_rate", "consumed", "msg/s", lambda run: _positive(run.consume_rate)),

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.timeout(240)
 SMALL = ("duration=1", "warm_up=1", "store.file_size=4MiB")
 _WAIT_S = 120.0
+#: Those of the machine; one of them needs two cores.
+LIMITS = 7 + (len(os.sched_getaffinity(0)) >= 2)
 
 
 def assert_nothing_stays(folder: Path) -> None:
@@ -116,7 +118,7 @@ def test_a_result_becomes_a_page_and_is_compared(smoke: Smoke, tmp_path: Path) -
 def _check_result(found: Result) -> None:
     assert found.name == "smoke"
     assert found.workload["producers"]["rate"] == "2000"
-    assert len(found.limits) == 7
+    assert len(found.limits) == LIMITS
     assert all(min(one.samples) > 0 for one in found.limits)
     assert found.server.name == "silomq"
     assert found.server.clients
@@ -287,4 +289,4 @@ def test_list_and_limits(tmp_path: Path) -> None:
     found = json.loads(bench(tmp_path, "list", "--json").stdout)
     assert found["targets"]["silomq"] == ""
     found = json.loads(bench(tmp_path, "limits", "--json").stdout)
-    assert [one["unit"] for one in found] == ["bytes/s", *["us"] * 3, *["bytes/s"] * 3]
+    assert [one["unit"] for one in found] == ["bytes/s", *["us"] * (LIMITS - 4), *["bytes/s"] * 3]

@@ -37,6 +37,7 @@ def test_nines_have_the_same_width() -> None:
     st.sampled_from([0.0, 0.04]),
 )
 @example(values=[5e-324], log=False, from_zero=True, room=0.0)
+@example(values=[1.0, 1e308], log=True, from_zero=False, room=0.04)
 def test_every_value_has_a_place(
     values: list[float], log: bool, from_zero: bool, room: float
 ) -> None:
