@@ -7,7 +7,10 @@
  * Otherwise a spin keeps its core at first: the word changes within some microseconds, and a pause
  * sees that first. Later each turn yields the core. A process that computes takes a yielded core
  * for a whole time slice. After such a yield the spin keeps the core for a while, and for longer
- * after each further one. */
+ * after each further one.
+ *
+ * While producers stream, append yields its core at once. What comes meanwhile makes a longer
+ * batch, which costs less for each frame; and nobody waits for an answer. */
 #ifndef SILO_SPIN_H
 #define SILO_SPIN_H
 
@@ -46,6 +49,12 @@ static inline int64_t silo_spin_turn(silo_spin *spin, int64_t began, int64_t now
         spin->keep_ns -= spin->keep_ns / 16;
     }
     return after;
+}
+
+/* Yields the core. Returns the time afterwards. */
+static inline int64_t silo_yield(void) {
+    sched_yield();
+    return silo_monotonic_ns();
 }
 
 #endif

@@ -35,6 +35,7 @@ cdef extern from "shm/spin.h" nogil:
     ctypedef struct silo_spin:
         pass
     int64_t silo_spin_turn(silo_spin *spin, int64_t began, int64_t now)
+    int64_t silo_yield()
 
 cdef extern from "store/record/record.h" nogil:
     ctypedef struct silo_record:
@@ -103,11 +104,6 @@ cdef extern from "store/commitlog/turns.h" nogil:
     ctypedef struct silo_flow:
         uint64_t end
         uint32_t uid, backlog
-    ctypedef struct silo_turn:
-        silo_flow *flow
-        uint64_t due
-        uint32_t backlog
-        int ring
     ctypedef struct silo_ring:
         uint8_t *base
         uint64_t capacity, tail, at, published, rejected
@@ -115,13 +111,25 @@ cdef extern from "store/commitlog/turns.h" nogil:
         int attached
         silo_flow flow
         silo_bell bell
+    ctypedef struct silo_turn:
+        silo_ring *ring
+        uint64_t due
+        uint32_t backlog
+    ctypedef struct silo_rings:
+        silo_ring *all
+        silo_ring **used
+        silo_turn *turns
+        int count
     ctypedef struct silo_census:
         int64_t end
-        int cores, crowded
+        int cores, crowded, behind, streams
     void silo_count_ring(silo_census *census, silo_ring *ring)
     bint silo_end_census(silo_census *census, int64_t now)
-    int silo_find_turns(silo_ring *rings, int highest, int first, uint64_t clock, uint64_t share,
-                        silo_turn *turns)
+    bint silo_make_rings(silo_rings *rings, int most)
+    void silo_free_rings(silo_rings *rings)
+    void silo_use_ring(silo_rings *rings, silo_ring *ring)
+    void silo_forget_ring(silo_rings *rings, silo_ring *ring)
+    int silo_find_turns(silo_rings *rings, uint64_t clock, uint64_t share)
     int silo_end_turn(silo_turn *turns, int count, int at, uint64_t bytes, int more)
 
 cdef extern from "store/commitlog/answers.h" nogil:
@@ -139,8 +147,8 @@ cdef extern from "store/commitlog/rest.h" nogil:
         int64_t since
     void silo_end_rest(silo_rest *rest, int64_t now, int64_t spin_ns)
     bint silo_may_spin(const silo_rest *rest, int64_t now, int64_t spin_ns)
-    bint silo_announce(uint8_t *control, const silo_ring *rings, int highest, uint64_t seen_mail)
-    bint silo_sleep(const silo_rest *rest, uint8_t *control, const silo_ring *rings, int highest,
+    bint silo_announce(uint8_t *control, const silo_rings *rings, uint64_t seen_mail)
+    bint silo_sleep(const silo_rest *rest, uint8_t *control, const silo_rings *rings,
                     uint64_t seen_mail, int64_t until)
 
 cdef extern from "limits.h":
@@ -166,10 +174,7 @@ cdef class Appender:
     cdef list ring_views, page_views
     cdef uint8_t *control
     cdef silo_table table
-    cdef silo_ring *rings
-    cdef int highest                # rings in use are below it
-    cdef int first                  # the ring that is looked at first, of those that are equal
-    cdef silo_turn *turns           # the rings that have work, in the order of their turns
+    cdef silo_rings rings
     cdef uint64_t clock             # virtual bytes, see turns.h
     cdef uint8_t *file
     cdef uint64_t file_base, file_size

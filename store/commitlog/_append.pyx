@@ -33,10 +33,8 @@ cdef class Appender:
         self.table_view = table
         self.control = &control[0]
         silo_table_open(&self.table, &table[0])
-        self.rings = <silo_ring *>calloc(max_sessions, sizeof(silo_ring))
-        self.turns = <silo_turn *>calloc(max_sessions, sizeof(silo_turn))
         self.staging.bytes = <uint8_t *>calloc(1, STAGED)
-        if self.rings == NULL or self.turns == NULL or self.staging.bytes == NULL:
+        if not silo_make_rings(&self.rings, max_sessions) or self.staging.bytes == NULL:
             raise MemoryError
         self.ring_views, self.page_views = [None] * max_sessions, [None] * max_sessions
         self.store_host_length = len(store_host)
@@ -55,8 +53,7 @@ cdef class Appender:
             self.metrics = &metrics[0]
 
     def __dealloc__(self):
-        free(self.rings)
-        free(self.turns)
+        silo_free_rings(&self.rings)
         free(self.staging.bytes)
 
     @property
@@ -84,8 +81,8 @@ cdef class Appender:
     def attach(self, int index, unsigned char[::1] memory not None, uint64_t capacity,
                uint32_t session, uint32_t uid):
         """Adds a ring of user `uid` under the number `index`, to be read from its tail on."""
-        cdef silo_ring *ring = &self.rings[index]
-        assert <uint64_t>memory.shape[0] == RING_DATA + capacity
+        cdef silo_ring *ring = &self.rings.all[index]
+        assert <uint64_t>memory.shape[0] == RING_DATA + capacity and not ring.attached
         self.ring_views[index] = memory
         ring.base = &memory[0]
         ring.capacity = capacity
@@ -95,21 +92,19 @@ cdef class Appender:
         ring.at = ring.tail % capacity
         ring.rejected = silo_load(ring.base + RING_REJECTED)
         ring.bell.page = NULL
-        ring.attached = 1
-        if index >= self.highest:
-            self.highest = index + 1
+        silo_use_ring(&self.rings, ring)
 
     def attach_bell(self, int index, const unsigned char[::1] page not None, int end):
         """Adds the bell of a ring's session, or replaces it, and rings it. `page` is the client's
         bell page. The caller keeps `end`, the store's end of the sockets."""
-        cdef silo_bell *bell = &self.rings[index].bell
+        cdef silo_bell *bell = &self.rings.all[index].bell
         self.page_views[index] = page
         bell.page, bell.end, bell.rung = &page[0], end, 0
         silo_ring_now(bell)
 
     def detach(self, int index, uint64_t why=0):
         """Stops reading a ring. With `why` (a RingClosed), first tells its producer."""
-        cdef silo_ring *ring = &self.rings[index]
+        cdef silo_ring *ring = &self.rings.all[index]
         if not ring.attached:
             return
         if why:
@@ -117,15 +112,13 @@ cdef class Appender:
             silo_futex_wake(ring.base + RING_TAIL, INT_MAX)
             if ring.bell.page != NULL:
                 silo_ring_now(&ring.bell)
-        ring.attached = 0
+        silo_forget_ring(&self.rings, ring)
         ring.bell.page = NULL
         self.ring_views[index] = self.page_views[index] = None
-        while self.highest and not self.rings[self.highest - 1].attached:
-            self.highest -= 1
 
     def drained(self, int index):
         """Whether every whole frame that the ring's producer published has been answered."""
-        cdef silo_ring *ring = &self.rings[index]
+        cdef silo_ring *ring = &self.rings.all[index]
         return not ring.attached or silo_load(ring.base + RING_HEAD) == ring.published
 
     def roll_back(self):
@@ -138,7 +131,7 @@ cdef class Appender:
 
         Frames are answered in order: all up to the last one whose result lies below `wrote` were.
         All rings must be settled before the first append. Returns the acknowledged bytes."""
-        return silo_settle(&self.rings[index], self.wrote)
+        return silo_settle(&self.rings.all[index], self.wrote)
 
     def rest_in(self, int epoll, int inbox, int signals):
         """Has `run` sleep in this epoll, until a session rings. The caller reads the other two."""
@@ -146,7 +139,7 @@ cdef class Appender:
 
     def announce_sleep(self):
         """Announces sleep. False, and awake again, if a ring or the mail has work after all."""
-        return silo_announce(self.control, self.rings, self.highest, self.seen_mail)
+        return silo_announce(self.control, &self.rings, self.seen_mail)
 
     def announce_awake(self):
         silo_store(self.control + CONTROL_APPEND_ASLEEP, 0)
@@ -180,9 +173,10 @@ cdef class Appender:
                 silo_end_rest(&self.rest, before, spin_ns)
                 self.rest.since = now
             elif not self.census.crowded and silo_may_spin(&self.rest, now, spin_ns):
-                now = silo_spin_turn(&self.spin, self.rest.since, now)
-            elif sleeps and silo_sleep(&self.rest, self.control, self.rings, self.highest,
-                                       self.seen_mail, start + slice_ns):
+                now = (silo_yield() if self.census.streams
+                       else silo_spin_turn(&self.spin, self.rest.since, now))
+            elif sleeps and silo_sleep(&self.rest, self.control, &self.rings, self.seen_mail,
+                                       start + slice_ns):
                 now = silo_monotonic_ns()
             else:
                 return R_IDLE
@@ -195,21 +189,21 @@ cdef class Appender:
         Rings with little work get a batch of their own: their producers wait for no full one."""
         cdef int k = 0, trouble = R_IDLE, count, all_taken = True, more
         cdef uint64_t taken, left = self.batch_bytes, most
-        self.first = self.first + 1 if self.first + 1 < self.highest else 0
-        count = silo_find_turns(self.rings, self.highest, self.first, self.clock, self.share,
-                                self.turns)
+        cdef silo_ring *ring
+        count = silo_find_turns(&self.rings, self.clock, self.share)
         if count == 0:
             return R_IDLE
         most = self.share if count > 1 else left
-        while k < count and left and not (k and all_taken and self.turns[k].backlog):
-            self.bad_ring = self.turns[k].ring
-            silo_count_ring(&self.census, &self.rings[self.bad_ring])
-            trouble = self.drain(&self.rings[self.bad_ring], most, &taken)
+        while k < count and left and not (k and all_taken and self.rings.turns[k].backlog):
+            ring = self.rings.turns[k].ring
+            self.bad_ring = <int>(ring - self.rings.all)
+            silo_count_ring(&self.census, ring)
+            trouble = self.drain(ring, most, &taken)
             more = taken >= most and trouble == R_IDLE
             all_taken = all_taken and not more
-            self.clock = self.turns[k].due
+            self.clock = self.rings.turns[k].due
             left -= taken if taken < left else left
-            k = silo_end_turn(self.turns, count, k, taken, more)
+            k = silo_end_turn(self.rings.turns, count, k, taken, more)
             if trouble != R_IDLE:
                 break
         self.publish()
@@ -239,6 +233,7 @@ cdef class Appender:
                     return R_ROLL
                 if status != PUT_OK:
                     silo_refuse(ring, p, status, self.control, self.metrics)
+            self.census.behind += 1
             taken[0] += frame.length if frame.kind != KIND_PAD else FRAME_HEADER
             ring.tail += frame.length
             ring.at += frame.length
@@ -360,15 +355,15 @@ cdef class Appender:
             self.wrote = self.cursor
             silo_store(self.control + CONTROL_WROTE, self.wrote)  # SYNC: wrote publish
         SILO_FAULT("append:wrote")
-        for i in range(self.highest):
-            ring = &self.rings[i]
-            if ring.attached and ring.tail != ring.published:
+        for i in range(self.rings.count):
+            ring = self.rings.used[i]
+            if ring.tail != ring.published:
                 silo_store(ring.base + RING_TAIL, ring.tail)  # SYNC: ring-tail publish
                 SILO_FAULT("append:tail")
         silo_fence()
-        for i in range(self.highest):
-            ring = &self.rings[i]
-            if ring.attached and ring.tail != ring.published:
+        for i in range(self.rings.count):
+            ring = self.rings.used[i]
+            if ring.tail != ring.published:
                 ring.published = ring.tail
                 if silo_load(ring.base + RING_PRODUCER_ASLEEP):
                     silo_futex_wake(ring.base + RING_TAIL, INT_MAX)

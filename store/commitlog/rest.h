@@ -42,25 +42,24 @@ static inline int silo_may_spin(const silo_rest *rest, int64_t now, int64_t spin
 }
 
 /* Announces sleep. 0, and awake again, if a ring or the mail has work after all. */
-static inline int silo_announce(uint8_t *control, const silo_ring *rings, int highest,
-                                uint64_t seen_mail) {
+static inline int silo_announce(uint8_t *control, const silo_rings *rings, uint64_t seen_mail) {
     silo_store(control + CONTROL_APPEND_ASLEEP, 1); /* SYNC: append-asleep publish */
     silo_fence();
-    if (silo_load(control + CONTROL_APPEND_MAIL) == seen_mail && !silo_any_work(rings, highest))
+    if (silo_load(control + CONTROL_APPEND_MAIL) == seen_mail && !silo_any_work(rings))
         return 1;
     silo_store(control + CONTROL_APPEND_ASLEEP, 0);
     return 0;
 }
 
 /* Sleeps until `until` at most. 1 if there may be work, and 0 if the caller must act. */
-static inline int silo_sleep(const silo_rest *rest, uint8_t *control, const silo_ring *rings,
-                             int highest, uint64_t seen_mail, int64_t until) {
+static inline int silo_sleep(const silo_rest *rest, uint8_t *control, const silo_rings *rings,
+                             uint64_t seen_mail, int64_t until) {
     struct epoll_event events[REST_EVENTS];
     uint64_t hindrances = silo_hindrances(control);
     int64_t left = until - silo_monotonic_ns();
     int count, i;
     if (left <= 0) return 0;
-    if (!silo_announce(control, rings, highest, seen_mail)) return 1;
+    if (!silo_announce(control, rings, seen_mail)) return 1;
     count = epoll_wait(rest->epoll, events, REST_EVENTS, (int)(left / 1000000) + 1);
     silo_store(control + CONTROL_APPEND_ASLEEP, 0);
     for (i = 0; i < count; i++)

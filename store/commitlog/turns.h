@@ -47,11 +47,48 @@ typedef struct {
 /* One ring that has work now. `due` orders the turns: it is `begin`, or the clock for a ring that
  * comes first. `rank` decides between turns that are equal otherwise. */
 typedef struct {
-    silo_flow *flow;
+    silo_ring *ring;
     uint64_t begin, due;
     uint32_t weight, backlog;
-    int rank, ring;
+    int rank;
 } silo_turn;
+
+/* `all` rings by number, in use or not, and those that are `used`, without gaps: append looks at
+ * each of them in every batch, and a store has room for many more. `first` is the place in `used`
+ * that is looked at first. `turns` has room for all. */
+typedef struct {
+    silo_ring *all, **used;
+    silo_turn *turns;
+    int count, first;
+} silo_rings;
+
+/* Makes room for `most` rings. Returns whether there was memory for it. */
+static inline int silo_make_rings(silo_rings *rings, int most) {
+    rings->all = (silo_ring *)calloc((size_t)most, sizeof *rings->all);
+    rings->used = (silo_ring **)calloc((size_t)most, sizeof *rings->used);
+    rings->turns = (silo_turn *)calloc((size_t)most, sizeof *rings->turns);
+    return rings->all && rings->used && rings->turns;
+}
+
+static inline void silo_free_rings(silo_rings *rings) {
+    free(rings->all);
+    free(rings->used);
+    free(rings->turns);
+}
+
+static inline void silo_use_ring(silo_rings *rings, silo_ring *ring) {
+    ring->attached = 1;
+    rings->used[rings->count++] = ring;
+}
+
+static inline void silo_forget_ring(silo_rings *rings, silo_ring *ring) {
+    int i = 0;
+    ring->attached = 0;
+    while (rings->used[i] != ring)
+        i++;
+    for (rings->count--; i < rings->count; i++)
+        rings->used[i] = rings->used[i + 1];
+}
 
 static inline int silo_compare_turns(const void *a, const void *b) {
     const silo_turn *x = (const silo_turn *)a, *y = (const silo_turn *)b;
@@ -62,16 +99,16 @@ static inline int silo_compare_turns(const void *a, const void *b) {
     return x->rank - y->rank;
 }
 
-/* Orders the rings that have work, whose `flow` and `ring` are set. A share is in bytes. */
+/* Orders the rings that have work, whose `ring` is set. A share is in bytes. */
 static inline void silo_order_turns(uint64_t clock, uint64_t share, silo_turn *turns, int count) {
     uint32_t rings_of[SILO_USER_CLASSES];
     silo_flow *flow;
     int i;
     memset(rings_of, 0, sizeof rings_of);
     for (i = 0; i < count; i++)
-        rings_of[turns[i].flow->uid % SILO_USER_CLASSES]++;
+        rings_of[turns[i].ring->flow.uid % SILO_USER_CLASSES]++;
     for (i = 0; i < count; i++) {
-        flow = turns[i].flow;
+        flow = &turns[i].ring->flow;
         turns[i].begin = flow->end > clock ? flow->end : clock;
         turns[i].weight = rings_of[flow->uid % SILO_USER_CLASSES];
         turns[i].backlog = flow->backlog || turns[i].begin - clock > share * turns[i].weight;
@@ -83,56 +120,62 @@ static inline void silo_order_turns(uint64_t clock, uint64_t share, silo_turn *t
         qsort(turns, (size_t)count, sizeof *turns, silo_compare_turns);
 }
 
+/* So many frames in a millisecond that were behind another one of their ring are a stream. */
+enum { SILO_STREAM = 250 };
+
 /* Counts the rings that have work within a millisecond. It is crowded while their producers and
- * append are more than the `cores` on which they run. */
+ * append are more than the `cores` on which they run. And it streams while producers send many
+ * frames without waiting for the answer to each. */
 typedef struct {
     uint64_t number;
     int64_t end;
-    int cores, busy, crowded;
+    int cores, busy, crowded, behind, streams;
 } silo_census;
 
+/* Counts a ring that has its turn. */
 static inline void silo_count_ring(silo_census *census, silo_ring *ring) {
     census->busy += ring->counted != census->number + 1;
     ring->counted = census->number + 1;
+    census->behind--; /* its first frame is behind no other */
 }
 
 /* Begins the next census at `now`. Returns whether `crowded` has changed. */
 static inline int silo_end_census(silo_census *census, int64_t now) {
     int crowded = census->busy >= census->cores, changed = crowded != census->crowded;
     census->crowded = crowded;
-    census->busy = 0;
+    census->streams = census->behind >= SILO_STREAM;
+    census->busy = census->behind = 0;
     census->number++;
     census->end = now + 1000000;
     return changed;
 }
 
 static inline int silo_has_work(const silo_ring *ring) {
-    return ring->attached && silo_load(ring->base + RING_HEAD) != ring->tail;
+    return silo_load(ring->base + RING_HEAD) != ring->tail;
 }
 
-/* Whether one of the rings below `highest` has work. */
-static inline int silo_any_work(const silo_ring *rings, int highest) {
+/* Whether a ring has work. */
+static inline int silo_any_work(const silo_rings *rings) {
     int i;
-    for (i = 0; i < highest; i++)
-        if (silo_has_work(&rings[i]))
+    for (i = 0; i < rings->count; i++)
+        if (silo_has_work(rings->used[i]))
             return 1;
     return 0;
 }
 
-/* Finds the rings with work and orders their turns; `first` is looked at first. Returns their
- * number. */
-static inline int silo_find_turns(silo_ring *rings, int highest, int first, uint64_t clock,
-                                  uint64_t share, silo_turn *turns) {
+/* Finds the rings with work and orders their turns. Returns their number. Another ring is looked
+ * at first each time. */
+static inline int silo_find_turns(silo_rings *rings, uint64_t clock, uint64_t share) {
     int i, k, count = 0;
-    for (k = 0; k < highest; k++) {
-        i = first + k < highest ? first + k : first + k - highest;
-        if (!silo_has_work(&rings[i]))
-            continue;
-        turns[count].flow = &rings[i].flow;
-        turns[count].ring = i;
-        count++;
+    rings->first = rings->first + 1 < rings->count ? rings->first + 1 : 0;
+    for (k = 0; k < rings->count; k++) {
+        i = rings->first + k;
+        i -= i < rings->count ? 0 : rings->count;
+        if (silo_has_work(rings->used[i]))
+            rings->turns[count++].ring = rings->used[i];
     }
-    silo_order_turns(clock, share, turns, count);
+    if (count)
+        silo_order_turns(clock, share, rings->turns, count);
     return count;
 }
 
@@ -141,11 +184,11 @@ static inline int silo_find_turns(silo_ring *rings, int highest, int first, uint
 static inline int silo_end_turn(silo_turn *turns, int count, int at, uint64_t bytes, int more) {
     silo_turn turn = turns[at];
     int to = at;
-    turn.flow->end = turn.begin + bytes * turn.weight;
-    turn.flow->backlog = more;
+    turn.ring->flow.end = turn.begin + bytes * turn.weight;
+    turn.ring->flow.backlog = more;
     if (!more)
         return at + 1;
-    turn.due = turn.begin = turn.flow->end;
+    turn.due = turn.begin = turn.ring->flow.end;
     turn.backlog = 1;
     for (; to + 1 < count && silo_compare_turns(&turns[to + 1], &turn) < 0; to++)
         turns[to] = turns[to + 1];

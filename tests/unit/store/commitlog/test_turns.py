@@ -125,3 +125,25 @@ def test_no_ring_starves_and_each_frame_is_appended_once(seed: int) -> None:
     rig.run()
     assert all(producer.tail == producer.head for producer in rings)
     assert rig.control.load("records") == len(placed)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_rings_in_use_are_read_and_no_others(seed: int) -> None:
+    """Whatever their numbers, and whichever come and go."""
+    rng = random.Random(seed)
+    rig = Rig(max_sessions=12)
+    rings = [rig.new_ring() for _ in range(12)]
+    in_use = set(range(12))
+    for _ in range(60):
+        number, producer = rng.choice([*enumerate(rings)])
+        if number in in_use:
+            rig.kernel.detach(number)
+            in_use.remove(number)
+        else:
+            rig.kernel.attach(number, producer.memory, producer.capacity, number, producer.uid)
+            in_use.add(number)
+        for ring in rings:
+            if ring.head == ring.tail:
+                ring.place(rig.frame(one()))
+        rig.run()
+        assert {n for n, ring in enumerate(rings) if ring.tail == ring.head} == in_use
