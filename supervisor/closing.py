@@ -23,14 +23,15 @@ def close_store(world: World, broker: Broker, lock: int, *, clean: bool) -> None
     end = control.load("wrote")
     clean = clean and end == control.load("flushed") == control.load("dispatched")
     if clean:
-        log = world.log
-        used = log.base_of(end) if end % log.file_size == 0 else log.base_of(end) + log.file_size
-        log.remove_from(used)
         try:
-            log.unwrite_from(end)
-        except OSError as error:  # it would only save the next start some time
-            logger.warning("cannot mark the log's end as unwritten", error=str(error))
-        world.folders.root.unlink(ABORT)
+            _leave_clean(world, end)
+        except OSError as error:  # somebody took the folder away, or the file system
+            clean = False
+            logger.error(
+                "cannot mark this stop as clean: the next start checks the end of the log; look "
+                "whether the store's folder is still there",
+                error=str(error),
+            )
     broker.close_all()
     listener.close(world.listener, world.folders)
     rest = end - control.load("committed") if world.pool else 0
@@ -45,3 +46,14 @@ def close_store(world: World, broker: Broker, lock: int, *, clean: bool) -> None
     os.close(lock)
     logger.info("store stopped", clean=clean, log_end=end)
     tell_repeats(everything=True)
+
+
+def _leave_clean(world: World, end: int) -> None:
+    """Removes unused log files and `abort` of a store whose log ends at `end`. Raises OSError."""
+    log = world.log
+    log.remove_from(log.base_of(end) + (0 if end % log.file_size == 0 else log.file_size))
+    try:
+        log.unwrite_from(end)
+    except OSError as error:  # it would only save the next start some time
+        get_logger().warning("cannot mark the log's end as unwritten", error=str(error))
+    world.folders.root.unlink(ABORT)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from support.commands import silo
-from support.harness import StoreProcess, eventually, kill_now
+from support.harness import WAIT_S, StoreProcess, eventually, kill_now
 
 from silomq import Admin, Consumer, Corrupt, IllegalMessage, Producer, SendTimeout, StoreError
+from silomq.shm import segments
 from silomq.store.disk.paths import file_name
 
 if TYPE_CHECKING:
@@ -58,6 +60,17 @@ def test_flush_of_a_missing_file_is_one_error(tmp_path: Path) -> None:
         process = store.launch()
         assert process.wait(60) == 5
         assert "the file is missing" in store.log()
+
+
+def test_a_store_without_its_folder_stops_and_leaves_no_memory(tmp_path: Path) -> None:
+    with StoreProcess(tmp_path / "store", **SETTINGS) as store:
+        memory = segments.store_identity(store.path)
+        shutil.rmtree(store.path)
+        store.running.send_signal(signal.SIGTERM)
+        assert store.running.wait(WAIT_S) == 0
+        assert "cannot mark this stop as clean" in store.log()
+        assert "Traceback" not in store.log()
+        assert segments.remove_all(memory) == []
 
 
 @pytest.mark.parametrize("actor", ["reput", "commit", "append"])
