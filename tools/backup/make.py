@@ -128,8 +128,8 @@ class _Making:
         self.noted = checkpoint.read(self.folders.root) or Checkpoint()
         copy_early(self.copier)
         moment = source.moment()
+        deleted = deletions_of(self.copier)  # first: the copy of that file is no older
         copy_late(self.copier)
-        deleted = deletions_of(self.copier)
         self._copy_log(moment)
         self._copy_queues(moment.end)
         self._copy_index(moment)

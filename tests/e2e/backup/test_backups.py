@@ -8,6 +8,8 @@ import os
 import threading
 from pathlib import Path
 
+import pytest
+from click.testing import CliRunner
 from support.backups import back_up, bodies, check_sound, numbers, send, tree
 from support.checking.messages import check_store, read_topic
 from support.cleaned_stores import fill
@@ -18,6 +20,10 @@ from support.small_disks import small_disk
 from support.small_settings import ALWAYS, SMALL
 
 from silomq import Admin, GroupConsumer, Producer
+from silomq.cli.offline import backup as commands
+from silomq.tools.backup import make
+from silomq.tools.backup.copier import Copier
+from silomq.tools.backup.state import copy_late
 
 TOPICS = ("alpha", "beta", "gamma")
 LOG_FILE = 1 << 20
@@ -138,6 +144,30 @@ def test_deleted_topics_stay_deleted(tmp_path: Path) -> None:
     with StoreProcess(tmp_path / "restored") as restored, Admin(restored.path) as admin:
         short = [each.topic for each in admin.topics() if each.topic.startswith("short")]
         assert len(short) <= 1, "at most the topic that was not deleted yet"
+
+
+def test_a_topic_deleted_right_after_the_deletions_were_copied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The copy does not know of that deletion, so it is made anew."""
+    with StoreProcess(tmp_path / "store") as store, Admin(store.path) as admin:
+        send(store.path, 0, 300)
+        with Producer(store.path) as producer:
+            producer.send("short", b"x")
+        tries = 0
+
+        def copy(copier: Copier) -> None:
+            nonlocal tries
+            copy_late(copier)
+            tries += 1
+            if tries == 1:
+                admin.delete_topic("short")
+
+        monkeypatch.setattr(make, "copy_late", copy)
+        done = CliRunner().invoke(commands.backup, [str(store.path), str(tmp_path / "backups")])
+        assert done.exit_code == 0, done.output
+        assert tries == 2
+        check_sound(Path(done.stdout.strip()))
 
 
 def test_groups_and_delayed_messages_come_back(tmp_path: Path) -> None:
