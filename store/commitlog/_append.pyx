@@ -82,7 +82,7 @@ cdef class Appender:
                uint32_t session, uint32_t uid):
         """Adds a ring of user `uid` under the number `index`, to be read from its tail on."""
         cdef silo_ring *ring = &self.rings.all[index]
-        assert <uint64_t>memory.shape[0] == RING_DATA + capacity and not ring.attached
+        assert <uint64_t>memory.shape[0] == RING_DATA + capacity
         self.ring_views[index] = memory
         ring.base = &memory[0]
         ring.capacity = capacity

@@ -76,11 +76,15 @@ static inline void silo_free_rings(silo_rings *rings) {
     free(rings->turns);
 }
 
+/* A ring that is in use already stays where it is. */
 static inline void silo_use_ring(silo_rings *rings, silo_ring *ring) {
+    if (ring->attached)
+        return;
     ring->attached = 1;
     rings->used[rings->count++] = ring;
 }
 
+/* Takes away a ring that is in use. */
 static inline void silo_forget_ring(silo_rings *rings, silo_ring *ring) {
     int i = 0;
     ring->attached = 0;

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import time
 
 import psutil
 import pytest
+from support.killed_parents import killed_parent
 
 from silomq.bench.children import child, hear, write
 
@@ -27,15 +26,8 @@ with child(work) as fd:
 
 
 def test_a_child_ends_with_a_killed_parent() -> None:
-    with subprocess.Popen(
-        [sys.executable, "-P", "-c", FORKS], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as parent:
-        assert parent.stdout is not None
-        forked = psutil.Process(int(parent.stdout.readline()))
+    with killed_parent(FORKS) as forked:
         assert forked.is_running()
-        parent.kill()
-    psutil.wait_procs([forked], 20)
-    assert not forked.is_running() or forked.status() == psutil.STATUS_ZOMBIE
 
 
 def test_a_child_ends_with_its_block() -> None:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import time
 
-import psutil
+from support.killed_parents import killed_parent
 
 from silomq.bench.leash import leashed
 
@@ -21,18 +20,11 @@ sys.stdin.read()
 
 
 def test_a_server_ends_with_a_killed_parent() -> None:
-    with subprocess.Popen(
-        [sys.executable, "-P", "-c", STARTS], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as parent:
-        assert parent.stdout is not None
-        child = psutil.Process(int(parent.stdout.readline()))
+    with killed_parent(STARTS) as server:
         deadline = time.monotonic() + 20
-        while child.name() != "sleep":  # the leash is on when it has become the server
+        while server.name() != "sleep":  # the leash is on when it has become the server
             assert time.monotonic() < deadline
             time.sleep(0.01)
-        parent.kill()
-    psutil.wait_procs([child], 20)
-    assert not child.is_running() or child.status() == psutil.STATUS_ZOMBIE
 
 
 def test_a_server_whose_parent_is_dead_already_does_not_start() -> None:
