@@ -106,8 +106,8 @@ What is known of the causes of those that are missed, on two cores:
   awake. Both are measured. With longer spins (`append_spin_us`, `reput_spin_us`) none of the
   store's processes sleeps: that costs more than a core. Where cores are slow and hand-overs are
   quick, the consumer's Python is most of it. On a first EPYC of 2 GHz, whose hand-overs take 11 us
-  there and back, `silo bench suite bars --part listen` found a p50 of 87 us, and `perf` found that
-  the listener's process works 68 us for each message. That misses the bar beside both limits.
+  there and back, `silo bench suite bars --part listen` found a p50 of 87 us. By `perf`, the
+  listener's process works 68 us for each message. That misses the bar beside both limits.
 - **SYNC_FLUSH, 64 under way.** On a fast disk the sync takes less than half of a round of 64
   messages. For the rest of it answers and new messages go through four processes on two cores.
 - **One at a time, disk.** `fdatasync` is most of such a send, and the same for all.
