@@ -11,7 +11,7 @@ from .session import Connection
 
 #: A look at the session costs as much as reading a few messages. So a reader that has just looked
 #: sleeps for this time (s) at most, and looks then.
-_RECENT_S: Final = 0.05
+RECENT_S: Final = 0.05
 
 
 class Liveness:
@@ -22,7 +22,8 @@ class Liveness:
     def __init__(self, link: Connection, lost: str = "") -> None:
         self._link = link
         self._lost = lost
-        self._looked = float("-inf")
+        #: When the session was seen to live, monotonic seconds.
+        self.looked = -1.0
 
     def check(self) -> None:
         """Raises StoreClosed when the store has stopped, SessionLost when the session is over."""
@@ -36,8 +37,8 @@ class Liveness:
     def patience(self, longest_s: float) -> float:
         """So long may a reader sleep now: `longest_s`, or less. Raises as `check`."""
         now = time.monotonic()
-        if now - self._looked < _RECENT_S:
-            return min(longest_s, _RECENT_S)
+        if now - self.looked < RECENT_S:
+            return min(longest_s, RECENT_S)
         self.check()
-        self._looked = now
+        self.looked = now
         return longest_s

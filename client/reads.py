@@ -46,7 +46,7 @@ class ReadCounts:
         """Counts a read that found these messages, or so many. Returns its argument, which is None
         at a queue's end.
         """
-        page = self._current()
+        page = self._page if time.monotonic() < self._look_at else self._current()
         if page is not None:
             count = found if isinstance(found, int) else 0 if found is None else len(found)
             if count:
@@ -55,10 +55,15 @@ class ReadCounts:
                 page.miss()
         return found
 
+    def add(self, found: int, missed: int, messages: int) -> None:
+        """Counts several reads: those that found messages, those that found none."""
+        page = self._page if time.monotonic() < self._look_at else self._current()
+        if page is not None:
+            page.add(found, missed, messages)
+
     def _current(self) -> OwnReads | None:
+        """The page to count on, after a look at the registry."""
         now = time.monotonic()
-        if now < self._look_at:
-            return self._page
         self._look_at = now + _LOOK_S
         link = self._link()
         if link is None:

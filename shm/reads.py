@@ -50,6 +50,12 @@ class OwnReads:
         """Counts a read that found none."""
         self._missed.add(1)
 
+    def add(self, found: int, missed: int, messages: int) -> None:
+        """Counts several reads: those that found messages, those that found none."""
+        self._found.add(found)
+        self._missed.add(missed)
+        self._messages.add(messages)
+
 
 class Reads:
     """The page in `memory`, for the registry."""

@@ -10,6 +10,12 @@ reads, and again after it has opened the queue's folder, because the folder may 
 topic of the same name. Then a `Consumer` raises TopicDeleted, a member of a group waits until the
 queue is revoked, and a `StoreReader` finds the new topic.
 
+**What is mapped.** A cursor is a `MappedQueue` (`_mapped_queue.pyx`): one file of the queue and one
+of the log. Most reads need no more, and no Python. They must not miss what the cursor looks at. So
+such a read is refused when the topic was deleted, when messages were removed unread, and when
+append has gone on to another file: then the one that is mapped needs a lease. In a store with
+declared holes every read is the cursor's own.
+
 **Declared holes** (`store/commitlog/holes.py`) are raised as CorruptRange and then passed. A cursor
 stays before a hole until its caller hands the error on, so a batch that was read before the hole
 does not swallow it. It looks for holes only in stores that have some, by two binary searches over

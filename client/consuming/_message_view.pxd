@@ -26,11 +26,25 @@ cdef extern from "store/record/properties.h" nogil:
         silo_text tags, keys, unique_key
     void silo_find_properties(const uint8_t *p, uint32_t length, silo_properties *out)
 
-cdef extern from "store/consumequeue/entries.h" nogil:
-    ctypedef struct silo_walk:
-        const uint8_t *entries
-        int64_t number, next
-        const int32_t *codes
-        int64_t code_count, base, end, limit, max_bytes, at, size
-    int ENTRY_FOUND, ENTRY_ALL, ENTRY_FULL, ENTRY_ELSEWHERE, ENTRY_BAD, ENTRY_SIZE
-    int silo_next_entry(silo_walk *w)
+
+cdef class Memory:
+    cdef const unsigned char[::1] view
+    cdef readonly object source
+    cdef readonly int64_t base
+    cdef readonly int64_t end
+    cdef readonly str path
+    cdef readonly tuple queue
+
+
+cdef class MessageView:
+    cdef Memory memory
+    cdef const uint8_t *at
+    cdef uint32_t length
+    cdef int64_t queue_index
+    cdef silo_record m
+
+    cdef int parse(self) except -1
+    cdef str find(self, int which)
+
+
+cdef MessageView view_of(Memory memory, int64_t at, int64_t size, int64_t queue_offset)

@@ -1,13 +1,8 @@
-from typing import Any, Final
+from typing import Any
 
 from typing_extensions import Buffer
 
 from ...store.record.ids import Host
-
-ALL: Final[int]
-FULL: Final[int]
-ELSEWHERE: Final[int]
-BAD_ENTRY: Final[int]
 
 class Memory:
     source: Any
@@ -150,12 +145,3 @@ class MessageView:
     @property
     def size(self) -> int:
         """int: bytes of the whole record (`totalSize`)."""
-
-def take(
-    log: Memory | None,
-    entries: Buffer,
-    first: int,
-    limit: int,
-    codes: Buffer | None,
-    max_bytes: int,
-) -> tuple[list[MessageView], int, int]: ...

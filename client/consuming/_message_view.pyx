@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""`MessageView`, a message as a consumer gets it; `take`, which makes many from queue entries.
+"""`MessageView`, a message as a consumer gets it.
 
 A view holds the place of its record in a mapped file. It parses the record when a value is first
 asked for. It never reads outside of the record, whatever the record's bytes say.
@@ -9,7 +9,6 @@ cimport cython
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
-from libc.string cimport memset
 
 from ...store.errors import BadBody, Corrupt, IllegalArgument
 from ...store.record.compression import Undecodable, decompress
@@ -19,11 +18,6 @@ from ...store.record.properties import RETRY_TOPIC, decode_properties, light_que
 from ...store.record.format import decode_record
 from .. import arguments
 
-# Why `take` ended. ALL: it examined all entries. FULL: it found as many messages or bytes as were
-# asked for. ELSEWHERE: an entry points into another file of the log. BAD_ENTRY: an entry points to
-# where no record can be.
-ALL, FULL, ELSEWHERE, BAD_ENTRY = ENTRY_ALL, ENTRY_FULL, ENTRY_ELSEWHERE, ENTRY_BAD
-
 
 @cython.final
 @cython.no_gc  # refers to a mapping or bytes, and to a tuple of plain values: to no cycle
@@ -32,13 +26,6 @@ cdef class Memory:
     one record. Errors name `path`. `queue` is the queue through which they are read: (topic, queue
     id), or None if that is the one in each record.
     """
-
-    cdef const unsigned char[::1] view
-    cdef readonly object source
-    cdef readonly int64_t base
-    cdef readonly int64_t end
-    cdef readonly str path
-    cdef readonly tuple queue
 
     def __init__(self, source, int64_t base=0, str path="", tuple queue=None):
         self.view = source
@@ -79,12 +66,6 @@ cdef class MessageView:
     the record's own also of that `queue`. Raises IllegalArgument for no bytes at all, IllegalType
     for anything that is not bytes-like, and for a queue that is no tuple.
     """
-
-    cdef Memory memory
-    cdef const uint8_t *at
-    cdef uint32_t length
-    cdef int64_t queue_index
-    cdef silo_record m
 
     def __init__(self, record, queue_offset, queue=None):
         if queue is not None and type(queue) is not tuple:
@@ -340,39 +321,11 @@ cdef bytes store_host_of(const silo_record *m):
         <const char *>silo_store_host(m), silo_host_size(m.flags & FLAG_STORE_V6))
 
 
-def take(Memory log, const unsigned char[::1] entries not None, int64_t first, int64_t limit,
-         const int32_t[::1] codes, int64_t max_bytes):
-    """Makes views of the messages that the queue's `entries` lead to, as far as their records lie
-    in `log` (None: no file is mapped yet). The first entry has queue offset `first`.
-
-    Takes at most `limit` messages, with records of at most `max_bytes` bytes together, but always
-    one. With `codes` (ascending) takes only messages whose tags code (low 32 bits, signed) is among
-    them. Returns (messages, entries examined, why it ended). The reason is ALL, FULL, ELSEWHERE or
-    BAD_ENTRY; the last two are about the entry after those examined.
-    """
-    cdef silo_walk w
-    cdef int why
-    cdef int32_t none = 0
-    cdef MessageView view
-    cdef list found = []
-    memset(&w, 0, sizeof(w))
-    w.number = entries.shape[0] // ENTRY_SIZE
-    w.entries = &entries[0] if w.number else NULL
-    if log is not None:
-        w.base = log.base
-        w.end = log.end
-    if codes is not None:
-        w.code_count = codes.shape[0]
-        w.codes = &codes[0] if w.code_count else &none
-    w.limit = limit
-    w.max_bytes = max_bytes
-    while True:
-        why = silo_next_entry(&w)
-        if why != ENTRY_FOUND:
-            return found, w.next, why
-        view = MessageView.__new__(MessageView)
-        view.memory = log
-        view.at = &log.view[w.at - w.base]
-        view.length = <uint32_t>w.size
-        view.queue_index = first + w.next - 1
-        found.append(view)
+cdef MessageView view_of(Memory memory, int64_t at, int64_t size, int64_t queue_offset):
+    """A view of the record of `size` bytes at log offset `at`, which lie within `memory`."""
+    cdef MessageView view = MessageView.__new__(MessageView)
+    view.memory = memory
+    view.at = &memory.view[at - memory.base]
+    view.length = <uint32_t>size
+    view.queue_index = queue_offset
+    return view

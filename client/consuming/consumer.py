@@ -22,10 +22,11 @@ from ..liveness import Liveness
 from ..loop_reader import LoopReaders, wake_all
 from ..session import Connection
 from ..times import Start, parse_start
-from .cursors import Cursor, StoreView
+from .cursor import Cursor
 from .fill_columns import fill_from
 from .message_view import MessageView
 from .start_times import first_since
+from .store_view import StoreView
 from .wanted_columns import WantedColumns
 
 if TYPE_CHECKING:

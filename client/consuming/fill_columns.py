@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ...store.errors import Corrupt, CorruptRange
 from ...store.reading._columns import Columns
 from ...store.reading.columns import MOST_BYTES
-from .cursors import Cursor
+from .cursor import Cursor
 
 
 def fill_from(

@@ -7,7 +7,7 @@ from functools import partial
 
 from ...store.consumequeue import time_lookup
 from ...store.errors import Corrupt, CorruptRange
-from .cursors import Cursor
+from .cursor import Cursor
 
 
 def first_since(cursor: Cursor, time_ms: int) -> int:

@@ -5,8 +5,14 @@ changes, and never for a message. An acknowledgement is a store to the member's 
 (`store/groups`). A member cannot read further than one window beyond its oldest message that is not
 acknowledged.
 
-**Small loads.** If messages come one at a time, a member is woken for each. It then looks only at
-queues that have news. Whether its session lives it asks before a sleep, but not twice within 50 ms
+**Small loads.** If messages come one at a time, a member is woken for each. The caches of its core
+are cold then, and each line of Python costs several times what it costs in a loop. So a listener
+with one thread and an iteration read in `_quick_turns.pyx`. It looks at the member's words and at
+what is mapped, hands messages out, acknowledges and sleeps. All else it leaves to the reader
+(`quick_reading.py`). A listener of several threads reads in Python, because each message goes
+through a queue to one of them. So does one that is `orderly`: it may have to wait for a message.
+
+Whether its session lives a member asks before a sleep, but not twice within 50 ms
 (`client/liveness.py`): if it does not ask, it sleeps for 50 ms at most, and asks then.
 
 `poll_arrow` selects each queue's rows by its topic's tags codes. Then it drops rows whose tags only

@@ -13,7 +13,7 @@ from ...store.reading.columns import filter_rows, to_batch
 from ..consuming.fill_columns import fill_from
 from ..consuming.wanted_columns import WantedColumns
 from ..errors import TopicDeleted
-from .assigned_queue import AssignedQueue
+from ._assigned_queue import AssignedQueue
 from .subscription import Selection
 
 if TYPE_CHECKING:

@@ -21,19 +21,20 @@ from ...store.errors import Corrupt, CorruptRange, IllegalUse
 from ...store.groups.ack_file import Queue
 from ...store.names import retry_topic
 from .._bell import Bell
-from ..consuming.cursors import StoreView
 from ..consuming.message_view import MessageView
+from ..consuming.store_view import StoreView
 from ..consuming.wanted_columns import WantedColumns
 from ..errors import StoreClosed
 from ..liveness import Liveness
 from ..producing.send_result import SendResult
 from ..session import Connection, HungUp
 from ..times import Start
+from ._assigned_queue import AssignedQueue
 from .arrow_batches import next_batch
-from .assigned_queue import AssignedQueue
 from .membership import Membership, Watch
 from .messages_ahead import MessagesAhead
 from .popped_messages import Rows
+from .quick_reading import QuickReading
 from .retry import Returns, not_handed_out
 from .subscription import Selection, Subscription, filter_expressions, start_request
 
@@ -93,10 +94,15 @@ class GroupReader:
         except BaseException:
             self._link.close()
             raise
-        self._membership = Membership(self._link, self._view)
+        self.membership = Membership(self._link, self._view)
+        self.quick = QuickReading(
+            self._lock, self._view, self.membership, self._liveness, self._selections
+        )
         try:
-            answer = self._join(model, instance, start)
-            self._membership.answer_when_busy()
+            where = start_request(start, self._filters, self._link, self._view)
+            join = Join(self.group, model, self._filters, where, instance)
+            answer: Joined = self._link.request(join)
+            self.membership.answer_when_busy()
         except BaseException:
             self.close()
             raise
@@ -104,16 +110,10 @@ class GroupReader:
             answer.retry_max_times if max_reconsume_times is None else max_reconsume_times
         )
 
-    def _join(
-        self, model: Literal["clustering", "broadcasting"], instance: str, start: Start
-    ) -> Joined:
-        where = start_request(start, self._filters, self._link, self._view)
-        return self._link.request(Join(self.group, model, self._filters, where, instance))
-
     @property
     def lock(self) -> threading.RLock:
         """Guards the assigned queues. In a forked child it may be held for ever: ForkedChild."""
-        self.check_process()
+        self._link.check_process()
         return self._lock
 
     def check_process(self) -> None:
@@ -130,28 +130,22 @@ class GroupReader:
     @property
     def queues(self) -> list[AssignedQueue]:
         """The queues that this member reads. With the lock held."""
-        return self._membership.queues
+        return self.membership.queues
 
     @property
     def missed(self) -> int:
         """How many messages the store removed before this member read them."""
-        return self._membership.missed
-
-    def has_new_assignment(self) -> bool:
-        """Whether the store has changed this member's assignment since it was last taken."""
-        return self._membership.has_new_assignment()
+        return self.membership.missed
 
     def take_assignment(self) -> Watch:
         """Takes the newest assignment, if the store has changed it, and gives revoked queues back.
         With the lock held, and before the queues are read. Raises StoreClosed, SessionLost.
         """
-        membership = self._membership
         try:
-            settled = membership.take_assignment(self._release)
+            return self.membership.take_assignment(self._release)
         except (HungUp, OSError):
             self._check_alive()
             raise
-        return membership.watch(settled=settled)
 
     def before_release(self, ask: Callable[[list[Queue]], bool] | None) -> None:
         """Has `ask` called, with the lock held, before revoked queues are given back (None: no
@@ -201,7 +195,7 @@ class GroupReader:
             self._check_open()
             if self._bell is None:
                 bell = self._link.own_bell()
-                self._membership.watch_with(bell)
+                self.membership.watch_with(bell)
                 self._bell = bell
             return self._bell.fd
 
@@ -218,7 +212,7 @@ class GroupReader:
 
     def pass_hole(self, hole: CorruptRange) -> None:
         """Goes on behind a declared hole of a queue. With the lock held."""
-        if assigned := self._membership.assigned.get((str(hole.topic), int(hole.queue_id or 0))):
+        if assigned := self.membership.assigned.get((str(hole.topic), int(hole.queue_id or 0))):
             assigned.pass_hole(hole)
 
     def sleep(self, watch: Watch, timeout_s: float) -> None:
@@ -228,13 +222,13 @@ class GroupReader:
         """
         self._check_open()
         longest = self._liveness.patience(TICK_S if watch.settled else _RELEASE_RETRY_S)
-        with self.lock:
+        with self._lock:
             self._view.release_lease()
         wait_any(watch.words, watch.seen, min(timeout_s, longest))
 
     def wake(self) -> None:
         """Wakes the thread that sleeps in this reader."""
-        self._membership.wake()
+        self.membership.wake()
 
     def _check_open(self) -> None:
         """Raises StoreClosed when `close` was called. With the lock held."""
@@ -254,13 +248,17 @@ class GroupReader:
         """
 
         def take() -> list[MessageView]:
-            self._ahead.take_back(self._membership.assigned)
+            self._ahead.take_back(self.membership.assigned)
             return self._read_in_turn(limit, max_bytes)
 
         return self.wait_for(take, bool, timeout)
 
     def read_ahead(self, timeout: float) -> bool:
         """Whether messages are ready for `next_message`. Waits up to `timeout` seconds for them."""
+        if timeout > 0 and self._bell is None and not self._ahead:
+            self.check_process()
+            if self.quick.read_ahead(self._ahead, self._polled, _AHEAD):
+                return True
 
         def take() -> MessagesAhead:
             if not self._ahead:
@@ -283,8 +281,8 @@ class GroupReader:
         """A batch as `GroupConsumer.poll_arrow`. `ack_polled` acknowledges it."""
 
         def take() -> pa.RecordBatch:
-            self._ahead.take_back(self._membership.assigned)
-            order = self._membership.next_turn()
+            self._ahead.take_back(self.membership.assigned)
+            order = self.membership.next_turn()
             batch, read = next_batch(order, self._selections, wanted)
             self._polled.update(read)
             return batch
@@ -294,7 +292,7 @@ class GroupReader:
     def _read_in_turn(self, limit: int, max_bytes: int) -> list[MessageView]:
         """Messages that are there now, of one queue after the other. With the lock held."""
         found: list[MessageView] = []
-        for assigned in self._membership.next_turn():
+        for assigned in self.membership.next_turn():
             try:
                 messages = self.read(assigned, limit - len(found), max_bytes)
             except (Corrupt, CorruptRange):
@@ -332,18 +330,18 @@ class GroupReader:
             return sum(map(self._acknowledge, messages))
 
     def _acknowledge(self, message: MessageView) -> bool:
-        assigned = self._membership.assigned.get(message.queue)
+        assigned = self.membership.assigned.get(message.queue)
         return assigned is not None and assigned.acknowledge(message.queue_offset)
 
     def ack_in(self, assigned: AssignedQueue, message: MessageView) -> None:
         """Acknowledges a message of a known queue, unless the queue was given back since."""
-        with self.lock:
+        with self._lock:
             if self._is_mine(assigned):
                 assigned.acknowledge(message.queue_offset)
 
     def _is_mine(self, assigned: AssignedQueue) -> bool:
         """Whether the queue was not given back since. With the lock held."""
-        return not self._closed and self._membership.assigned.get(assigned.queue) is assigned
+        return not self._closed and self.membership.assigned.get(assigned.queue) is assigned
 
     def ack_polled(self) -> None:
         """Acknowledges everything that was read so far and is with the caller: not what was read
@@ -351,7 +349,7 @@ class GroupReader:
         """
         with self.lock:
             self._check_open()
-            self._ahead.take_back(self._membership.assigned)
+            self._ahead.take_back(self.membership.assigned)
             self._polled = {each for each in self._polled if not each.acknowledge_all()}
 
     def nack(self, message: MessageView, delay_level: int) -> SendResult:
@@ -363,7 +361,7 @@ class GroupReader:
         at = message.queue_offset
         with self.lock:
             self._check_open()
-            assigned = self._membership.assigned.get(message.queue)
+            assigned = self.membership.assigned.get(message.queue)
             if assigned is None or not assigned.begin_return(at):
                 raise not_handed_out(message, has_queue=assigned is not None)
         sent = False
@@ -385,8 +383,9 @@ class GroupReader:
             return
         with self._lock:  # from now on no thread reads or acknowledges
             self._closed = True
+            self.quick.close()
         self.wake()
-        self._membership.end()
+        self.membership.end()
         self._link.close()
         with self._lock:
             self._view.close()

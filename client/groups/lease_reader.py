@@ -11,8 +11,9 @@ from ...store.errors import Corrupt, CorruptRange, StoreError
 from ...store.groups.leases import runs
 from ...store.record.fields import with_more_reconsume_times
 from .._bell import Bell
-from ..consuming.cursors import Cursor, StoreView
+from ..consuming.cursor import Cursor
 from ..consuming.message_view import MessageView
+from ..consuming.store_view import StoreView
 from ..errors import TopicDeleted
 from ..session import Connection
 from .popped_messages import ACKNOWLEDGED, UNSEEN, Settlings

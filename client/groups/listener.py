@@ -143,5 +143,9 @@ class Listener:
         try:
             return self._callback(message) is not False
         except BaseException:  # noqa: BLE001 - whatever it is, the message was not consumed
-            self._log.exception("the callback failed for %r", message)
+            self._note_failure(message)
             return False
+
+    def _note_failure(self, message: MessageView) -> None:
+        """Logs what the callback has raised."""
+        self._log.exception("the callback failed for %r", message)

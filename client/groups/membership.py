@@ -12,10 +12,12 @@ from ...shm.protocol.answers import Revoke
 from ...shm.protocol.requests import Busy, Sync
 from ...store.groups.ack_file import AckWriter, Queue
 from .._bell import Bell
-from ..consuming.cursors import StoreView
+from ..consuming._mapped_queue import unread
+from ..consuming.cursor import Cursor
+from ..consuming.store_view import StoreView
 from ..session import Connection
 from . import sign_of_life
-from .assigned_queue import AssignedQueue
+from ._assigned_queue import AssignedQueue
 
 
 class Watch(NamedTuple):
@@ -47,6 +49,7 @@ class Membership:
         self._turn = 0
         self.assigned: dict[Queue, AssignedQueue] = {}
         self.queues: list[AssignedQueue] = []
+        self._cursors: list[Cursor] = []  # of `queues`
         page = mmap.mmap(-1, mmap.PAGESIZE)
         self._bell = OwnedWord(page, 0)
         self._over = OwnedWord(page, 8)
@@ -94,40 +97,38 @@ class Membership:
         """Whether the store has changed this member's assignment since it was last taken."""
         return self._link.notice.load() != self.notice_seen  # SYNC: notice observe
 
-    def watch(self, *, settled: bool) -> Watch:
-        """The words to sleep on after the assignment was taken, as they are before the queues are
-        read. `settled` is what `take_assignment` returned.
-        """
-        seen = values(self.words)
-        if settled:
-            seen[0] = self.notice_seen
-        return Watch(self.words, seen, settled)
-
-    def take_assignment(self, release: Callable[[list[Queue]], bool]) -> bool:
-        """Takes the newest assignment, if the store has changed it.
+    def take_assignment(self, release: Callable[[list[Queue]], bool]) -> Watch:
+        """Takes the newest assignment, if the store has changed it. Returns the words to sleep on,
+        as they are before the queues are read.
 
         It takes two steps, so that no two members read a queue at once: this member gives the
         revoked queues back, and the store then assigns them again. `release` is called with the
-        queues that are revoked and says whether they can be given back now. False if they cannot;
-        the next call asks again. Raises HungUp.
+        queues that are revoked and says whether they can be given back now. If they cannot, the
+        watch is not settled, and the next call asks again. Raises HungUp.
         """
         notice = self._link.notice.load()  # SYNC: notice observe
-        if notice != self.notice_seen and not self._sync(release):
-            return False
-        self.notice_seen = notice
-        return True
+        settled = notice == self.notice_seen or self._sync(release)
+        seen = values(self.words)
+        if settled:
+            self.notice_seen = seen[0] = notice
+        return Watch(self.words, seen, settled)
+
+    def unread(self) -> list[AssignedQueue]:
+        """Those of `queues` that have messages to read."""
+        queues = self.queues
+        return [queues[i] for i in unread(self._cursors)]
 
     def next_turn(self) -> list[AssignedQueue]:
         """The queues with messages to read, in an order that begins with another one at each call.
         A turn without any counts as a read that found none.
         """
-        queues = self.queues
+        queues, found = self.queues, unread(self._cursors)
         first = self._turn % max(1, len(queues))
         self._turn += 1
-        found = [one for one in queues[first:] + queues[:first] if not one.is_at_end]
         if not found:
             self._link.reads.find(None)
-        return found
+        order = [i for i in found if i >= first] + [i for i in found if i < first]
+        return [queues[i] for i in order]
 
     def _sync(self, release: Callable[[list[Queue]], bool]) -> bool:
         while True:
@@ -182,6 +183,7 @@ class Membership:
 
     def _arrange(self) -> None:
         self.queues = list(self.assigned.values())
+        self._cursors = [assigned.cursor for assigned in self.queues]
         words = [assigned.cursor.arrival for assigned in self.queues]
         if len(words) > MOST_WORDS - 2:
             words = [self._dispatched]

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 
 from ...store.groups.ack_file import Queue
 from ..consuming.message_view import MessageView
-from .assigned_queue import AssignedQueue
+from ._assigned_queue import AssignedQueue
 
 
 class MessagesAhead(deque[MessageView]):

@@ -24,8 +24,8 @@ from ...shm.protocol.pops import MOST_POPPED, MOST_SETTLED, Look, Pop, Settle, S
 from ...shm.protocol.request import Answered, Request
 from ...store.errors import StoreError
 from .._bell import Bell
-from ..consuming.cursors import StoreView
 from ..consuming.message_view import MessageView
+from ..consuming.store_view import StoreView
 from ..consuming.wanted_columns import WantedColumns
 from ..errors import StoreClosed
 from ..liveness import Liveness
@@ -55,7 +55,7 @@ from .subscription import Selection, Subscription, filter_expressions
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from .assigned_queue import AssignedQueue
+    from ._assigned_queue import AssignedQueue
 
 #: An iteration pops so many messages ahead, and its acknowledgements wait so long (s).
 _AHEAD, _ACK_S = 32, 0.1

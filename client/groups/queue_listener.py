@@ -11,7 +11,7 @@ from ...store.errors import CorruptRange, StoreError
 from ...store.groups.ack_file import Queue
 from ..consuming.message_view import MessageView
 from ..errors import NotHandedOut, StoreClosed
-from .assigned_queue import AssignedQueue
+from ._assigned_queue import AssignedQueue
 from .group_reader import TICK_S, GroupReader
 from .listener import Listener
 
@@ -51,6 +51,7 @@ class QueueListener(Listener):
         self._max_pending_bytes = max_pending_bytes
         self._pending = self._pending_bytes = 0
         self._count = threading.Lock()
+        self._is_quick = concurrency == 1 and not orderly
         self._tasks: queue.SimpleQueue[_Task | None] = queue.SimpleQueue()
         reader.before_release(self._stop_work)
         self._start(concurrency if concurrency > 1 else 0)
@@ -74,20 +75,33 @@ class QueueListener(Listener):
                 self._reader.close()
 
     def _turn(self) -> None:
-        """Runs or queues tasks for the messages that are available now; sleeps if there are
-        none.
+        """Runs or queues tasks for the messages that are available now. Then sleeps, unless it has
+        left some. What comes after `watch` was made ends the sleep at once.
         """
         reader = self._reader
+        if self._is_quick:
+            self._take_quick_turns()
+            if self._stopping:
+                return
         with reader.lock:
             watch = reader.take_assignment()
             tasks = self._gather() if watch.settled else []
+            has_more = bool(tasks and reader.membership.unread())
         for task in tasks:
             if self._workers:
                 self._tasks.put(task)
             else:
                 self._consume(*task)
-        if not tasks:
+        if not has_more and not self._stopping:
             reader.sleep(watch, self._until_resumed())
+
+    def _take_quick_turns(self) -> None:
+        """Takes turns as long as there is nothing but messages to see to."""
+        limit = min(_BATCH, self._max_pending)
+        left = self._reader.quick.call_back(self, limit, self._max_pending_bytes)
+        if left is not None:
+            self._add_work(*left)
+            self._consume(*left)
 
     def _gather(self) -> list[_Task]:
         """Tasks for the next messages of each queue that is neither revoked nor suspended. With the
@@ -95,9 +109,7 @@ class QueueListener(Listener):
         """
         tasks: list[_Task] = []
         now = time.monotonic()
-        for assigned in self._reader.queues:
-            if assigned.is_at_end and not assigned.suspended:
-                continue
+        for assigned in self._worth_a_look():
             room = min(_BATCH, self._max_pending - self._pending)
             if room <= 0 or self._pending_bytes >= self._max_pending_bytes:
                 break
@@ -116,6 +128,15 @@ class QueueListener(Listener):
         if not tasks:
             self._reader.count_miss()
         return tasks
+
+    def _worth_a_look(self) -> list[AssignedQueue]:
+        """The queues with messages to read, and those that are suspended: with messages that were
+        read before.
+        """
+        unread = self._reader.membership.unread()
+        if not self._orderly:
+            return unread
+        return [one for one in self._reader.queues if one.suspended or one in unread]
 
     def _read(self, assigned: AssignedQueue, room: int) -> list[MessageView]:
         """The next messages of a queue. A declared hole ends the listener with CorruptRange, once
@@ -145,6 +166,8 @@ class QueueListener(Listener):
 
     def _until_resumed(self) -> float:
         """Seconds until the next suspended queue may continue."""
+        if not self._orderly:
+            return TICK_S
         now = time.monotonic()
         due = [assigned.resume_at - now for assigned in self._reader.queues if assigned.suspended]
         return max(0.0, min([*due, TICK_S]))
@@ -175,19 +198,8 @@ class QueueListener(Listener):
     def _consume(self, assigned: AssignedQueue, messages: list[MessageView]) -> None:
         """Calls the callback for messages of one queue, in order."""
         done = 0
-        while done < len(messages) and not self._stopping and not assigned.revoked:
-            message = messages[done]
-            if self._call(message):
-                self._reader.ack_in(assigned, message)
-            elif self._orderly:
-                if not self._suspend(assigned, messages[done:]):
-                    break
-            else:
-                self._send_back(message, self._delay_level)
-            self._end_work(assigned, message)
-            done += 1
-            assigned.tries = 0
-            if not self._workers and self._reader.has_new_assignment():
+        while done < len(messages) and not self._stopping:
+            if not self._workers and self._reader.membership.has_new_assignment():
                 # Without workers, no other thread takes the assignment while this one runs
                 # callbacks. The rest of the task must not count as work meanwhile: a revoked queue
                 # could not be given back.
@@ -195,6 +207,19 @@ class QueueListener(Listener):
                     self._leave(assigned, messages[done:])
                     self._reader.take_assignment()
                     self._add_work(assigned, messages[done:])
+            if assigned.revoked:
+                break
+            message = messages[done]
+            if self._call(message):
+                self._reader.ack_in(assigned, message)
+            elif self._orderly:
+                if not self._suspend(assigned, messages[done:]):
+                    break
+            else:
+                self._send_back(message)
+            self._end_work(assigned, message)
+            done += 1
+            assigned.tries = 0
         self._leave(assigned, messages[done:])
 
     def _leave(self, assigned: AssignedQueue, messages: list[MessageView]) -> None:
@@ -208,16 +233,17 @@ class QueueListener(Listener):
         """
         assigned.tries += 1
         if assigned.tries > self._reader.max_reconsume_times:
-            self._send_back(left[0], -1)
+            self._send_back(left[0], to_dead_letters=True)
             return True
         assigned.suspended = left
         assigned.resume_at = time.monotonic() + self._suspend_s
         return False
 
-    def _send_back(self, message: MessageView, delay_level: int) -> None:
+    def _send_back(self, message: MessageView, *, to_dead_letters: bool = False) -> None:
         """Sends a message back, and repeats that until the store accepts it. Otherwise the message
         would come again only when its queue goes to another member.
         """
+        delay_level = -1 if to_dead_letters else self._delay_level
         while not self._stopping:
             try:
                 self._reader.nack(message, delay_level)

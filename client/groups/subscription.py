@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Mapping
 from typing import Self
 
@@ -10,9 +11,9 @@ from ...shm.protocol.requests import Open
 from ...store.errors import IllegalArgument
 from ...store.filters.tags import FilterKind, MessageFilter, parse_filter
 from .. import arguments
-from ..consuming.cursors import StoreView
 from ..consuming.message_view import MessageView
 from ..consuming.start_times import first_since
+from ..consuming.store_view import StoreView
 from ..session import Connection
 from ..times import Start, parse_start
 
@@ -62,12 +63,14 @@ def filter_expressions(subscribe: Subscription) -> dict[str, tuple[FilterKind, s
 
 class Selection:
     """A subscription's filter as reading applies it: `codes` on the queue entries, then `select` on
-    the messages. `takes_all` says that every message passes. Raises FilterError.
+    the messages. `chosen` is `codes` in ascending order. `takes_all` says that every message
+    passes. Raises FilterError.
     """
 
     def __init__(self, kind: FilterKind, expression: str) -> None:
         self.filter: MessageFilter = parse_filter(kind, expression)
         self.codes = self.filter.codes
+        self.chosen = None if self.codes is None else array("i", sorted(self.codes))
         self.takes_all = kind == "TAG" and self.codes is None
 
     def select(self, messages: list[MessageView]) -> list[MessageView]:

@@ -236,7 +236,7 @@ def test_locks_of_other_threads_hold_up_no_child(clients: Clients) -> None:
     assert isinstance(member._reader, GroupReader)
     locks = [
         member._reader._lock,
-        member._reader._membership._waking,
+        member._reader.membership._waking,
         member._reader._link._lock,
         clients.reader._lock,
         clients.admin._link._lock,

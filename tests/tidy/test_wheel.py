@@ -138,12 +138,14 @@ def test_an_edited_header_compiles_its_users_again(
     _setuptools(copy, "build_ext", environ={"CC": str(compiler)})
     made = {Path(name).name.partition(".")[0] for name in (tmp_path / "log").read_text().split()}
     assert made == {
+        "_assigned_queue",
         "_columns",
         "_dispatch",
         "_fast_pull",
         "_log",
-        "_message_view",
+        "_mapped_queue",
         "_queue",
+        "_quick_turns",
         "_records",
     }
 

@@ -13,8 +13,8 @@ from support.load.messages import owner_of
 from support.small_settings import ALWAYS
 
 from silomq import Consumer, Producer, StoreClosed
-from silomq.client.consuming.cursors import StoreView
 from silomq.client.consuming.fill_columns import fill_from
+from silomq.client.consuming.store_view import StoreView
 from silomq.client.session import Connection
 from silomq.shm.protocol.requests import Open
 from silomq.store.errors import Corrupt

@@ -116,7 +116,7 @@ def test_what_was_read_ahead_goes_with_its_queue(store: StoreProcess, topic: str
         assert next(iter(one)).body == b"0"
         with GroupConsumer(path, "ahead", topic) as two:
             assert isinstance(one._reader, GroupReader)
-            eventually(one._reader.has_new_assignment, "a queue is revoked")
+            eventually(one._reader.membership.has_new_assignment, "a queue is revoked")
             found = numbers(one.poll(80, 10.0))
             eventually(lambda: len(two.assignment) > QUEUES // 2 or two.poll(1), "two has queues")
             other = {queue_id for name, queue_id in two.assignment if name == topic}

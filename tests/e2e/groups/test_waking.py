@@ -138,7 +138,7 @@ def test_a_member_looks_for_a_new_assignment_before_it_sleeps(
         settle(member)
         reader = member._reader
         assert isinstance(reader, group_reader.GroupReader)
-        seen = reader._membership.notice_seen
+        seen = reader.membership.notice_seen
 
         def another_queue() -> None:
             with Admin(store.path) as admin:

@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from support.fence import Fence
 from support.strategies import records
 
-from silomq.client.consuming._message_view import ALL, BAD_ENTRY, ELSEWHERE, FULL, Memory, take
+from silomq.client.consuming._mapped_queue import ALL, BAD_ENTRY, ELSEWHERE, FULL, take
+from silomq.client.consuming._message_view import Memory
 from silomq.client.consuming.message_view import MessageView
 from silomq.store.consumequeue.queue import LEAST_TAGS_CODE
 from silomq.store.errors import BadBody, Corrupt

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from silomq.client.consuming.message_view import MessageView
-from silomq.client.groups.assigned_queue import AssignedQueue
+from silomq.client.groups._assigned_queue import AssignedQueue
 from silomq.store.disk.files import Folder
 from silomq.store.groups import ack_file
 from silomq.store.groups.ack_file import About, AckReader, AckWriter, Progress
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from silomq.client.consuming.cursors import Cursor
+    from silomq.client.consuming.cursor import Cursor
 
 QUEUE = ("topic", 3)
 ABOUT = About("g", 7, "clustering", "", {"topic": ("TAG", "*")}, [QUEUE])

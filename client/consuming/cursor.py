@@ -1,39 +1,32 @@
-"""How a consumer reads a running store: a `StoreView` of its files, and a `Cursor` in each queue.
-
-Both map the store's files read-only and ask no process for a message. A reader tells the store one
-thing only, its lease: the oldest commit-log file that it still reads. Clean keeps that file for a
-while after its retention time.
-"""
+"""`Cursor`: reads one queue of a running store."""
 
 from __future__ import annotations
 
-import contextlib
 import sys
-import weakref
 from array import array
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from ...shm.protocol.requests import Lease
 from ...store.commitlog.holes import Holes
-from ...store.commitlog.log_reader import LogReader
 from ...store.consumequeue.queue import ENTRY, ENTRY_SIZE
 from ...store.consumequeue.queue_reader import QueueReader
 from ...store.disk import files as disk
 from ...store.disk.files import Folder
 from ...store.disk.forks import NO_FORK
-from ...store.disk.paths import COMMIT_LOG, CONSUME_QUEUE
+from ...store.disk.paths import COMMIT_LOG
 from ...store.errors import Corrupt, CorruptRange
 from ...store.reading._columns import DAMAGED, Columns
 from ...store.reading.columns import MOST_BYTES
 from ...store.topics.topic_table import DELETED
-from ..errors import StoreClosed, TopicDeleted
-from ..forks import abandon_in_child
-from ..session import Connection
-from ._message_view import ALL, BAD_ENTRY, FULL, Memory, MessageView, take
+from ..errors import TopicDeleted
+from ._mapped_queue import ALL, BAD_ENTRY, FULL, MappedQueue, take
+from ._message_view import Memory, MessageView
 
 if TYPE_CHECKING:
     from ...shm._memory import Mapping
+    from ...shm._words import Word
+    from ...store.commitlog.log_reader import LogReader
+    from ..session import Connection
 
 _Found = TypeVar("_Found", int, list[MessageView])
 
@@ -41,141 +34,49 @@ _NO_FILE = 2**63
 _AHEAD = 16 << 20
 
 
-class StoreView:
-    """A read-only view of the queues and the commit log of the store behind `link`.
+class View(Protocol):
+    """The files that a cursor reads: a `StoreView`, which explains what these do."""
 
-    It makes the cursors, and holds one lease for all of them. A view belongs to one thread at a
-    time. `close` leaves `link` open, because the caller owns it.
+    check_crc: bool
+    link: Connection
+    wrote: Word
+    holes: Holes
+    queues: Folder
+    log: LogReader
 
-    With `check_crc` a cursor checks every message before it returns it (`MessageView.check`).
-    Raises FileNotFoundError when the store's folders do not exist, Corrupt when the declaration of
-    holes is damaged.
-    """
+    def is_active(self) -> bool: ...
 
-    def __init__(self, link: Connection, *, check_crc: bool = False) -> None:
-        self.check_crc = check_crc
-        self.link = link
-        self._leased, self._active_end = -1, 0
-        self._may_hold_old = False
-        # A cursor refers to its view. A view that referred back would keep both, and their
-        # descriptors, until the next collection of cycles.
-        self._cursors: weakref.WeakSet[Cursor] = weakref.WeakSet()
-        with NO_FORK, contextlib.ExitStack() as opened:
-            root = opened.enter_context(Folder.open(link.path))
-            self.holes = Holes.read(root)
-            self.queues = opened.enter_context(root.folder(CONSUME_QUEUE))
-            log = opened.enter_context(root.folder(COMMIT_LOG))
-            self.log = LogReader(log, link.config.file_size_commit_log)
-            self._wrote = link.control.word("wrote")
-            self._folders = opened.pop_all()
-            abandon_in_child(self)
+    def is_old(self, base: int) -> bool: ...
 
-    def cursor(self, topic: str, queue_id: int, slot: int, next_offset: int) -> Cursor:
-        """A cursor at queue offset `next_offset` of a queue of `topic`. `slot` is the queue's place
-        in the topic table.
-        """
-        cursor = Cursor(self, topic, queue_id, slot, next_offset)
-        self._cursors.add(cursor)
-        return cursor
+    def enter_file(self, base: int) -> Mapping: ...
 
-    def remove(self, cursor: Cursor) -> None:
-        """Closes a cursor whose queue is no longer read here, and renews the lease without it."""
-        self._cursors.remove(cursor)
-        was_leased = 0 <= self._leased == cursor.file
-        cursor.close()
-        if was_leased:
-            self.renew_lease()
-
-    def release_lease(self) -> None:
-        """Gives the lease back and unmaps old commit-log files. A reader calls this before it
-        sleeps, because a reader that is idle must not keep old files on the disk.
-        """
-        if not self._may_hold_old and self.is_active():
-            return
-        if self._leased >= 0:
-            self._lease(-1)
-        active = self._find_active()
-        self._may_hold_old = False
-        for cursor in self._cursors:
-            if cursor.file < active:
-                cursor.leave_file()
-        self.log.forget(active)
-
-    def close(self) -> None:
-        """Closes all folders. Messages that were read stay readable. May be called again."""
-        with NO_FORK:
-            while self._cursors:
-                self._cursors.pop().close()
-            self._folders.close()
-
-    def abandon(self) -> None:
-        """Closes the copies that a forked child has (`client/forks.py`)."""
-        self.close()
-
-    def is_active(self) -> bool:
-        """Whether append still writes the commit-log file that it wrote at the last look."""
-        return self._wrote.load() <= self._active_end
-
-    def enter_file(self, base: int) -> Mapping:
-        """Maps the commit-log file that begins at offset `base`, for a cursor that continues there.
-        Raises FileNotFoundError when clean has removed it.
-        """
-        self._may_hold_old = True
-        self.renew_lease()
-        return self.log.file(base)
-
-    def renew_lease(self) -> None:
-        """Leases the oldest file in which a cursor still has messages to read. The file that append
-        writes needs no lease, because clean never removes it.
-        """
-        active = self._find_active()
-        files = [c.file for c in self._cursors if c.file < active and c.next < c.end.load()]
-        lowest = min(files, default=-1)
-        if lowest != self._leased:
-            self._lease(lowest)
-
-    def is_old(self, base: int) -> bool:
-        """Whether the commit-log file at `base` was full at the last look."""
-        return base + self.log.file_size < self._active_end
-
-    def _find_active(self) -> int:
-        size = self.log.file_size
-        active = max(0, self._wrote.load() - 1) // size * size
-        self._may_hold_old |= self._active_end != active + size
-        self._active_end = active + size
-        return active
-
-    def _lease(self, offset: int) -> None:
-        """Tells the store the offset of the oldest commit-log file that is read here; -1: none."""
-        self._leased = offset
-        with contextlib.suppress(StoreClosed):  # a store that has stopped removes no file
-            self.link.request(Lease(None if offset < 0 else offset))
+    def renew_lease(self) -> None: ...
 
 
-class Cursor:
+class Cursor(MappedQueue):
     """Where a reader is in one queue; made by `StoreView.cursor`.
 
     `next` is the queue offset of the next message and may be set. `missed` counts messages that the
     store removed before they were read (RocketMQ's OFFSET_TOO_SMALL). `start`, `end` and `arrival`
     are shared words of the queue: its least queue offset, the queue offset behind its last message,
     and a counter that changes when messages arrive.
+
+    Most reads find all that they need in memory that is mapped (`MappedQueue`). The others open
+    and map files, renew the lease, and say what is wrong.
     """
 
-    def __init__(
-        self, view: StoreView, topic: str, queue_id: int, slot: int, next_offset: int
-    ) -> None:
+    def __init__(self, view: View, topic: str, queue_id: int, slot: int, next_offset: int) -> None:
+        table = view.link.table
+        start, end = table.queue_word(slot, "min_offset"), table.queue_word(slot, "max_offset")
+        self._since = table.queue_word(slot, "since")
+        super().__init__(start, end, self._since, view.wrote, next_offset)
         self.topic = topic
         self.queue_id = queue_id
         self.slot = slot
-        self.next = next_offset
         self.missed = 0
-        self.start = view.link.table.queue_word(slot, "min_offset")
-        self.end = view.link.table.queue_word(slot, "max_offset")
         self.arrival = view.link.control.arrival(slot)
-        self._since = view.link.table.queue_word(slot, "since")
-        self.file = _NO_FILE  # offset of the commit-log file that it reads
+        self.file = _NO_FILE  # offset of the commit-log file that it reads, mapped at `memory`
         self._view = view
-        self._memory: Memory | None = None  # that file
         self._is_old = False
         self._asked = 0  # log offset up to which it asked for read-ahead
         self._codes: frozenset[int] | None = None
@@ -200,11 +101,14 @@ class Cursor:
             return []
         chosen = self._ascending(codes)
 
-        def step(entries: memoryview, first: int) -> tuple[list[MessageView], int, int]:
-            return take(self._memory, entries, first, limit, chosen, max_bytes)
-
-        found = self._advance(step)
+        found = self.take_mapped(limit, chosen, max_bytes)
         if found is None:
+            found = self._advance(
+                lambda entries, first: take(self.memory, entries, first, limit, chosen, max_bytes)
+            )
+        else:
+            self._view.link.reads.find(found)
+        if not found:
             return []
         return self._checked(found) if self._view.check_crc else found
 
@@ -228,7 +132,7 @@ class Cursor:
         check = self._view.check_crc
 
         def step(entries: memoryview, first: int) -> tuple[int, int, int]:
-            file, base = (None, 0) if self._memory is None else (self._memory.source, self.file)
+            file, base = (None, 0) if self.memory is None else (self.memory.source, self.file)
             return columns.take(file, base, entries, first, limit, chosen, max_bytes, check)
 
         return self._advance(step) or 0
@@ -347,7 +251,7 @@ class Cursor:
         self.file = base
         mapping = self._view.enter_file(base)
         queue = (self.topic, self.queue_id)
-        self._memory = Memory(mapping, base, self._view.log.path(base), queue)
+        self.memory = Memory(mapping, base, self._view.log.path(base), queue)
         self._is_old = self._view.is_old(base)
         self._asked = at
         if self._is_old:
@@ -357,10 +261,10 @@ class Cursor:
         """Asks the kernel to read the bytes after offset `at` from the disk before they are
         needed.
         """
-        assert self._memory is not None
+        assert self.memory is not None
         if at + _AHEAD // 2 >= self._asked:
             start = max(at, self._asked)
-            disk.read_ahead(self._memory.source, start - self.file, _AHEAD)
+            disk.read_ahead(self.memory.source, start - self.file, _AHEAD)
             self._asked = start + _AHEAD
 
     def _checked(self, found: list[MessageView]) -> list[MessageView]:
@@ -384,16 +288,20 @@ class Cursor:
                 self._folder = parent.folder(str(self.queue_id))
             self.check_topic()  # otherwise this may be the folder of a new topic of that name
             self._reader = QueueReader(self._folder, self._view.link.config.file_size_consume_queue)
+        base, file = self._reader.file(first)
+        if not self._view.holes:
+            self.map_entries(file, base // ENTRY_SIZE)
         return self._reader.view(first, count)
 
     def leave_file(self) -> None:
         """Unmaps the commit-log file. Messages that were read from it stay readable."""
         self.file = _NO_FILE
-        self._memory = None
+        self.memory = None
 
     def close(self) -> None:
         """Closes the queue's folder and files; called by the view (`StoreView.remove`)."""
         self.leave_file()
+        self.map_entries(None, 0)
         with NO_FORK:
             if self._folder is not None:
                 self._folder.close()

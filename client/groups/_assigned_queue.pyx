@@ -1,16 +1,15 @@
+# cython: language_level=3, cdivision=True
 """`AssignedQueue`: one queue of a group's member, with the offsets read and acknowledged."""
-
-from __future__ import annotations
 
 import enum
 from collections import deque
 
-from ...store.errors import CorruptRange
-from ...store.groups.ack_file import AckWriter, Queue
-from ..consuming.cursors import Cursor
-from ..consuming.message_view import MessageView
+from libc.stdint cimport int64_t
+
+from silomq.client.consuming._mapped_queue cimport MappedQueue
+from silomq.client.consuming._message_view cimport MessageView
+
 from ..errors import TopicDeleted
-from .subscription import Selection
 
 
 class Out(enum.Enum):
@@ -23,55 +22,48 @@ class Out(enum.Enum):
     BATCH = enum.auto()
 
 
-class AssignedQueue:
+cdef class AssignedQueue:
     """One queue that the store has assigned to this member (RocketMQ: `ProcessQueue`).
 
     `offset` is the group's offset: every message below it is acknowledged, and so are those in
     `beyond`. Both are mirrored in the member's ack file, slot `index`, through `writer`.
 
-    What was handed out stays out until it is acknowledged. `_order` holds its queue offsets,
+    What was handed out stays out until it is acknowledged. `order` holds its queue offsets,
     ascending; those of messages that were acknowledged out of order are still among them. The first
-    of them is not acknowledged. `_out` says what each of the others is. The queue offsets of the
-    last `hand_out` are in `_fresh` and not yet in these two. Most are acknowledged together with
-    all others, and entries of their own would cost more than reading the messages.
+    of them is not acknowledged. `out` says what each of the others is. The queue offsets of the
+    last `hand_out` are not yet in these two: they are those from `fresh` on and below `behind`, or
+    in `scattered`. Most are acknowledged in order or together with all others, and entries of their
+    own would cost more than reading the messages.
     """
 
-    def __init__(self, queue: Queue, cursor: Cursor, writer: AckWriter, index: int) -> None:
+    def __init__(self, tuple queue not None, cursor, writer, int64_t index):
         self.queue = queue
         self.cursor = cursor
         self.offset = writer.offset(index)
         self.beyond = writer.beyond(index)
-        self._order: deque[int] = deque()
-        self._out: dict[int, Out] = {}
-        self._fresh: range | list[int] = []
+        self.order = deque()
+        self.out = {}
+        self.scattered = []
         # For a listener: how many messages are queued or in callbacks, the messages to try again
         # with those that follow them, when (monotonic seconds) and after how many tries; and
         # whether the store has revoked the queue.
-        self.in_work = self.tries = 0
-        self.suspended: list[MessageView] = []
-        self.resume_at = 0.0
-        self.revoked = False
+        self.suspended = []
         self.move_to(writer, index)
 
-    def move_to(self, writer: AckWriter, index: int) -> None:
+    def move_to(self, writer, int64_t index):
         """Keeps the queue's progress in slot `index` of another ack file from now on."""
-        self._writer = writer
-        self._index = index
+        self.writer = writer
+        self.index = index
         self.window = writer.window
 
     @property
-    def room(self) -> int:
+    def room(self):
         """How many more messages may be handed out. Acknowledgements that come out of order must
         fit into the ack file's window behind `offset`.
         """
         return self.offset + self.window - self.cursor.next
 
-    @property
-    def is_at_end(self) -> bool:
-        """Whether there is nothing to read, as in most queues of a member that waits."""
-        return self.cursor.end.load() <= self.cursor.next  # SYNC: queue-max observe
-
-    def read(self, limit: int, codes: frozenset[int] | None, max_bytes: int) -> list[MessageView]:
+    def read(self, limit, codes, max_bytes):
         """The next messages that are not acknowledged yet; arguments and errors as for
         `Cursor.read`.
         """
@@ -86,7 +78,7 @@ class AssignedQueue:
             return found
         return []
 
-    def take(self, selection: Selection, limit: int, max_bytes: int) -> list[MessageView]:
+    def take(self, selection, limit, max_bytes):
         """The next messages that pass a filter, handed out; none when the topic was deleted. Raises
         otherwise as `Cursor.read`.
         """
@@ -102,7 +94,26 @@ class AssignedQueue:
                 return messages
             self.advance()
 
-    def pass_hole(self, error: CorruptRange) -> None:
+    cdef list take_mapped(self, object selection, int64_t limit, int64_t max_bytes):
+        """As `take`, without opening or mapping a file, and without a look at checksums. None if
+        `take` must be asked (`MappedQueue.take_mapped`).
+        """
+        cdef MappedQueue cursor = self.cursor
+        cdef int64_t before = cursor.next
+        cdef int64_t count = min(limit, self.offset + self.window - before)
+        cdef list found
+        if self.beyond or count <= 0:
+            return None
+        found = cursor.take_mapped(count, selection.chosen, max_bytes)
+        if found and not selection.takes_all:
+            found = selection.select(found)
+        if found:
+            self.hand_out(found)
+        elif cursor.next != before:
+            self.advance()
+        return found
+
+    def pass_hole(self, error):
         """Goes on behind a declared hole, which counts as acknowledged: its messages exist no more,
         and the member is told of them once. While earlier messages are not acknowledged, `offset`
         stays before the hole, and the next owner of the queue is told again.
@@ -112,126 +123,145 @@ class AssignedQueue:
 
     # -- handing out
 
-    def hand_out(self, messages: list[MessageView]) -> None:
+    cpdef hand_out(self, list messages):
         """Notes that the caller has these messages now, at least one."""
-        self._note_fresh()
-        first, last = messages[0].queue_offset, messages[-1].queue_offset
+        cdef int64_t first = (<MessageView?>messages[0]).queue_index
+        cdef int64_t last = (<MessageView?>messages[len(messages) - 1]).queue_index
+        self.note_fresh()
         if last - first + 1 == len(messages):
-            self._fresh = range(first, last + 1)
+            self.fresh, self.behind = first, last + 1
         else:
-            self._fresh = [message.queue_offset for message in messages]
+            self.scattered = [message.queue_offset for message in messages]
 
-    def _note_fresh(self) -> None:
-        """Enters the messages of the last `hand_out` into `_order` and `_out`."""
-        if self._fresh:
-            offsets, self._fresh = self._fresh, []
-            self._order.extend(offsets)
-            self._out.update(dict.fromkeys(offsets, Out.MESSAGE))
+    cdef int note_fresh(self) except -1:
+        """Enters the messages of the last `hand_out` into `order` and `out`."""
+        if self.fresh < self.behind:
+            offsets = range(self.fresh, self.behind)
+        elif self.scattered:
+            offsets = self.scattered
+        else:
+            return 0
+        self.fresh = self.behind = 0
+        self.scattered = []
+        self.order.extend(offsets)
+        self.out.update(dict.fromkeys(offsets, Out.MESSAGE))
+        return 0
 
-    def take_back(self, first: int) -> None:
+    def take_back(self, int64_t first):
         """Undoes the handing out of all messages from queue offset `first` on: they are read again.
         The caller has shown none of them to the user.
         """
-        self._note_fresh()
-        while self._order and self._order[-1] >= first:
-            self._out.pop(self._order.pop(), None)
+        self.note_fresh()
+        while self.order and self.order[-1] >= first:
+            self.out.pop(self.order.pop(), None)
         self.cursor.next = first
 
-    def hand_out_batch(self, first: int) -> None:
+    def hand_out_batch(self, int64_t first):
         """Notes that the caller has everything that was read from queue offset `first` on, and
         acknowledges it as a whole (`acknowledge_all`).
         """
-        self._note_fresh()
-        self._order.append(first)
-        self._out[first] = Out.BATCH
+        self.note_fresh()
+        self.order.append(first)
+        self.out[first] = Out.BATCH
 
-    def drop_batch(self) -> None:
+    def drop_batch(self):
         """Undoes the last `hand_out_batch`, because none of its messages passed the filter."""
-        del self._out[self._order.pop()]
+        del self.out[self.order.pop()]
         self.advance()
 
-    def rewind(self) -> None:
+    def rewind(self):
         """Rewinds to `offset`: messages that were handed out and not acknowledged are read
         again.
         """
-        self._forget()
+        self.forget()
         self.suspended = []
         self.cursor.next = self.offset
         self.revoked = False
 
-    def _forget(self) -> None:
-        self._fresh = []
-        self._order.clear()
-        self._out.clear()
+    cdef int forget(self) except -1:
+        self.fresh = self.behind = 0
+        self.scattered = []
+        self.order.clear()
+        self.out.clear()
+        return 0
 
     # -- acknowledging
 
-    def acknowledge(self, queue_offset: int) -> bool:
+    cpdef bint acknowledge(self, int64_t queue_offset) except -1:
         """Acknowledges one message. Returns False and does nothing if it is not handed out, or is
         being sent back.
         """
-        self._note_fresh()
-        if self._out.get(queue_offset) is not Out.MESSAGE:
+        if self.fresh == queue_offset and self.fresh < self.behind and not self.order:
+            self.fresh += 1  # as nearly always: the first of all that are handed out
+            self.advance()
+            return True
+        self.note_fresh()
+        if self.out.get(queue_offset) is not Out.MESSAGE:
             return False
-        self._acknowledge(queue_offset)
+        self.settle(queue_offset)
         return True
 
-    def _acknowledge(self, queue_offset: int) -> None:
-        del self._out[queue_offset]
-        if queue_offset == self._order[0]:
+    cdef int settle(self, int64_t queue_offset) except -1:
+        del self.out[queue_offset]
+        if queue_offset == self.order[0]:
             self.advance()
         else:
             self.beyond.add(queue_offset)
-            self._writer.mark(self._index, queue_offset)
+            self.writer.mark(self.index, queue_offset)
+        return 0
 
-    def acknowledge_all(self) -> bool:
+    def acknowledge_all(self):
         """Acknowledges everything that was handed out. Returns False and does nothing while a
         message is being sent back: if that fails, it must not be acknowledged.
         """
-        if Out.GOING_BACK in self._out.values():
+        if Out.GOING_BACK in self.out.values():
             return False
-        self._forget()
+        self.forget()
         self.advance()
         return True
 
-    def advance(self) -> None:
+    cpdef advance(self):
         """Moves `offset` to the first message that is handed out and not acknowledged; if there is
         none, behind everything that was read.
         """
-        order, beyond = self._order, self.beyond
-        while order and order[0] not in self._out:
-            beyond.discard(order.popleft())
-        if order:
-            offset = order[0]
-        elif self._fresh:
-            offset = self._fresh[0]
+        cdef int64_t offset
+        cdef bint none_out
+        while self.order and self.order[0] not in self.out:
+            self.beyond.discard(self.order.popleft())
+        none_out = not self.order
+        if not none_out:
+            offset = self.order[0]
+        elif self.fresh < self.behind:
+            offset = self.fresh
+        elif self.scattered:
+            offset = self.scattered[0]
         else:
             offset = self.cursor.next
         if offset > self.offset:
-            if beyond and not order:  # acknowledged by the member that had the queue before
-                beyond.difference_update([at for at in beyond if at < offset])
+            if self.beyond and none_out:  # acknowledged by the member that had the queue before
+                self.beyond.difference_update([at for at in self.beyond if at < offset])
             self.offset = offset
-            self._writer.move(self._index, offset)
+            self.writer.move(self.index, offset)
 
     # -- sending back
 
-    def begin_return(self, queue_offset: int) -> bool:
+    def begin_return(self, int64_t queue_offset):
         """Notes that a message is being sent back. Returns False if it is not handed out, or is
         being sent back by another thread.
         """
-        self._note_fresh()
-        if self._out.get(queue_offset) is not Out.MESSAGE:
+        self.note_fresh()
+        if self.out.get(queue_offset) is not Out.MESSAGE:
             return False
-        self._out[queue_offset] = Out.GOING_BACK
+        self.out[queue_offset] = Out.GOING_BACK
         return True
 
-    def end_return(self, queue_offset: int, *, sent: bool) -> None:
+    def end_return(self, int64_t queue_offset, *, bint sent):
         """Acknowledges a message that was sent back. If it was not sent, it is as handed out as
         before.
         """
-        if self._out.get(queue_offset) is not Out.GOING_BACK:
+        if self.out.get(queue_offset) is not Out.GOING_BACK:
             return  # the queue was rewound meanwhile
         if sent:
-            self._acknowledge(queue_offset)
+            self.settle(queue_offset)
         else:
-            self._out[queue_offset] = Out.MESSAGE
+            self.out[queue_offset] = Out.MESSAGE
