@@ -12,15 +12,14 @@ wait has a bound:
 
 - A producer spins 20 us for a result, then sleeps.
 - Append spins `append_spin_us` before it sleeps (under SYNC_FLUSH 200 us), and yields its core from
-  20 us on. It sleeps and wakes within its kernel (`store/commitlog/rest.h`): the Python around it
-  would take longer than the message.
+  20 us on. It sleeps and wakes within its kernel (`store/commitlog/rest.h`), and so does
+  reput (`store/dispatch/_follow.pyx`): the Python around it would take longer than the message.
 - While append and the producers that send are more than the cores, nobody spins (`shm/spin.h`). To
   be woken takes less from the others.
 - Flush never spins. Under SYNC_FLUSH it wakes producers, yields its core to them, and wakes
   reput last. On less than four cores a producer does not spin for a sync, which needs flush's core.
 - Neither append nor reput spins when the last three pauses were longer than the spin: then only
-  the core would be kept busy. One short pause has it spin again (`store/commitlog/rest.h`,
-  `spinning.py`).
+  the core would be kept busy. One short pause has it spin again (`shm/pauses.h`).
 - Reput spins `reput_spin_us`, and only after it has woken a reader. Above 32,000 messages a second
   it sleeps 1 ms at a time instead of being woken for each message.
 - Reput has the policy SCHED_BATCH, so waking it does not preempt a running process. Allocate has

@@ -319,6 +319,10 @@ class Control:
         pid, starts, started_ms, state = (word.load() for word in words)
         return pid, starts, started_ms, ActorState(state)
 
+    def state_of(self, process: str) -> Word:
+        """The state of an actor, to read."""
+        return self.word("process", PROCESS_SIZE * process_number(process) + 24)
+
     def beat(self, process: str) -> Word:
         """The heartbeat of an actor, or of the supervisor, to read."""
         return self.word("heartbeat", HEARTBEAT_SIZE * process_number(process))

@@ -49,6 +49,15 @@ static inline void silo_count_us(uint8_t *histogram, uint64_t us) {
     silo_add(histogram + HISTOGRAM_COUNTS + 8 * step, 1);
 }
 
+/* Counts one time, with the sum and the longest time. */
+static inline void silo_count_time(uint8_t *histogram, int64_t ns) {
+    uint64_t time = ns > 0 ? (uint64_t)ns : 0;
+    silo_count_us(histogram, time / 1000);
+    silo_add(histogram + HISTOGRAM_SUM_NS, time);
+    if (time > silo_load(histogram + HISTOGRAM_LONGEST_NS))
+        silo_store(histogram + HISTOGRAM_LONGEST_NS, time);
+}
+
 /* Counts all puts as over now. A clock that was set back makes a put look as if it came from the
  * future: it took no time then. `metrics` is the page, or NULL: then nothing is counted. */
 static inline void silo_count_puts(silo_puts *puts, uint8_t *metrics) {

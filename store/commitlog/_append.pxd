@@ -2,6 +2,8 @@
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
+from silomq.shm._pauses cimport silo_end_pause, silo_may_spin, silo_pauses
+
 cdef extern from "shm/checksum.h" nogil:
     uint32_t silo_crc32(uint32_t seed, const uint8_t *p, size_t n)
     uint32_t silo_crc32c(uint32_t seed, const uint8_t *p, size_t n)
@@ -143,10 +145,8 @@ cdef extern from "store/commitlog/settle.h" nogil:
 
 cdef extern from "store/commitlog/rest.h" nogil:
     ctypedef struct silo_rest:
-        int epoll, inbox, signals, in_vain
-        int64_t since
-    void silo_end_rest(silo_rest *rest, int64_t now, int64_t spin_ns)
-    bint silo_may_spin(const silo_rest *rest, int64_t now, int64_t spin_ns)
+        int epoll, inbox, signals
+        silo_pauses pauses
     bint silo_announce(uint8_t *control, const silo_rings *rings, uint64_t seen_mail)
     bint silo_sleep(const silo_rest *rest, uint8_t *control, const silo_rings *rings,
                     uint64_t seen_mail, int64_t until)

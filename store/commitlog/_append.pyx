@@ -158,7 +158,7 @@ cdef class Appender:
         cdef int64_t start = silo_monotonic_ns(), now = start, before
         cdef int reason
         if not sleeps:
-            self.rest.since = start
+            self.rest.pauses.since = start
         while True:
             before = now
             reason = self.batch()
@@ -170,11 +170,11 @@ cdef class Appender:
             if now >= self.census.end and silo_end_census(&self.census, now):
                 silo_store(self.control + CONTROL_CROWDED, self.census.crowded)
             if reason == R_SLICE:
-                silo_end_rest(&self.rest, before, spin_ns)
-                self.rest.since = now
-            elif not self.census.crowded and silo_may_spin(&self.rest, now, spin_ns):
+                silo_end_pause(&self.rest.pauses, before, spin_ns)
+                self.rest.pauses.since = now
+            elif not self.census.crowded and silo_may_spin(&self.rest.pauses, now, spin_ns):
                 now = (silo_yield() if self.census.streams
-                       else silo_spin_turn(&self.spin, self.rest.since, now))
+                       else silo_spin_turn(&self.spin, self.rest.pauses.since, now))
             elif sleeps and silo_sleep(&self.rest, self.control, &self.rings, self.seen_mail,
                                        start + slice_ns):
                 now = silo_monotonic_ns()

@@ -1,8 +1,5 @@
 /* How append rests while no ring has work: it spins while work comes soon, then sleeps in its
- * epoll.
- *
- * After some pauses in a row that were longer than the spin it does not spin any more, until a
- * pause was short again. A sleep learns that as well. */
+ * epoll. */
 #ifndef SILO_REST_H
 #define SILO_REST_H
 
@@ -10,15 +7,15 @@
 #include <sys/epoll.h>
 
 #include "shm/layout.h"
+#include "shm/pauses.h"
 #include "shm/words.h"
 #include "store/commitlog/turns.h"
 
-enum { REST_IN_VAIN = 3, REST_EVENTS = 8 };
+enum { REST_EVENTS = 8 };
 
 typedef struct {
     int epoll, inbox, signals; /* descriptors: where append sleeps, and what its caller reads */
-    int in_vain;               /* how many pauses in a row were longer than the spin */
-    int64_t since;             /* when the last work was over, monotonic ns */
+    silo_pauses pauses;
 } silo_rest;
 
 /* Whether something keeps the store from taking messages, or does no longer: a number that is
@@ -26,19 +23,6 @@ typedef struct {
 static inline uint64_t silo_hindrances(const uint8_t *control) {
     return silo_load(control + CONTROL_FAILED) + (silo_load(control + CONTROL_FLUSH_ERROR) << 16) +
            (silo_load(control + CONTROL_DISK_FLAGS) << 32);
-}
-
-/* Notes that work came at `now`. */
-static inline void silo_end_rest(silo_rest *rest, int64_t now, int64_t spin_ns) {
-    if (now - rest->since <= spin_ns)
-        rest->in_vain = 0;
-    else if (rest->in_vain < REST_IN_VAIN)
-        rest->in_vain++;
-}
-
-/* Whether to spin on at `now`. */
-static inline int silo_may_spin(const silo_rest *rest, int64_t now, int64_t spin_ns) {
-    return rest->in_vain < REST_IN_VAIN && now - rest->since < spin_ns;
 }
 
 /* Announces sleep. 0, and awake again, if a ring or the mail has work after all. */

@@ -24,5 +24,10 @@ index slot. The kernel takes records in groups of 32 and processes each group st
 step prefetches the memory that the next one needs. A queue's entry holds the start of its topic's
 name, which saves one more miss.
 
+**One message at a time.** Then the Python around the kernel would take longer than the message. So
+reput follows the log within its kernel (`_follow.pyx`): it looks, dispatches, spins and sleeps
+there. It returns when it lacks a file, when its mail, the number of deleted topics or its state
+changes, and at least once a second for the heartbeat.
+
 A record below its queue's `since` belongs to a deleted topic and gets no entry (`store/topics`).
 """

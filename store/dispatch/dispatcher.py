@@ -9,9 +9,11 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from ...shm._bells import Bells
 from ...shm._memory import Mapping
+from ...shm._words import Word
 from ...shm.control import CONTROL, Control
 from ...shm.progress import IndexProgress
 from ..commitlog.log import CommitLog, LogFile
@@ -23,6 +25,10 @@ from ..record.fields import HEAD_BYTES, store_time_of
 from ..record.format import decode_record
 from ..topics.topic_table import TopicTable
 from . import _dispatch as kernel
+from ._follow import Follower
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 
 class Dispatching:
@@ -83,11 +89,6 @@ class Dispatching:
         """Has dispatch ring these session bells for arrivals."""
         self.kernel.set_bells(bells)
 
-    @property
-    def woken(self) -> int:
-        """How often dispatch woke readers that slept on an arrival word, or rang for them."""
-        return self.kernel.woken
-
     def _resume_index(self, published: IndexProgress, *, power_lost: bool) -> int:
         """Opens the published index file, and undoes the entries that a dead predecessor added
         behind the published count. Returns how many it undid, or after a power cut, how many slots
@@ -121,18 +122,40 @@ class Dispatching:
             self.kernel.set_index_room(self.index.take_room(state["index_name"], count))
 
     def step(self, slice_ns: int) -> bool:
-        """Dispatches for about `slice_ns`. True if it came to the limit.
-
-        Raises OSError (ENOSPC: no space for a queue or the index), Corrupt if bytes below the limit
-        are no record.
+        """Dispatches for about `slice_ns`. True if it came to the limit. Raises as `prepare` and
+        `act_on`.
         """
-        if self._deletions != self.table.deletions:
-            self._drop_deleted()
+        self.drop_deleted()
+        self.prepare()
+        reason = self.kernel.run(self._limit_word, slice_ns)
+        self.act_on(reason)
+        return reason == kernel.CAUGHT_UP
+
+    def follower(self, news: str, others: list[Word], times: Buffer, spin_ns: int) -> Follower:
+        """The kernel's own loop, for reput; `Follower` explains the arguments. `news` is the
+        control word's name.
+        """
+        at, word = self._limit_word, self.control.word(news)
+        limit = Word(self.control.memory, at)
+        return Follower(self.kernel, at, limit, word, others, times, spin_ns)
+
+    @property
+    def is_prepared(self) -> bool:
+        """Whether the kernel has the files with which it begins."""
+        has_index = self.index is None or self._index_mapping is not None
+        return self._file is not None and has_index
+
+    def prepare(self) -> None:
+        """Gives the kernel the files with which it begins. Raises OSError (ENOSPC)."""
         if self._file is None:
             self._next_file()
         if self.index is not None and self._index_mapping is None:
             self._set_index(*self.index.create(), fresh=True)
-        reason = self.kernel.run(self._limit_word, slice_ns)
+
+    def act_on(self, reason: int) -> None:
+        """Gives the kernel what it lacks, by the reason for which it returned. Raises OSError
+        (ENOSPC: no space for a queue or the index), Corrupt if bytes below the limit are no record.
+        """
         if reason == kernel.NEXT_FILE:
             self._file = None
         elif reason == kernel.NEED_WINDOW:
@@ -148,7 +171,6 @@ class Dispatching:
                 f"{self.log.folders.commit_log.path}/{file_name(self.log.base_of(self.position))}"
             )
             raise Corrupt(path, self.position, "dispatch found no record where one must begin")
-        return reason == kernel.CAUGHT_UP
 
     @property
     def position(self) -> int:
@@ -183,8 +205,12 @@ class Dispatching:
         if first and first * ENTRY_SIZE % self.queues.file_size == 0:
             self._date_full_file(topic, queue_id, first - 1)
 
-    def _drop_deleted(self) -> None:
-        """Unmaps windows of deleted topics: a mapped file keeps its disk space."""
+    def drop_deleted(self) -> None:
+        """Unmaps windows of topics that were deleted since the last call: a mapped file keeps its
+        disk space.
+        """
+        if self._deletions == self.table.deletions:
+            return
         self._deletions = self.table.deletions
         for slot in [slot for slot in self._windows if self.table.is_deleted(slot)]:
             del self._windows[slot]

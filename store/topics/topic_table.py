@@ -139,6 +139,11 @@ class TopicTable(SessionWords):
         """The number of topics that were deleted while the store runs."""
         return self._header("deletions")
 
+    @property
+    def deletions_word(self) -> Word:
+        """The word of `deletions`, to read."""
+        return Word(self.memory, HEADER["deletions"][0])
+
     def count_topics(self, count: int) -> None:
         """Makes the first `count` topic entries count."""
         self._set_header("topic_count", count)

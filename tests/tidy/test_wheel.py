@@ -142,6 +142,7 @@ def test_an_edited_header_compiles_its_users_again(
         "_columns",
         "_dispatch",
         "_fast_pull",
+        "_follow",
         "_log",
         "_mapped_queue",
         "_queue",

@@ -207,6 +207,7 @@ def test_the_kernels_are_known() -> None:
         "store/commitlog/_append.pyx": "append",
         "store/commitlog/answers.h": "append",
         "store/dispatch/_dispatch.pyx": "reput",
+        "store/dispatch/_follow.pyx": "reput",
     }
 
 
