@@ -101,13 +101,15 @@ What is known of the causes of those that are missed, on two cores:
   so half the rate keeps the cores busy for more than four fifths of the time. In a second in which
   they are slower a queue forms. Some stalls are pauses of a core.
 - **Send to listen and iterate.** Producer, append, reput and consumer wake each other: three
-  hand-overs. At this rate their cores sleep in between, and on a virtual machine its host must wake
-  them. So a hand-over takes longer than in a run that hands over without a pause, whose cores stay
-  awake. Both are measured. With longer spins (`append_spin_us`, `reput_spin_us`) none of the
-  store's processes sleeps: that costs more than a core. Where cores are slow and hand-overs are
-  quick, the consumer's Python is most of it. On a first EPYC of 2 GHz, whose hand-overs take 11 us
-  there and back, `silo bench suite bars --part listen` found a p50 of 87 us. By `perf`, the
-  listener's process works 68 us for each message. That misses the bar beside both limits.
+  hand-overs, and there and back are two. Between them each process does its work with cold caches.
+  By `perf`, reput works about 20 us for a message, and the listener's process 25, its callback
+  among it. When the interpreter did that it was 43 and 60 us, and the p50 of `listen` was 87 us.
+  At this rate the cores sleep in between, and on some virtual machines the host must wake them.
+  There a hand-over takes longer than in a run without a pause, so both are measured. On a machine
+  whose hand-over with pauses takes 47 us, an earlier version met the bars beside it (0.95 and 0.81
+  times). The p99 is that of four busy processes on two cores, beside the harness. With longer spins
+  (`append_spin_us`, `reput_spin_us`) none of the store's processes sleeps. On two cores that is in
+  the way of the others.
 - **SYNC_FLUSH, 64 under way.** On a fast disk the sync takes less than half of a round of 64
   messages. For the rest of it answers and new messages go through four processes on two cores.
 - **One at a time, disk.** `fdatasync` is most of such a send, and the same for all.
