@@ -67,6 +67,14 @@ class Sender(Protocol):
     def close(self) -> None: ...
 
 
+class OneWayBatches(Protocol):
+    """What a Sender has as well whose target names the call "batch-oneway"."""
+
+    def batch_oneway(self, topic: str, bodies: list[bytes], tag: str, key: str) -> None:
+        """Hands messages over with one call, without waiting for anything."""
+        ...
+
+
 class Reader(Protocol):
     """A connection that reads for one worker. It is a member of the group `Order.group`, or reads
     all queues of its own if that is "". A group that is new begins at the first message.

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import time
 from itertools import cycle, islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from ._loops import Loop, Times
 from .account import SECOND
@@ -24,10 +24,11 @@ if TYPE_CHECKING:
     from ._fates import Fates
     from .account import Account
     from .bodies import Messages, Ready
-    from .client import Sender
+    from .client import OneWayBatches, Sender
     from .protocol import Order
 
     OneCall = Callable[[str, bytes, str, str], None]
+    BatchCall = Callable[[str, list[bytes], str, str], None]
 
 _END_S = 30.0
 _SLICE_S = 0.02
@@ -102,7 +103,7 @@ class Producing:
             else:
                 loop.full_window(sender, self._fates, order.window)
             loop.await_answers(sender, self._fates, int(_END_S * SECOND))
-        elif order.call != "batch":
+        elif order.call in ("oneway", "send"):
             call = self._numbered(sender.oneway if order.call == "oneway" else sender.send)
             if order.rate:
                 loop.at_their_times(call, times)
@@ -111,8 +112,8 @@ class Producing:
         elif order.rate or self._numbers is not None:
             self._batches(islice(cycle(messages.ready), most))
         else:
-            loop.batches(sender.batch, order.batch)
-        if order.call == "oneway":
+            loop.batches(self._call_for_batches(), order.batch)
+        if order.call in ("oneway", "batch-oneway"):
             try:
                 self._sender.finish(_END_S)
             except Exception as error:  # noqa: BLE001 - a client of any kind
@@ -130,6 +131,11 @@ class Producing:
             numbers.note(number)
 
         return send
+
+    def _call_for_batches(self) -> BatchCall:
+        if self._order.call == "batch-oneway":
+            return cast("OneWayBatches", self._sender).batch_oneway
+        return self._sender.batch
 
     def _goes_on(self, now: int) -> bool:
         """Looks up from the work. False when it is over."""
@@ -180,7 +186,7 @@ class Producing:
             bodies, given = [body for body, _ in pairs], [number for _, number in pairs]
         first = batch[0]
         try:
-            self._sender.batch(first.topic, bodies, first.tag, first.key)
+            self._call_for_batches()(first.topic, bodies, first.tag, first.key)
         except Exception as error:  # noqa: BLE001 - a client of any kind
             for _ in batch:
                 self._account.failed(error)

@@ -23,8 +23,9 @@ STAMP = 8
 
 Role = Literal["produce", "consume"]
 #: How a producer sends. `async` keeps `window` messages under way; `batch` sends `batch` messages
-#: with one call.
-SendCall = Literal["oneway", "send", "async", "batch"]
+#: with one call, and waits for its answer. The one-way calls wait for none. Not every target has
+#: every way.
+SendCall = Literal["oneway", "send", "async", "batch", "batch-oneway"]
 #: How a consumer reads. Not every target has every way. `arrow-views` are batches of Arrow whose
 #: bodies are not copied.
 ReadCall = Literal["poll", "iterate", "listen", "pop", "arrow", "arrow-views"]

@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 _WORDS: Final = ("flushed", "dispatched", "wrote")
 _MANY_TOPICS: Final = 1000
 _TIMEOUT_S: Final = 30.0
+#: Those that RocketMQ's protocol has as well.
 SEND_CALLS: Final = frozenset({"oneway", "send", "async", "batch"})
+_SEND_CALLS: Final = SEND_CALLS | {"batch-oneway"}
 
 
 def settings(wanted: Wanted) -> dict[str, str]:
@@ -105,7 +107,7 @@ class RunningStore:
     def facts(self) -> Facts:
         said, durability = acknowledged(self._wanted)
         calls = frozenset({"poll", "iterate", "listen", "pop", "arrow", "arrow-views"})
-        return Facts("SiloMQ", __version__, said, durability, SEND_CALLS, calls)
+        return Facts("SiloMQ", __version__, said, durability, _SEND_CALLS, calls)
 
     @property
     def endpoint(self) -> dict[str, str]:

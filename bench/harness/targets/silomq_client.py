@@ -50,7 +50,7 @@ class SiloSender:
         self._admin: Admin | None = None
         self._unsynced: Unsynced | None = None
         self._noticing: threading.Thread | None = None
-        if order.endpoint["flush"] == "async" and order.call != "oneway":
+        if order.endpoint["flush"] == "async" and not order.call.endswith("oneway"):
             self._admin = Admin(store)
             flushed = self._admin.control.word("flushed")
             self._unsynced = Unsynced(fates, flushed)
@@ -76,12 +76,12 @@ class SiloSender:
         self._answers.wait(timeout_s)
 
     def batch(self, topic: str, bodies: list[bytes], tag: str, key: str) -> None:
-        members: list[bytes] | list[Message] = bodies
-        if tag or key:
-            members = [Message(body, tags=tag or None, keys=key or None) for body in bodies]
-        result = self._producer.send_batch(topic, members)
+        result = self._producer.send_batch(topic, _members(bodies, tag, key))
         if self._unsynced is not None:
             self._unsynced.add_batch(bodies, result.physical_offset)
+
+    def batch_oneway(self, topic: str, bodies: list[bytes], tag: str, key: str) -> None:
+        self._producer.send_batch_oneway(topic, _members(bodies, tag, key))
 
     def _notice(self, unsynced: Unsynced, flushed: Word) -> None:
         """A thread's work: tells what is durable as soon as it is, also while nothing is sent."""
@@ -102,6 +102,13 @@ class SiloSender:
             if self._noticing is not None:
                 self._noticing.join()
             self._admin.close()
+
+
+def _members(bodies: list[bytes], tag: str, key: str) -> list[bytes] | list[Message]:
+    """The messages of a batch; bodies alone if they have neither tag nor key."""
+    if not tag and not key:
+        return bodies
+    return [Message(body, tags=tag or None, keys=key or None) for body in bodies]
 
 
 class SiloReader:

@@ -70,6 +70,8 @@ class Stalling:
     def batch(self, topic: str, bodies: list[bytes], tag: str, key: str) -> None:
         self.sent += bodies
 
+    batch_oneway = batch
+
     def finish(self, timeout_s: float) -> None: ...
 
     def close(self) -> None: ...
@@ -190,7 +192,7 @@ def test_a_refused_message_is_an_error_and_no_latency(tmp_path: Path) -> None:
 
 
 def test_batches_and_closed_loops(tmp_path: Path) -> None:
-    for call in ("batch", "oneway", "async"):
+    for call in ("batch", "batch-oneway", "oneway", "async"):
         client, said = run(tmp_path, call, 0.0)
         done = said[-1]
         assert isinstance(done, Done)
