@@ -32,7 +32,10 @@ class Liveness:
             return
         if self._lost and not has_stopped:
             raise SessionLost(self._lost)
-        raise StoreClosed(f"the store at {self._link.shown} stopped; everything in it was read")
+        left = "what was not acknowledged" if self._lost else "what was not read"
+        raise StoreClosed(
+            f"the store at {self._link.shown} stopped; {left} is there when it starts"
+        )
 
     def patience(self, longest_s: float) -> float:
         """So long may a reader sleep now: `longest_s`, or less. Raises as `check`."""

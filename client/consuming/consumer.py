@@ -253,7 +253,12 @@ class Consumer:
                 rests = False
                 self._rest()
                 continue
-            longest = self._liveness.patience(_TICK_S)
+            try:
+                longest = self._liveness.patience(_TICK_S)
+            except StoreClosed:  # something may have come since it was looked for
+                if found := take():
+                    return found
+                raise
             self._view.release_lease()
             wait_any(self._words, seen, min(left, longest))
 

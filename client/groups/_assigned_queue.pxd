@@ -23,6 +23,8 @@ cdef class AssignedQueue:
     cdef list scattered
 
     cdef list take_mapped(self, object selection, int64_t limit, int64_t max_bytes)
+    cdef list select(self, object selection, list found, int64_t before)
+    cdef Py_ssize_t find_damage(self, object selection, list found) except -1
     cdef int note_fresh(self) except -1
     cdef int forget(self) except -1
     cdef int settle(self, int64_t queue_offset) except -1

@@ -9,6 +9,7 @@ from libc.stdint cimport int64_t
 from silomq.client.consuming._mapped_queue cimport MappedQueue
 from silomq.client.consuming._message_view cimport MessageView
 
+from ...store.errors import Corrupt
 from ..errors import TopicDeleted
 
 
@@ -85,9 +86,10 @@ cdef class AssignedQueue:
         while True:
             before = self.cursor.next
             try:
-                messages = selection.select(self.read(limit, selection.codes, max_bytes))
+                messages = self.read(limit, selection.codes, max_bytes)
             except TopicDeleted:
                 return []  # the store is about to revoke the queue
+            messages = self.select(selection, messages, before)
             if messages:
                 self.hand_out(messages)
             if messages or self.cursor.next == before:
@@ -99,19 +101,51 @@ cdef class AssignedQueue:
         `take` must be asked (`MappedQueue.take_mapped`).
         """
         cdef MappedQueue cursor = self.cursor
-        cdef int64_t before = cursor.next
-        cdef int64_t count = min(limit, self.offset + self.window - before)
-        cdef list found
-        if self.beyond or count <= 0:
-            return None
-        found = cursor.take_mapped(count, selection.chosen, max_bytes)
-        if found and not selection.takes_all:
-            found = selection.select(found)
-        if found:
-            self.hand_out(found)
-        elif cursor.next != before:
-            self.advance()
-        return found
+        cdef int64_t before, count
+        cdef list found, wanted
+        while True:
+            before = cursor.next
+            count = min(limit, self.offset + self.window - before)
+            if self.beyond or count <= 0:
+                return None
+            found = cursor.take_mapped(count, selection.chosen, max_bytes)
+            wanted = self.select(selection, found, before) if found else found
+            if wanted:
+                self.hand_out(wanted)
+                return wanted
+            if cursor.next != before:
+                self.advance()
+            if not found:
+                return found
+
+    cdef list select(self, selection, list found, int64_t before):
+        """Those of `found` that pass the filter. When it fails, `next` is where it was `before`. A
+        damaged message ends the others: the next read begins with it, and raises Corrupt.
+        """
+        cdef Py_ssize_t i
+        if selection.takes_all:
+            return found
+        try:
+            return selection.select(found)
+        except Corrupt:
+            i = self.find_damage(selection, found)
+            self.cursor.next = (<MessageView?>found[i]).queue_index
+            if i == 0:
+                raise
+            return selection.select(found[:i])
+        except BaseException:
+            self.cursor.next = before
+            raise
+
+    cdef Py_ssize_t find_damage(self, selection, list found) except -1:
+        """The index of the first message on which the filter fails."""
+        cdef Py_ssize_t i
+        for i in range(len(found)):
+            try:
+                selection.select(found[i : i + 1])
+            except Corrupt:
+                break
+        return i
 
     def pass_hole(self, error):
         """Goes on behind a declared hole, which counts as acknowledged: its messages exist no more,

@@ -51,8 +51,8 @@ cdef class QuickTurns:
                  Word wrote not None):
         cdef int i
         self.count = len(words)
-        if self.count > MOST_WORDS:
-            raise ValueError(f"{self.count} words")
+        if self.count > MOST_WORDS or len(queues) != len(selections):
+            raise ValueError(f"{self.count} words, {len(selections)} filters: {len(queues)} queues")
         self.lock, self.words, self.queues, self.selections = lock, words, queues, selections
         self.wrote = wrote
         for i in range(self.count):

@@ -163,7 +163,7 @@ class GroupConsumer:
         Within a queue messages come in order. With `auto_ack` this call first acknowledges the
         messages that the last poll returned. Raises one of:
 
-        - StoreClosed when the store stopped and everything in it was read;
+        - StoreClosed when the store stopped: what was not acknowledged comes at its next start;
         - SessionLost when the store has removed this member from the group, or was killed;
         - Corrupt at a damaged message, after the messages before it and those of other queues were
           returned;

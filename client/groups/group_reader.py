@@ -273,7 +273,7 @@ class GroupReader:
         """
         self._link.check_process()
         with self._lock:
-            if done is not None:
+            if done is not None and not self._closed:
                 self._acknowledge(done)
             return self._ahead.popleft() if self._ahead else None
 
@@ -384,6 +384,7 @@ class GroupReader:
         with self._lock:  # from now on no thread reads or acknowledges
             self._closed = True
             self.quick.close()
+            self._ahead.clear()
         self.wake()
         self.membership.end()
         self._link.close()

@@ -75,8 +75,9 @@ class QueueListener(Listener):
                 self._reader.close()
 
     def _turn(self) -> None:
-        """Runs or queues tasks for the messages that are available now. Then sleeps, unless it has
-        left some. What comes after `watch` was made ends the sleep at once.
+        """Runs or queues tasks for the messages that are available now. Then sleeps, unless there
+        are others by now: the sleep gives the lease back. What comes after `watch` was made ends
+        the sleep at once.
         """
         reader = self._reader
         if self._is_quick:
@@ -86,14 +87,17 @@ class QueueListener(Listener):
         with reader.lock:
             watch = reader.take_assignment()
             tasks = self._gather() if watch.settled else []
-            has_more = bool(tasks and reader.membership.unread())
         for task in tasks:
             if self._workers:
                 self._tasks.put(task)
             else:
                 self._consume(*task)
-        if not has_more and not self._stopping:
+        if not (self._stopping or (tasks and self._has_more())):
             reader.sleep(watch, self._until_resumed())
+
+    def _has_more(self) -> bool:
+        with self._reader.lock:
+            return bool(self._reader.membership.unread())
 
     def _take_quick_turns(self) -> None:
         """Takes turns as long as there is nothing but messages to see to."""
@@ -136,7 +140,8 @@ class QueueListener(Listener):
         unread = self._reader.membership.unread()
         if not self._orderly:
             return unread
-        return [one for one in self._reader.queues if one.suspended or one in unread]
+        among = set(unread)
+        return [one for one in self._reader.queues if one.suspended or one in among]
 
     def _read(self, assigned: AssignedQueue, room: int) -> list[MessageView]:
         """The next messages of a queue. A declared hole ends the listener with CorruptRange, once
@@ -198,17 +203,18 @@ class QueueListener(Listener):
     def _consume(self, assigned: AssignedQueue, messages: list[MessageView]) -> None:
         """Calls the callback for messages of one queue, in order."""
         done = 0
-        while done < len(messages) and not self._stopping:
+        while done < len(messages) and self._goes_on(assigned):
             if not self._workers and self._reader.membership.has_new_assignment():
                 # Without workers, no other thread takes the assignment while this one runs
                 # callbacks. The rest of the task must not count as work meanwhile: a revoked queue
-                # could not be given back.
+                # could not be given back. One that was revoked before is left first: if it stays
+                # with this member, its messages are read again.
                 with self._reader.lock:
                     self._leave(assigned, messages[done:])
                     self._reader.take_assignment()
                     self._add_work(assigned, messages[done:])
-            if assigned.revoked:
-                break
+                if not self._goes_on(assigned):
+                    break
             message = messages[done]
             if self._call(message):
                 self._reader.ack_in(assigned, message)
@@ -221,6 +227,10 @@ class QueueListener(Listener):
             done += 1
             assigned.tries = 0
         self._leave(assigned, messages[done:])
+
+    def _goes_on(self, assigned: AssignedQueue) -> bool:
+        """Whether callbacks for messages of the queue may begin."""
+        return not (self._stopping or assigned.revoked)
 
     def _leave(self, assigned: AssignedQueue, messages: list[MessageView]) -> None:
         for message in messages:

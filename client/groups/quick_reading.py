@@ -36,6 +36,7 @@ class QuickReading:
         self._liveness = liveness
         self._selections = selections
         self._turns: QuickTurns | None = None
+        self._closed = False
 
     def call_back(
         self, listener: Listener, limit: int, max_bytes: int
@@ -61,19 +62,23 @@ class QuickReading:
 
     def close(self) -> None:
         """Has turns that run now acknowledge nothing more. With the lock held."""
+        self._closed = True
         if self._turns is not None:
             self._turns.closed = True
 
     def _begin(self) -> QuickTurns | None:
+        with self._lock:  # `close` sees what is made here
+            return None if self._closed else self._renew()
+
+    def _renew(self) -> QuickTurns | None:
         membership = self._membership
         if membership.notice_seen < 0 or self._view.check_crc:
             return None
         turns = self._turns
         if turns is None or turns.words is not membership.words:
-            filters = [self._selections[assigned.queue[0]] for assigned in membership.queues]
-            turns = QuickTurns(
-                self._lock, membership.words, membership.queues, filters, self._view.wrote
-            )
+            queues = membership.queues
+            filters = [self._selections[assigned.queue[0]] for assigned in queues]
+            turns = QuickTurns(self._lock, membership.words, queues, filters, self._view.wrote)
             self._turns = turns
         turns.begin(membership.notice_seen, self._view.most_written, self._liveness.looked)
         return turns

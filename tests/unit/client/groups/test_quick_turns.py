@@ -268,6 +268,40 @@ def test_unwanted_messages_are_passed_over_and_acknowledged(member: Member) -> N
     assert member.acknowledged() == [5, 0]
 
 
+class From40:
+    """A filter that looks into the messages."""
+
+    chosen = None
+    takes_all = False
+
+    def select(self, messages: list[MessageView]) -> list[MessageView]:
+        return [message for message in messages if message.queue_offset >= 40]
+
+
+def test_it_goes_on_behind_a_batch_of_which_nothing_passes_the_filter(member: Member) -> None:
+    selection = cast("Selection", From40())
+    member.one.arrive(37)
+    member.turns = QuickTurns(
+        member.lock,
+        [member.notice, member.one.arrival],
+        member.queues[:1],
+        [selection],
+        member.one.wrote,
+    )
+    member.looked(-1.0)
+    calls = Calls()
+    assert member.run(calls) is None
+    assert calls.given == [40, 41]
+    assert member.acknowledged() == [42, 0]
+
+
+def test_each_queue_has_its_filter(member: Member) -> None:
+    with pytest.raises(ValueError, match="1 filters"):
+        QuickTurns(
+            member.lock, [member.notice], member.queues, [Selection("TAG", "*")], member.one.wrote
+        )
+
+
 def test_an_iteration_reads_ahead(member: Member) -> None:
     ahead, read = MessagesAhead(), set[AssignedQueue]()
     assert member.turns.read_ahead(ahead, read, 3)
