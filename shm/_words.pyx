@@ -8,16 +8,12 @@ cdef extern from "shm/words.h" nogil:
     uint64_t silo_load(const void *p)
     void silo_store(void *p, uint64_t v)
     void silo_fence()
-    int64_t silo_monotonic_ns()
     int silo_futex_wait(const void *p, uint64_t seen, int64_t timeout_ns)
     int silo_futex_wake(const void *p, int count)
     int silo_futex_wait_any(const void *const *words, const uint64_t *seen, int count,
                             int64_t timeout_ns)
     int FUTEX_MOST
     void SILO_FAULT(const char *name)
-
-cdef extern from "sched.h" nogil:
-    int sched_yield()
 
 cdef uint64_t ASLEEP = 1
 cdef uint64_t AWAKE = 0
@@ -45,19 +41,6 @@ cdef class Word:
             return
         with nogil:
             silo_futex_wait(self.p, seen, ns)
-
-    def spin(self, uint64_t seen, double timeout_s):
-        """Spins until the word is no longer `seen`, or time is up. Returns whether it has changed.
-        Yields the core to other processes each turn."""
-        cdef int64_t until
-        cdef bint same
-        with nogil:
-            until = silo_monotonic_ns() + <int64_t>(timeout_s * 1e9)
-            same = silo_load(self.p) == seen
-            while same and silo_monotonic_ns() < until:
-                sched_yield()
-                same = silo_load(self.p) == seen
-        return not same
 
     def sleep(self, uint64_t seen, double timeout_s, OwnedWord asleep, Word mail=None,
               uint64_t mail_seen=0):

@@ -238,7 +238,7 @@ class Consumer:
         deadline = time.monotonic() + arguments.seconds("timeout", timeout)
         if self._closed:
             raise StoreClosed("this consumer is closed")
-        rests = self._bell is not None
+        rests, is_over = self._bell is not None, False
         while True:
             seen = values(self._words)  # SYNC: arrival observe
             try:
@@ -255,11 +255,13 @@ class Consumer:
                 continue
             try:
                 longest = self._liveness.patience(_TICK_S)
-            except StoreClosed:  # something may have come since it was looked for
-                if found := take():
-                    return found
-                raise
-            self._view.release_lease()
+            except StoreClosed:
+                if is_over:
+                    raise
+                is_over = True  # something may have come since it was looked for
+                continue
+            if values(self._words) == seen:  # otherwise there is something to read: keep its lease
+                self._view.release_lease()
             wait_any(self._words, seen, min(left, longest))
 
     def _rest(self) -> None:

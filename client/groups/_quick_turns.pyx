@@ -91,13 +91,13 @@ cdef class QuickTurns:
         self.missed += 1
         return []
 
-    def begin(self, uint64_t notice, int64_t most_written, double looked_s):
+    def begin(self, uint64_t notice, int64_t most_written, double sleep_until_s):
         """Sets how far the next turns may go. They end when the store has given another notice than
-        `notice`. They sleep while `wrote` is at most `most_written`, and no longer than 50 ms after
-        `looked_s`, when the session was looked at (seconds of CLOCK_MONOTONIC).
+        `notice`. They sleep while `wrote` is at most `most_written`, and no longer than until
+        `sleep_until_s` (seconds of CLOCK_MONOTONIC): then the session must be looked at.
         """
         self.notice, self.most_written = notice, most_written
-        self.sleep_until = <int64_t>(looked_s * 1e9) + LONGEST_NS
+        self.sleep_until = <int64_t>(sleep_until_s * 1e9)
 
     cdef list next_messages(self, int64_t limit, int64_t max_bytes, listener, ahead, set read):
         """Up to `limit` messages of one queue, with records of `max_bytes` bytes; sleeps until

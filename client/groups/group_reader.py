@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Literal, TypeVar
 
-from ...shm._words import wait_any
+from ...shm._words import values, wait_any
 from ...shm.bell import Reason
 from ...shm.protocol.answers import Joined
 from ...shm.protocol.requests import Join
@@ -217,13 +217,14 @@ class GroupReader:
 
     def sleep(self, watch: Watch, timeout_s: float) -> None:
         """Sleeps until a word of `watch` has changed, another thread calls `wake`, or `timeout_s`
-        has passed. Sleeps only 10 ms at a time while callbacks still work on a revoked queue.
-        Raises StoreClosed, SessionLost.
+        has passed. Sleeps only 10 ms at a time while callbacks still work on a revoked queue. Keeps
+        the lease if one has changed already. Raises StoreClosed, SessionLost.
         """
         self._check_open()
         longest = self._liveness.patience(TICK_S if watch.settled else _RELEASE_RETRY_S)
         with self._lock:
-            self._view.release_lease()
+            if values(watch.words) == watch.seen:
+                self._view.release_lease()
         wait_any(watch.words, watch.seen, min(timeout_s, longest))
 
     def wake(self) -> None:

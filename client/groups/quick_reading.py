@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from ..consuming.message_view import MessageView
 from ..consuming.store_view import StoreView
-from ..liveness import Liveness
+from ..liveness import RECENT_S, Liveness
 from ._assigned_queue import AssignedQueue
 from ._quick_turns import QuickTurns
 from .listener import Listener
@@ -80,5 +80,6 @@ class QuickReading:
             filters = [self._selections[assigned.queue[0]] for assigned in queues]
             turns = QuickTurns(self._lock, membership.words, queues, filters, self._view.wrote)
             self._turns = turns
-        turns.begin(membership.notice_seen, self._view.most_written, self._liveness.looked)
+        sleep_until_s = self._liveness.looked + RECENT_S
+        turns.begin(membership.notice_seen, self._view.most_written, sleep_until_s)
         return turns

@@ -13,7 +13,7 @@ from silomq.store.dispatch._dispatch cimport R_CAUGHT_UP, Dispatcher
 
 # Reasons for `run` to return, beside the kernel's. PREPARE: there is something to dispatch, and the
 # kernel has not got its files yet. NEWS: one of the other words has changed.
-PREPARE, NEWS = 100, 101
+PREPARE, NEWS = F_PREPARE, F_NEWS
 
 # Above this many messages a second it naps for a fixed time instead of being woken: each wake-up
 # takes time from append.

@@ -74,20 +74,6 @@ def test_what_is_stored_is_seen(shared: tuple[Mapping, Mapping]) -> None:
     assert bytes(memoryview(shared[0])[64:72]) == b"\1" + bytes(7)
 
 
-def test_spinning_ends_with_a_change_or_in_time(shared: tuple[Mapping, Mapping]) -> None:
-    own, word = OwnedWord(shared[0], 64), Word(shared[1], 64)
-    assert word.spin(1, LONG_S), "it is another value already"
-    began = time.monotonic()
-    assert not word.spin(0, 0.01)
-    assert time.monotonic() - began >= 0.01
-    assert not word.spin(0, 0.0)
-    changes = threading.Timer(0.02, own.store, (7,))
-    changes.start()
-    assert word.spin(0, LONG_S)
-    assert word.load() == 7
-    changes.join()
-
-
 @pytest.mark.parametrize("offset", [1, 4, 7, 4089, 4096, 8192])
 def test_a_word_lies_aligned_within_its_memory(
     offset: int, shared: tuple[Mapping, Mapping]

@@ -16,6 +16,7 @@ from silomq.client.groups._assigned_queue import AssignedQueue
 from silomq.client.groups._quick_turns import QuickTurns
 from silomq.client.groups.messages_ahead import MessagesAhead
 from silomq.client.groups.subscription import Selection
+from silomq.client.liveness import RECENT_S
 from silomq.store.disk.files import Folder
 from silomq.store.groups import ack_file
 from silomq.store.groups.ack_file import About, AckReader, AckWriter, Progress
@@ -100,7 +101,8 @@ class Member:
 
     def looked(self, seconds: float = 0.0, most_written: int = ANY) -> None:
         """The session was looked at at this moment, seconds from now."""
-        self.turns.begin(self.notice.load(), most_written, time.monotonic() + seconds)
+        until_s = time.monotonic() + seconds + RECENT_S
+        self.turns.begin(self.notice.load(), most_written, until_s)
 
     def run(self, calls: Calls, limit: int = 32) -> tuple[AssignedQueue, list[int]] | None:
         left = self.turns.call_back(cast("Listener", calls), limit, ANY)
