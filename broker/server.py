@@ -186,12 +186,11 @@ class Broker:
             )  # fmt: skip
         return bound
 
-    def run(self) -> None:
-        """Serves until SIGTERM or SIGINT."""
+    def heed_signals(self) -> None:
+        """From now on SIGTERM and SIGINT end `run`, also one that has not begun."""
         faulthandler.register(signal.SIGUSR1)  # a broker that hangs can be asked where
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: self.loop.stop())
-        self.loop.run()
 
     def close(self) -> None:
         """Leaves the name servers, answers what the store still answers soon, and ends all
@@ -389,9 +388,10 @@ def serve(
     broker = Broker(folder, settings)
     try:
         bound = broker.listen(address, patience_s, check)
+        broker.heed_signals()  # before anybody is told that it runs
         broker.logger.info("broker running", address=str(bound), name=settings.broker_name)
         ready()
-        broker.run()
+        broker.loop.run()
         broker.logger.info("broker stopped")
     finally:
         broker.close()

@@ -83,11 +83,18 @@ def _read_python(path: Path, text: str) -> Source:
             found.names.setdefault(node.id, []).append(node.lineno)
         elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
             found.attributes.setdefault(node.attr, []).append(node.lineno)
-        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("getattr"):
+        elif isinstance(node, ast.Call) and _called(node).endswith("getattr"):
             for argument in node.args:
                 if isinstance(argument, ast.Constant):
                     found.attributes.setdefault(str(argument.value), []).append(node.lineno)
     return found
+
+
+def _called(call: ast.Call) -> str:
+    """The last name of what is called."""
+    if isinstance(call.func, ast.Attribute):
+        return call.func.attr
+    return call.func.id if isinstance(call.func, ast.Name) else ""
 
 
 def _defined(file: str, owner: str, node: ast.stmt) -> Iterator[Definition]:
@@ -119,7 +126,8 @@ def _members(file: str, owner: ast.ClassDef) -> Iterator[Definition]:
         if (
             isinstance(node, ast.Attribute)
             and isinstance(node.ctx, ast.Store)
-            and ast.unparse(node.value) == "self"
+            and isinstance(node.value, ast.Name)
+            and node.value.id == "self"
             and node.attr not in seen
         ):
             seen.add(node.attr)

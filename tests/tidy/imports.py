@@ -21,6 +21,7 @@ _CYTHON_IMPORT = re.compile(
 _HEADER = re.compile(r"""(?:cdef extern from|\#include) "(\w+/[\w/]+\.h)\"""")
 
 
+@functools.cache
 def imported(path: Path) -> set[str]:
     """The full names that a file imports: "silomq.store.record.ids.Host", "os"."""
     text = (ROOT / path).read_text(encoding="utf-8")

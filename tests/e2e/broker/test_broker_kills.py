@@ -4,8 +4,10 @@ acknowledged stays, and groups go on where they were.
 
 from __future__ import annotations
 
+import json
 import random
 import signal
+import subprocess
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +16,7 @@ from support.broker_load import Load
 from support.broker_requests import GROUP, pull_fields, send_fields
 from support.brokers import BrokerProcess
 from support.checking.messages import read_topic
-from support.harness import eventually
+from support.harness import PYTHON, eventually
 from support.remoting_client import Disconnected, RemotingClient
 
 from silomq.bench.loopback import free_port
@@ -114,6 +116,31 @@ def test_sigterm_under_load(store: StoreProcess, broker: BrokerProcess) -> None:
         time.sleep(0.5)
     assert "Traceback" not in broker.log()
     check(load, store)
+
+
+_ENDS_AT_ONCE = """
+import os, signal, sys
+from silomq.broker.server import serve
+from silomq.broker.wire.address import Address
+from silomq.conf.broker_settings import load
+from silomq.conf.logging import configure
+
+configure("store", "broker")
+serve(
+    sys.argv[1], load(), Address("127.0.0.1", 0), 30.0, lambda bound: None,
+    ready=lambda: os.kill(os.getpid(), signal.SIGTERM),
+)
+"""
+
+
+def test_sigterm_at_the_moment_in_which_it_says_that_it_runs(store: StoreProcess) -> None:
+    done = subprocess.run(
+        [*PYTHON, "-c", _ENDS_AT_ONCE, str(store.path)],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    events = [json.loads(line)["event"] for line in done.stderr.splitlines()]
+    assert events[-2:] == ["broker running", "broker stopped"]
 
 
 def test_a_deleted_topic_ends_its_held_pulls(store: StoreProcess, broker: BrokerProcess) -> None:

@@ -29,7 +29,7 @@ def test_free_memory_is_filled_and_given_back(
     with contextlib.closing(FullMemory(tmp_path)) as memory:
         before = cached()
         filled = memory.fill(lambda: None)
-        assert 0 < filled <= 300 * MIB
+        assert 0 < filled <= 1024 * MIB, "others may have given memory back"
         assert cached() - before > filled // 2
         assert [*tmp_path.iterdir()] == []
     assert cached() - before < filled // 2
