@@ -6,9 +6,9 @@ changes, and never for a message. An acknowledgement is a store to the member's 
 acknowledged.
 
 **Small loads.** If messages come one at a time, a member is woken for each. The caches of its core
-are cold then, and each line of Python costs several times what it costs in a loop. So a listener
-with one thread and an iteration read in `_quick_turns.pyx`. It looks at the member's words and at
-what is mapped, hands messages out, acknowledges and sleeps. All else it leaves to the reader
+are cold then, and each line of Python costs several times what it costs in a loop. So `poll`, an
+iteration and a listener with one thread read in `_quick_turns.pyx`. It looks at the member's words
+and at what is mapped, hands messages out, acknowledges and sleeps. All else it leaves to the reader
 (`quick_reading.py`). A listener of several threads reads in Python, because each message goes
 through a queue to one of them. So does one that is `orderly`: it may have to wait for a message.
 

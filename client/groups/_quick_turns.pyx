@@ -13,6 +13,9 @@ from silomq.client.consuming._message_view cimport MessageView
 from silomq.client.groups._assigned_queue cimport AssignedQueue
 from silomq.shm._words cimport Word
 
+from ...store.errors import Corrupt
+from .messages_ahead import MessagesAhead
+
 cdef extern from "shm/words.h" nogil:
     uint64_t silo_load(const void *p)
     int64_t silo_monotonic_ns()
@@ -21,6 +24,8 @@ cdef extern from "shm/words.h" nogil:
 
 # A listener that never sleeps leaves its turns after this time, and begins others.
 cdef int64_t LONGEST_NS = 50_000_000
+# No time to wait is longer, s.
+cdef double LATEST_S = 9e9
 cdef enum:
     MOST_WORDS = 128    # FUTEX_MOST
 
@@ -99,13 +104,43 @@ cdef class QuickTurns:
         self.notice, self.most_written = notice, most_written
         self.sleep_until = <int64_t>(sleep_until_s * 1e9)
 
-    cdef list next_messages(self, int64_t limit, int64_t max_bytes, listener, ahead, set read):
-        """Up to `limit` messages of one queue, with records of `max_bytes` bytes; sleeps until
-        there are some. None if there is something else to do, or the listener, if any, is to end.
-        They are also added to `ahead`, and the queue to `read`, if these are not None.
+    cdef list gather(self, set read, int64_t limit, int64_t max_bytes):
+        """As `take`, but of as many queues as it takes, which are added to `read`."""
+        cdef list found = [], messages
+        cdef MessageView message
+        while limit > 0 and max_bytes > 0:
+            try:
+                messages = self.take(limit, max_bytes)
+            except Corrupt:
+                if found:
+                    break  # the next call raises
+                raise
+            except BaseException:  # the caller gets none of them, so they come again
+                MessagesAhead(found).take_back({queue.queue: queue for queue in read})
+                raise
+            if not messages:
+                if not found:
+                    return messages
+                if messages is not None:
+                    self.missed -= 1
+                break
+            read.add(self.queue)
+            found = found + messages if found else messages
+            limit -= len(messages)
+            if max_bytes != INT64_MAX:
+                for message in messages:
+                    max_bytes -= message.length
+        return found
+
+    cdef list next_messages(self, int64_t limit, int64_t max_bytes, int64_t deadline, listener,
+                            ahead, set read):
+        """Up to `limit` messages, with records of `max_bytes` bytes; sleeps until there are some,
+        or the clock shows `deadline`. None if there is something else to do, or the listener, if
+        any, is to end. They are of one queue, or of several, which are added to `read` if that is
+        not None; and they are added to `ahead`, if that is not None.
         """
         cdef list messages
-        cdef int64_t now
+        cdef int64_t now, until = min(deadline, self.sleep_until)
         while True:
             with self.lock:
                 self.look()
@@ -113,23 +148,36 @@ cdef class QuickTurns:
                     return None
                 if listener is not None and listener._stopping:
                     return None
-                messages = self.take(limit, max_bytes)
-                if messages and read is not None:
+                if read is None:
+                    messages = self.take(limit, max_bytes)
+                else:
+                    messages = self.gather(read, limit, max_bytes)
+                if messages and ahead is not None:
                     ahead.extend(messages)
-                    read.add(self.queue)
             if messages is None or messages:
                 return messages
             now = silo_monotonic_ns()
+            if now >= deadline:
+                return messages
             if now >= self.sleep_until or <int64_t>silo_load(self.wrote.p) > self.most_written:
                 return None
             with nogil:
-                silo_futex_wait_any(self.at, self.seen, self.count, self.sleep_until - now)
+                silo_futex_wait_any(self.at, self.seen, self.count, until - now)
+
+    def poll(self, set read not None, int64_t limit, int64_t max_bytes, double deadline_s):
+        """Up to `limit` messages of the queues in turn, with records of `max_bytes` bytes together,
+        but always one. Adds their queues to `read`. Waits for the first message until `deadline_s`
+        (seconds of CLOCK_MONOTONIC), and returns an empty list then. None if there is something
+        else to do.
+        """
+        cdef int64_t deadline = <int64_t>(min(deadline_s, LATEST_S) * 1e9)
+        return self.next_messages(limit, max_bytes, deadline, None, None, read)
 
     def read_ahead(self, ahead not None, set read not None, int64_t limit):
-        """Appends up to `limit` messages of one queue to `ahead`, and adds that queue to `read`.
-        Returns whether there are some; waits for them until there is something else to do.
+        """Appends up to `limit` messages to `ahead`, and adds their queues to `read`. Returns
+        whether there are some; waits for them until there is something else to do.
         """
-        return self.next_messages(limit, INT64_MAX, None, ahead, read) is not None
+        return self.next_messages(limit, INT64_MAX, INT64_MAX, None, ahead, read) is not None
 
     def call_back(self, listener not None, int64_t limit, int64_t max_bytes):
         """Calls back for messages until there is something else to do, or 50 ms have passed. Takes
@@ -139,7 +187,7 @@ cdef class QuickTurns:
         cdef int64_t until = silo_monotonic_ns() + LONGEST_NS
         cdef list messages
         while silo_monotonic_ns() < until:
-            messages = self.next_messages(limit, max_bytes, listener, None, None)
+            messages = self.next_messages(limit, max_bytes, INT64_MAX, listener, None, None)
             if messages is None:
                 return None
             left = self.consume(listener, messages)

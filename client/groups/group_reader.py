@@ -76,7 +76,7 @@ class GroupReader:
         self._filters = filter_expressions(subscribe)
         self._selections = {topic: Selection(*wanted) for topic, wanted in self._filters.items()}
         self._selections[retry_topic(group)] = Selection("TAG", "*")
-        self._polled: set[AssignedQueue] = set()  # queues whose messages `ack_polled` acknowledges
+        self._polled: set[AssignedQueue] = set()  # for `ack_polled`; quick turns add to this set
         # Between `read_ahead` and `next_message`; whoever reads otherwise takes them back first.
         self._ahead = MessagesAhead()
         self._ask_release: Callable[[list[Queue]], bool] | None = None
@@ -157,11 +157,9 @@ class GroupReader:
         """Whether revoked queues can be given back now."""
         if self._ask_release is not None and not self._ask_release(queues):
             return False
-        self._polled = {assigned for assigned in self._polled if assigned.queue not in queues}
+        self._polled -= {assigned for assigned in self._polled if assigned.queue in queues}
         self._ahead.drop(queues)
         return True
-
-    # -- waiting
 
     def wait_for(
         self, take: Callable[[], _Found], is_enough: Callable[[_Found], bool], timeout: float
@@ -169,8 +167,7 @@ class GroupReader:
         """Calls `take`, with the lock held, until it finds enough or `timeout` seconds have passed.
         Returns what `take` found last. Sleeps between two calls. Raises StoreClosed, SessionLost.
         """
-        deadline = time.monotonic() + timeout
-        rests = self._bell is not None
+        deadline, rests = time.monotonic() + timeout, self._bell is not None
         while True:
             with self.lock:
                 self._check_open()
@@ -247,12 +244,18 @@ class GroupReader:
         """Up to `limit` messages of all queues, as `GroupConsumer.poll`. They are handed out until
         they are acknowledged, one by one or by `ack_polled`.
         """
+        deadline = time.monotonic() + timeout
+        if self._bell is None and not self._ahead:
+            self.check_process()
+            found = self.quick.poll(self._polled, limit, max_bytes, deadline)
+            if found is not None:
+                return found
 
         def take() -> list[MessageView]:
             self._ahead.take_back(self.membership.assigned)
             return self._read_in_turn(limit, max_bytes)
 
-        return self.wait_for(take, bool, timeout)
+        return self.wait_for(take, bool, max(0.0, deadline - time.monotonic()))
 
     def read_ahead(self, timeout: float) -> bool:
         """Whether messages are ready for `next_message`. Waits up to `timeout` seconds for them."""
@@ -300,6 +303,9 @@ class GroupReader:
                 if not found:
                     raise
                 break  # return what was read before it; the next call raises
+            except BaseException:  # the caller gets none of them, so they come again
+                MessagesAhead(found).take_back(self.membership.assigned)
+                raise
             if not messages:
                 continue
             self._polled.add(assigned)
@@ -351,7 +357,7 @@ class GroupReader:
         with self.lock:
             self._check_open()
             self._ahead.take_back(self.membership.assigned)
-            self._polled = {each for each in self._polled if not each.acknowledge_all()}
+            self._polled -= {each for each in self._polled if each.acknowledge_all()}
 
     def nack(self, message: MessageView, delay_level: int) -> SendResult:
         """Sends a message back to the group, then acknowledges it, as `GroupConsumer.nack`.

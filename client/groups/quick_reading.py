@@ -50,6 +50,18 @@ class QuickReading:
         finally:
             self._view.link.reads.add(*turns.take_counts())
 
+    def poll(
+        self, read: set[AssignedQueue], limit: int, max_bytes: int, deadline_s: float
+    ) -> list[MessageView] | None:
+        """As `QuickTurns.poll`."""
+        turns = self._begin()
+        if turns is None:
+            return None
+        try:
+            return turns.poll(read, limit, max_bytes, deadline_s)
+        finally:
+            self._view.link.reads.add(*turns.take_counts())
+
     def read_ahead(self, ahead: MessagesAhead, read: set[AssignedQueue], limit: int) -> bool:
         """As `QuickTurns.read_ahead`."""
         turns = self._begin()

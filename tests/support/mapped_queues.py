@@ -17,14 +17,15 @@ TAGS_CODE = 7
 class QueueInMemory:
     """`count` messages with records of RECORD bytes, the first at log offset `base`, of which the
     first `there` have arrived. The message at queue offset N has the tags code TAGS_CODE + N % 2.
+    `queue_id` is that of the queue, of the topic "topic".
     """
 
-    def __init__(self, count: int, there: int, base: int = 1000) -> None:
+    def __init__(self, count: int, there: int, base: int = 1000, queue_id: int = 3) -> None:
         page = mmap.mmap(-1, mmap.PAGESIZE)
         self.start, self.end, self.since, self.wrote, self.arrival, self.notice = (
             OwnedWord(page, 8 * i) for i in range(6)
         )
-        self.base, self.count = base, count
+        self.base, self.count, self.queue = base, count, ("topic", queue_id)
         self.log = b"".join(b"%*d" % (RECORD, i) for i in range(count))
         self.entries = b"".join(
             ENTRY.pack(base + RECORD * i, RECORD, TAGS_CODE + i % 2) for i in range(count)
@@ -37,7 +38,7 @@ class QueueInMemory:
         """Has the cursor map `count` entries from the queue offset `first` on, and all records."""
         size = ENTRY.size
         self.cursor.map_entries(self.entries[size * first : size * (first + count)], first)
-        self.cursor.memory = Memory(self.log, self.base, "log", ("topic", 3))
+        self.cursor.memory = Memory(self.log, self.base, "log", self.queue)
 
     def arrive(self, count: int) -> None:
         """Has `count` more messages arrive. Wakes nobody."""

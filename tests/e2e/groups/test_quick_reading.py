@@ -9,7 +9,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
-from e2e.groups.members import member_of, numbers, rest, send
+from e2e.groups.members import QUEUES, member_of, numbers, rest, send
 from support.harness import StoreProcess, eventually
 from support.small_settings import ALWAYS
 
@@ -189,3 +189,33 @@ def test_an_iteration_ends_when_another_thread_closes_its_consumer(
         closing.join()
         assert list(messages) == []
     assert len(rest(store, group, topic)) >= 79, f"{first} alone may be acknowledged"
+
+
+@pytest.mark.parametrize("polls", [False, True])
+def test_what_comes_while_another_thread_acknowledges_is_acknowledged_later(
+    store: StoreProcess, topic: str, group: str, polls: bool
+) -> None:
+    count = 80
+    found: list[int] = []
+    with member_of(store, group, topic, auto_ack=False) as member:
+
+        def read() -> None:
+            messages = iter(member)
+            while len(found) < count:
+                found.extend(numbers(member.poll(4, 30.0) if polls else [next(messages)]))
+
+        def send_one(producer: Producer, number: int) -> None:
+            producer.send(topic, b"%d" % number, queue=number % QUEUES)
+            eventually(lambda: len(found) > number, "the message has come")
+            time.sleep(0.001)  # the reader waits for the next one
+            member.ack_polled()
+
+        reader = threading.Thread(target=read)
+        reader.start()
+        with Producer(store.path) as producer:
+            for i in range(count):
+                send_one(producer, i)
+        reader.join()
+        member.ack_polled()
+    assert sorted(found) == [*range(count)]
+    assert rest(store, group, topic) == []
