@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from .amounts import digits
+from .drift import trends
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,6 +57,11 @@ def _pause(name: str, title: str) -> Figure:
     return Figure(name, title, "us", of)
 
 
+def _drifts(run: Run) -> float | None:
+    found = trends(run)
+    return float(sum(one.is_drift for one in found)) if found else None
+
+
 #: A shorter run has no rate: the quotient need not be a finite number.
 _SHORTEST_S: Final = 1e-9
 
@@ -93,6 +99,7 @@ FIGURES: Final = (
     Figure("errors", "errors", "", lambda run: float(run.errors)),
     Figure("lost", "lost", "", lambda run: None if run.lost is None else float(run.lost)),
     Figure("doubled", "doubled", "", lambda r: None if r.doubled is None else float(r.doubled)),
+    Figure("drifts", "how many things drift (rate, latency, memory, open files)", "", _drifts),
 )
 BY_KEY: Final = {figure.key: figure for figure in FIGURES}
 

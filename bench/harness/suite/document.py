@@ -7,11 +7,14 @@
 
 from __future__ import annotations
 
+import statistics
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from ..results.amounts import amount
 from ..results.comparison import names, plot_of
+from ..results.drift import trends
 from ..results.exports import file_name
 from ..results.figures import BY_KEY, DURABILITY, Step, step_name, steps, values
 from ..results.file import BadResult, load, write_whole
@@ -96,7 +99,9 @@ _CAUSES: Final = """
 What is known of the causes of those that are missed, on two cores:
 
 - **Rates.** Both cores are busy. The bound is the CPU time that producer and server need for a
-  message. RocketMQ's store runs in the producer's own thread and hands nothing over.
+  message. RocketMQ's store runs in the producer's own thread and hands nothing over. SiloMQ sends
+  these without waiting for answers; with an answer for each batch it had 1.5 times the rate of
+  RocketMQ's store.
 - **The longest stall at half load.** Each message wakes a sleeping append and a sleeping producer,
   so half the rate keeps the cores busy for more than four fifths of the time. In a second in which
   they are slower a queue forms. Some stalls are pauses of a core.
@@ -116,6 +121,8 @@ What is known of the causes of those that are missed, on two cores:
 - **10,000 topics.** For each message reput writes to another page of another file. It falls
   behind append by gigabytes, so messages are dispatched at a lower rate than they are appended.
 """
+#: A machine that pauses for so long in most seconds says more of itself than of a latency.
+_NOTABLE_US: Final = 5000.0
 _NOTHING: Final = "–"
 #: What the README shows: part, figure, and the peer beside it.
 _SHORT: Final = (
@@ -140,6 +147,7 @@ def documents(results: Sequence[tuple[str, Result]]) -> dict[str, str]:
         by_title.setdefault(_title(file, one), []).append((file, one))
     parts += [f"{line}\n" for line in _bars(dict(results))]
     parts.append(_RESULTS)
+    drifting = {bar.part for bar in read("bars").bars if bar.figure == "drifts"}
     for title, some in by_title.items():
         files, measured = [file for file, _ in some], [one for _, one in some]
         shown = names(measured, files)
@@ -152,6 +160,8 @@ def documents(results: Sequence[tuple[str, Result]]) -> dict[str, str]:
             place = f"{PLOTS}/{file_name(title)}.svg"
             found[place] = plot.standalone() + "\n"
             parts.append(f"\n![{_plain(plot.title)}, {_plain(title)}]({place})\n")
+        if title in drifting:
+            parts += ["\n", *(f"{line}\n" for line in _drift(measured))]
         parts += ["\n", *(f"{line}\n" for line in _origins(some, shown))]
     if not results:
         parts.append(_NONE)
@@ -234,6 +244,16 @@ def _table(results: Sequence[Result], shown: Sequence[str]) -> Iterator[str]:
                 yield "| " + " | ".join((_plain(title), *cells, str(len(runs)))) + " |"
 
 
+def _drift(results: Sequence[Result]) -> Iterator[str]:
+    """The slopes of each run, with their meaning."""
+    yield "| over the run | mean | slope | from begin to end | |"
+    yield "|---|---:|---:|---:|---|"
+    for one in results:
+        for run in one.runs:
+            for trend in trends(run):
+                yield "| " + " | ".join(map(_plain, (trend.title, *trend.said()))) + " |"
+
+
 def _cell(text: str) -> str:
     median, _, spread = text.partition("\n")
     return f"{median} ({spread})" if spread else median
@@ -255,6 +275,20 @@ def _origins(some: Sequence[tuple[str, Result]], shown: Sequence[str]) -> Iterat
             yield "  Free memory was not filled."
         if one.interrupted:
             yield "  It was interrupted before its time."
+        paused = _paused_us(one)
+        if paused >= _NOTABLE_US:
+            yield f"  In half of all seconds a core stood still for {amount(paused, 'us')} or more."
+
+
+def _paused_us(result: Result) -> float:
+    """The median over all seconds of the longest time in which one core stood still."""
+    found = [
+        value
+        for run in result.runs
+        for value in run.series.columns.get("core_pause", ())[int(run.warm_up_s) :]
+        if value is not None
+    ]
+    return statistics.median(found) if found else 0.0
 
 
 def results_in(folder: Path) -> list[tuple[str, Result]]:

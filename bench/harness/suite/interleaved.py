@@ -60,12 +60,16 @@ class Interleaved:
     def _run(self, memory: FullMemory, stop_after_s: float | None) -> Done:
         end = None if stop_after_s is None else time.monotonic() + stop_after_s
         prepared = [(part, self._prepared(part, memory)) for part in self._suite.parts]
-        rounds = range(1, self._suite.runs + 1)
-        runs = [one for _, some in prepared for one in some.values()]
-        self.done.left = sum(len(one.left(number)) for one in runs for number in rounds)
-        for part, some in prepared:
-            for number in rounds:
-                self._round(part, some, number, end)
+        rounds = [
+            (part, some, number)
+            for part, some in prepared
+            for number in range(1, self._suite.rounds(part) + 1)
+        ]
+        self.done.left = sum(
+            len(one.left(number)) for _, some, number in rounds for one in some.values()
+        )
+        for part, some, number in rounds:
+            self._round(part, some, number, end)
         return self.done
 
     def _prepared(self, part: Part, memory: FullMemory) -> dict[str, Runs]:

@@ -16,7 +16,10 @@ _FOLDER = Path(__file__).parent
 _MOST_FILE = 1 << 20
 _Name = Annotated[str, Meta(pattern=r"^[a-zA-Z0-9_-]{1,64}$")]
 _Changes = Annotated[list[str], Meta(max_length=100)]
+_Runs = Annotated[int, Meta(ge=1, le=1000)]
 _Factor = Annotated[float, Meta(gt=0, le=1e12)]
+#: Of things that drift none is allowed.
+_Most = Annotated[float, Meta(ge=0, le=1e12)]
 
 
 class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -25,7 +28,8 @@ class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class Part(_Table, frozen=True):
     """`[[parts]]`: a workload that each of `targets` runs. `set` changes keys of the workload as
-    `silo bench run --set` does, `also` further ones for one target.
+    `silo bench run --set` does, `also` further ones for one target. `runs` is the number of its
+    rounds, if it has its own.
     """
 
     name: _Name
@@ -33,6 +37,7 @@ class Part(_Table, frozen=True):
     targets: Annotated[list[_Name], Meta(min_length=1, max_length=20)]
     set: _Changes = []
     also: dict[str, _Changes] = {}
+    runs: _Runs | None = None
 
     def __post_init__(self) -> None:
         if len(set(self.targets)) < len(self.targets):
@@ -59,7 +64,7 @@ class Bar(_Table, frozen=True):
     beside_limits: Annotated[list[str], Meta(max_length=20)] = []
     beside_figure: str = ""
     at_least: _Factor | None = None
-    at_most: _Factor | None = None
+    at_most: _Most | None = None
 
     def __post_init__(self) -> None:
         for key, name in (("figure", self.figure), ("beside_figure", self.beside_figure)):
@@ -79,7 +84,7 @@ class Suite(_Table, frozen=True):
 
     parts: Annotated[list[Part], Meta(min_length=1, max_length=200)]
     description: Annotated[str, Meta(max_length=1000)] = ""
-    runs: Annotated[int, Meta(ge=1, le=1000)] = 5
+    runs: _Runs = 5
     set: _Changes = []
     bars: Annotated[list[Bar], Meta(max_length=500)] = []
 
@@ -98,7 +103,11 @@ class Suite(_Table, frozen=True):
     def plan(self, part: Part, target: str) -> Plan:
         """The workload of a part for one target. Raises BadWorkload, OSError."""
         changes = [*self.set, *part.set, *part.also.get(target, ())]
-        return load(part.workload, [*changes, f"target={target}", f"runs={self.runs}"])
+        return load(part.workload, [*changes, f"target={target}", f"runs={self.rounds(part)}"])
+
+    def rounds(self, part: Part) -> int:
+        """How often each target of a part is measured."""
+        return part.runs or self.runs
 
 
 def names() -> list[str]:
@@ -142,7 +151,8 @@ def narrowed(suite: Suite, parts: list[str], targets: list[str], runs: int | Non
         some = [one for one in part.targets if not targets or one in targets]
         if some and (not parts or part.name in parts):
             also = {name: changes for name, changes in part.also.items() if name in some}
-            kept.append(msgspec.structs.replace(part, targets=some, also=also))
+            rounds = runs or part.runs
+            kept.append(msgspec.structs.replace(part, targets=some, also=also, runs=rounds))
     if not kept:
         raise BadWorkload("--part and --targets leave nothing to measure")
     have = {(part.name, target) for part in kept for target in part.targets}

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
+import msgspec
 import pytest
-from support.bench_results import result, rich_result, sweep_result, write
+from support.bench_results import result, rich_result, run, sweep_result, write
 
+from silomq.bench.harness.results.model import Series
 from silomq.bench.harness.suite.document import (
     PAGE,
     PLOTS,
@@ -78,6 +81,23 @@ def test_parts_of_the_suite_have_sections_and_bars() -> None:
     )
     assert page.count("\n| 1 producer, one call a message, 128 B: rate |") == 1
     assert "not measured" not in page
+
+
+def test_what_runs_for_long_shows_its_slopes() -> None:
+    long = result([run(seconds=90)])
+    page = documents([("soak.silomq.json", long), ("sync.silomq.json", long)])[PAGE]
+    table = page.partition("\n| over the run | mean | slope | from begin to end | |\n")[2]
+    assert "| open files of the server | " in table
+    assert "| over the run |" not in table, "only that of the part about drift"
+    assert re.search(r"\n\| 20 minutes: things that drift \| \d ", page)
+
+
+def test_pauses_of_the_machine_are_told() -> None:
+    quiet, other = rich_result(), run()
+    columns = {**other.series.columns, "core_pause": [None, 1e6, *[9000.0] * 18]}
+    loud = result([msgspec.structs.replace(other, series=Series(other.series.time, columns))])
+    page = documents([("a.json", quiet), ("b.json", loud)])[PAGE]
+    assert page.count("\n  In half of all seconds a core stood still for 9 ms or more.\n") == 1
 
 
 def test_the_readme_has_the_short_table() -> None:

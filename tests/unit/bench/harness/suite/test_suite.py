@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import msgspec
 import pytest
 
 from silomq.bench.harness.results.figures import BY_KEY
@@ -45,7 +44,7 @@ def suite(folder: Path, text: str = SMALL) -> Suite:
 
 @pytest.mark.parametrize("name", names())
 def test_every_part_of_a_shipped_suite_can_be_planned(name: str) -> None:
-    shipped = msgspec.structs.replace(read(name), runs=3)
+    shipped = narrowed(read(name), [], [], 3)
     assert shipped.description
     for part in shipped.parts:
         for target in part.targets:
@@ -72,6 +71,15 @@ def test_one_target_has_further_changes(tmp_path: Path) -> None:
     part = found.parts[0]
     sizes = [found.plan(part, name).workload.producers.size for name in part.targets]
     assert sizes[1] == 64 != sizes[0]
+
+
+def test_a_part_may_have_its_own_number_of_runs(tmp_path: Path) -> None:
+    whole = suite(tmp_path, "runs = 3\n" + SMALL.replace("set = ", "runs = 1\nset = "))
+    for found, wanted in ((whole, [1, 3]), (narrowed(whole, [], [], None), [1, 3])):
+        assert [found.rounds(part) for part in found.parts] == wanted
+        assert [found.plan(part, "silomq").workload.runs for part in found.parts] == wanted
+    changed = narrowed(whole, [], [], 7)
+    assert [changed.rounds(part) for part in changed.parts] == [7, 7]
 
 
 def test_a_choice_of_targets_leaves_bars_that_can_be_measured(tmp_path: Path) -> None:
