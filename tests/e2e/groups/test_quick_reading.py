@@ -15,6 +15,7 @@ from support.small_settings import ALWAYS
 
 from silomq import Admin, Corrupt, GroupConsumer, Producer, Sql
 from silomq.client.groups.group_reader import GroupReader
+from silomq.client.groups.subscription import Selection
 from silomq.shm._words import Word, wait_any
 
 if TYPE_CHECKING:
@@ -219,3 +220,33 @@ def test_what_comes_while_another_thread_acknowledges_is_acknowledged_later(
         member.ack_polled()
     assert sorted(found) == [*range(count)]
     assert rest(store, group, topic) == []
+
+
+@pytest.mark.parametrize("check_crc", [False, True])
+def test_what_was_read_before_an_interrupt_comes_again(
+    store: StoreProcess, topic: str, group: str, check_crc: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A filter is interrupted in one queue, when those of other queues were read."""
+    send(store, topic, 40, tags="A")
+    member = GroupConsumer(
+        store.path, group, {topic: Sql("TAGS = 'A'")}, start="earliest", check_crc=check_crc
+    )
+    with member:
+        select = Selection.select
+        asked: list[int] = []
+
+        def interrupted(self: Selection, messages: list[MessageView]) -> list[MessageView]:
+            asked.append(len(messages))
+            if len(asked) == 3:
+                raise KeyboardInterrupt
+            return select(self, messages)
+
+        monkeypatch.setattr(Selection, "select", interrupted)
+        found: list[int] = []
+        while len(found) < 40:
+            try:
+                found += numbers(member.poll(100, 10.0))
+            except KeyboardInterrupt:
+                assert found == []
+    assert len(asked) > 3
+    assert sorted(found) == [*range(40)]
