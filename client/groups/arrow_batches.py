@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -22,10 +22,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Rows [start, stop) of a batch, which came from one queue."""
+    """Rows [start, stop) of a batch, which came from one queue, from the offset `first` on."""
 
     assigned: AssignedQueue
     selection: Selection
+    first: int
     start: int
     stop: int
 
@@ -71,18 +72,31 @@ def _gather(
     wanted: WantedColumns,
 ) -> tuple[pa.RecordBatch, list[AssignedQueue]]:
     needed = _needed(order, selections)
-    filled = wanted.empty(*needed)
-    parts, read = _fill(order, selections, filled, wanted.rows, wanted.size)
+    parts: list[_Part] = []
+    try:
+        filled = wanted.empty(*needed)
+        parts.extend(_fill(order, selections, filled, wanted.rows, wanted.size))
+        return _selected(parts, filled, wanted, needed), [part.assigned for part in parts]
+    except BaseException:  # the caller gets none of the rows, so they come again
+        for part in parts:
+            part.assigned.take_back(part.first)
+        raise
+
+
+def _selected(
+    parts: Sequence[_Part], filled: Columns, wanted: WantedColumns, needed: tuple[str, ...]
+) -> pa.RecordBatch:
+    """The rows that pass the filters."""
     checked = [p for p in parts if p.assigned.beyond or not p.selection.takes_all]
     if not checked:
-        return to_batch(filled, wanted.names), read
+        return to_batch(filled, wanted.names)
     batch = to_batch(filled, tuple(dict.fromkeys((*wanted.names, *needed))))
     keep = [True] * batch.num_rows
     for part in checked:
         keep[part.start : part.stop] = _wanted(part, batch)
     if not all(keep):
         batch = filter_rows(batch, keep)
-    return batch.select(list(wanted.names)), read
+    return batch.select(list(wanted.names))
 
 
 def _needed(order: Sequence[AssignedQueue], selections: Mapping[str, Selection]) -> tuple[str, ...]:
@@ -103,30 +117,29 @@ def _fill(
     filled: Columns,
     limit: int,
     max_bytes: int,
-) -> tuple[list[_Part], list[AssignedQueue]]:
-    """Fills `filled` from the queues. Returns which rows came from which queue, and the queues that
-    were read.
-    """
-    parts: list[_Part] = []
-    read: list[AssignedQueue] = []
+) -> Iterator[_Part]:
+    """Fills `filled` from the queues. Yields which rows came from which queue."""
+    is_first = True
     for assigned in order:
         if filled.rows >= limit or filled.size >= max_bytes:
             break
         selection = selections[assigned.queue[0]]
-        start, before = filled.rows, assigned.cursor.next
+        start, first = filled.rows, assigned.cursor.next
         try:
             fill_from([assigned.cursor], filled, limit, selection.codes, max_bytes)
         except TopicDeleted:
             pass  # the store is about to revoke the queue
         except (Corrupt, CorruptRange):
-            if not read:
+            if is_first:
                 raise
             break  # the next batch raises the error
-        if assigned.cursor.next != before:
-            assigned.hand_out_batch(before)
-            read.append(assigned)
-            parts.append(_Part(assigned, selection, start, filled.rows))
-    return parts, read
+        except BaseException:
+            assigned.cursor.next = first
+            raise
+        if assigned.cursor.next != first:
+            assigned.hand_out_batch(first)
+            is_first = False
+            yield _Part(assigned, selection, first, start, filled.rows)
 
 
 def _wanted(part: _Part, batch: pa.RecordBatch) -> list[bool]:

@@ -2,7 +2,8 @@
 
     python -m silomq.bench.harness.suite.document bench/results docs
 
-`make bench-docs` runs this. The page has no number that is not in a file of results.
+`make bench-docs` runs this. Its tables have no number that is not in a file of results. The text
+about causes has some that were measured while a cause was looked for.
 """
 
 from __future__ import annotations
@@ -100,8 +101,8 @@ What is known of the causes of those that are missed, on two cores:
 
 - **Rates.** Both cores are busy. The bound is the CPU time that producer and server need for a
   message. RocketMQ's store runs in the producer's own thread and hands nothing over. SiloMQ sends
-  these without waiting for answers; with an answer for each batch it had 1.5 times the rate of
-  RocketMQ's store.
+  these without waiting for answers. An earlier measurement waited for the answer to each batch: it
+  had 1.5 times the rate of RocketMQ's store.
 - **The longest stall at half load.** Each message wakes a sleeping append and a sleeping producer,
   so half the rate keeps the cores busy for more than four fifths of the time. In a second in which
   they are slower a queue forms. Some stalls are pauses of a core.

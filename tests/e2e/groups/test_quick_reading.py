@@ -1,4 +1,4 @@
-"""Listeners and iterations that read quickly lose and double nothing, as a poll does."""
+"""Listeners, iterations and polls that read quickly lose and double nothing."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from support.small_settings import ALWAYS
 
 from silomq import Admin, Corrupt, GroupConsumer, Producer, Sql
 from silomq.client.groups.group_reader import GroupReader
-from silomq.client.groups.subscription import Selection
 from silomq.shm._words import Word, wait_any
+from silomq.store.filters.tags import SqlFilter
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from silomq import MessageView
+    from silomq.store.filters.tags import Filterable
 
 
 def test_a_queue_that_is_revoked_and_kept_is_called_back_for_once(
@@ -222,31 +223,35 @@ def test_what_comes_while_another_thread_acknowledges_is_acknowledged_later(
     assert rest(store, group, topic) == []
 
 
-@pytest.mark.parametrize("check_crc", [False, True])
+@pytest.mark.parametrize("as_rows", [False, True])
 def test_what_was_read_before_an_interrupt_comes_again(
-    store: StoreProcess, topic: str, group: str, check_crc: bool, monkeypatch: pytest.MonkeyPatch
+    store: StoreProcess, topic: str, group: str, as_rows: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A filter is interrupted in one queue, when those of other queues were read."""
     send(store, topic, 40, tags="A")
-    member = GroupConsumer(
-        store.path, group, {topic: Sql("TAGS = 'A'")}, start="earliest", check_crc=check_crc
-    )
+    member = GroupConsumer(store.path, group, {topic: Sql("TAGS = 'A'")}, start="earliest")
     with member:
-        select = Selection.select
-        asked: list[int] = []
+        matches = SqlFilter.matches
+        asked = 0
 
-        def interrupted(self: Selection, messages: list[MessageView]) -> list[MessageView]:
-            asked.append(len(messages))
-            if len(asked) == 3:
+        def interrupted(self: SqlFilter, message: Filterable) -> bool:
+            nonlocal asked
+            asked += 1
+            if asked == 12:  # a queue has five
                 raise KeyboardInterrupt
-            return select(self, messages)
+            return matches(self, message)
 
-        monkeypatch.setattr(Selection, "select", interrupted)
+        monkeypatch.setattr(SqlFilter, "matches", interrupted)
+
+        def read() -> list[int]:
+            if as_rows:
+                rows = member.poll_arrow(100, 1.0, columns=["body"])
+                return [int(body) for body in rows.column("body").to_pylist()]
+            return numbers(member.poll(100, 1.0))
+
+        with pytest.raises(KeyboardInterrupt):
+            eventually(read, "messages")
         found: list[int] = []
-        while len(found) < 40:
-            try:
-                found += numbers(member.poll(100, 10.0))
-            except KeyboardInterrupt:
-                assert found == []
-    assert len(asked) > 3
+        while more := read():
+            found += more
     assert sorted(found) == [*range(40)]

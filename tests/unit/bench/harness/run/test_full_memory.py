@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import psutil
@@ -24,12 +25,19 @@ def cached() -> int:
 def test_free_memory_is_filled_and_given_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """256 MiB here. The file that has the pages has no name, so no kill leaves it behind."""
-    monkeypatch.setattr(full_memory, "_LEFT", psutil.virtual_memory().free - 256 * MIB)
+    """256 MiB here. The file that has the pages has no name, so no kill leaves it behind. What is
+    free is computed: other processes take memory and give it back meanwhile.
+    """
+    monkeypatch.setattr(full_memory, "_LEFT", 1024 * MIB)
     with contextlib.closing(FullMemory(tmp_path)) as memory:
         before = cached()
-        filled = memory.fill(lambda: None)
-        assert 0 < filled <= 1024 * MIB, "others may have given memory back"
+        with monkeypatch.context() as alone:
+            left = SimpleNamespace(
+                virtual_memory=lambda: SimpleNamespace(free=1280 * MIB - memory._size)
+            )
+            alone.setattr(full_memory, "psutil", left)
+            filled = memory.fill(lambda: None)
+        assert filled == 256 * MIB
         assert cached() - before > filled // 2
         assert [*tmp_path.iterdir()] == []
     assert cached() - before < filled // 2
