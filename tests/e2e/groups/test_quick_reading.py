@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 from e2e.groups.members import QUEUES, member_of, numbers, rest, send
+from support.cleaned_stores import await_durable, await_runs
 from support.harness import StoreProcess, eventually
-from support.small_settings import ALWAYS
+from support.small_settings import BY_HAND
 
 from silomq import Admin, Corrupt, GroupConsumer, Producer, Sql
 from silomq.client.groups.group_reader import GroupReader
@@ -69,11 +70,10 @@ def test_old_files_are_leased_until_all_in_them_was_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The log rolls within a callback, and clean runs before the listener is back."""
-    settings = ALWAYS | {"lock_mapped_file_enable": "false"}
-    with StoreProcess(tmp_path / "store", **settings) as store:
-        with Admin(store.path) as admin:
-            admin.create_topic("t", 1)
-            admin.create_topic("other", 1)
+    settings = BY_HAND | {"lock_mapped_file_enable": "false"}
+    with StoreProcess(tmp_path / "store", **settings) as store, Admin(store.path) as admin:
+        admin.create_topic("t", 1)
+        admin.create_topic("other", 1)
         producer = Producer(store.path)
         calls: list[int] = []
         begun, go = threading.Event(), threading.Event()
@@ -99,8 +99,10 @@ def test_old_files_are_leased_until_all_in_them_was_read(
             is_slow = is_slow and number < 229
 
         def slow(words: list[Word], seen: list[int], timeout_s: float) -> None:
-            if is_slow:
-                time.sleep(0.3)  # as if the thread had lost its core here
+            if is_slow:  # as if the thread had lost its core here
+                await_durable(store)
+                admin.clean()
+                await_runs(store)
             wait_any(words, seen, timeout_s)
 
         monkeypatch.setattr("silomq.client.groups.group_reader.wait_any", slow)
