@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Self
 
 from support.commands import SILO
 from support.harness import WAIT_S, eventually, kill_now
+from support.warm import WarmProcess
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -37,7 +38,7 @@ class BrokerProcess:
         """Starts it, and waits until it listens."""
         begin = self.log_path.stat().st_size if self.log_path.exists() else 0
         with self.log_path.open("ab") as out:
-            self.process = subprocess.Popen(
+            self.process = WarmProcess(
                 self.command, stdin=subprocess.DEVNULL, stdout=out, stderr=out
             )
         eventually(lambda: _RUNNING.search(self.log()[begin:]) or self.ended, "the broker runs")

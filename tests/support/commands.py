@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import subprocess
 from typing import TYPE_CHECKING
 
+from support import warm
 from support.harness import PYTHON
 from support.small_settings import SHIPPED_LIMITS, options
 
 if TYPE_CHECKING:
+    import subprocess
     from pathlib import Path
 
 SILO = (*PYTHON, "-m", "silomq.cli.main")
@@ -21,9 +22,7 @@ def silo(
 ) -> subprocess.CompletedProcess[bytes]:
     """Runs `silo` to its end and checks its exit status; a failure says one line on stderr."""
     where = () if store is None else ("--store", str(store))
-    done = subprocess.run(
-        [*SILO, *arguments, *where], input=stdin, capture_output=True, timeout=60, check=False
-    )
+    done = warm.run([*SILO, *arguments, *where], stdin=stdin, timeout_s=60)
     if status is not None:
         assert done.returncode == status, (done.returncode, done.stdout, done.stderr)
     assert b"Traceback" not in done.stderr

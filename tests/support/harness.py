@@ -10,12 +10,12 @@ import contextlib
 import os
 import signal
 import subprocess
-import sys
 import time
 from typing import TYPE_CHECKING, Self
 
 import psutil
 import pytest
+from support import warm
 from support.small_settings import SMALL, pairs
 
 from silomq import Admin, StoreError
@@ -35,7 +35,7 @@ LONG = (
     pytest.mark.slow,
     pytest.mark.skipif(os.environ.get("SILOMQ_LONG") != "1", reason="long: needs SILOMQ_LONG=1"),
 )
-PYTHON = (sys.executable, "-P")
+PYTHON = warm.PYTHON
 WAIT_S = 30.0
 
 
@@ -154,7 +154,7 @@ class StoreProcess:
         """Starts the supervisor and does not wait for anything."""
         started.add(self.path)
         with self.log_path.open("ab") as out:
-            self.process = subprocess.Popen(
+            self.process = warm.WarmProcess(
                 self.command,
                 stdin=subprocess.DEVNULL,
                 stdout=out,

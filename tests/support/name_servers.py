@@ -6,12 +6,12 @@ import contextlib
 import re
 import signal
 import socket
-import subprocess
 from typing import TYPE_CHECKING
 
 import msgspec
 from support.commands import SILO
 from support.harness import WAIT_S, eventually
+from support.warm import WarmProcess
 
 from silomq.broker.wire.command import Command, decode
 
@@ -75,7 +75,7 @@ class NameServerProcess:
     def __init__(self, folder: Path, *arguments: str) -> None:
         self.log = folder / "names.log"
         with self.log.open("wb") as out:
-            self.process = subprocess.Popen(
+            self.process = WarmProcess(
                 [*SILO, "names", "--listen", "127.0.0.1:0", *arguments], stderr=out
             )
         eventually(lambda: _RUNNING.search(self.log.read_text()), "the name server runs")
