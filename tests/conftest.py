@@ -21,6 +21,8 @@ SLOW = (
     "spark/test_killed", "spark/test_jobs", "spark/test_demo", "spark/test_program", "spark/",
     "interop/", "crash/", "e2e/", "power/", "unit/tools/",
 )  # fmt: skip
+#: Modules below `tidy` that build the package.
+RUNS_COMPILERS = ("test_build_commands.py", "test_wheel.py")
 #: Modules below `spark` whose Spark runs in processes of their own.
 OWN_SPARK = ("test_demo.py", "test_program.py")
 
@@ -77,8 +79,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Modules stay whole, and those that share a Spark session run in the same process: the jobs'
-    in one, the others in another.
+    """Modules stay whole. Those that share a Spark session run in the same process: the jobs' in
+    one, the others in another. So do those that read the syntax trees of all sources.
     """
     from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
@@ -87,6 +89,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
         def _split_scope(self, nodeid: str) -> str:
             path = nodeid.partition("::")[0]
+            if path.startswith("tests/tidy/") and not path.endswith(RUNS_COMPILERS):
+                return "tidy"
             if not path.startswith("tests/spark/") or path.endswith(OWN_SPARK):
                 return path
             return "jobs" if path.startswith("tests/spark/test_jobs") else "spark"

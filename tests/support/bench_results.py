@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from silomq.bench.harness.results.histograms import decode, latency
+from silomq.bench.harness.load._counts import Counts
+from silomq.bench.harness.results.histograms import latency
 from silomq.bench.harness.results.model import (
     FORMAT,
     Fault,
@@ -38,10 +39,10 @@ SERVER = Server(
 
 def recorded(values: Iterable[int]) -> Latency:
     """The latency of these microseconds."""
-    histogram = decode("")
+    counts = Counts()
     for value in values:
-        histogram.record_value(value)
-    return latency(histogram)
+        counts.record(1000 * value)
+    return latency(counts)
 
 
 def series(rate: float, seconds: int, draw: random.Random) -> Series:

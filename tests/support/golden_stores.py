@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import io
 import json
 import lzma
 import tarfile
@@ -38,7 +40,18 @@ class Golden:
 
 def unpack(name: str, into: Path) -> Golden:
     """One of NAMES, unpacked below `into`."""
-    with tarfile.open(FOLDER / f"{name}.tar.xz") as tar:
+    with tarfile.open(fileobj=io.BytesIO(_archive(name))) as tar:
         tar.extractall(into, filter="data")
-    with lzma.open(FOLDER / f"{name}.manifest.jsonl.xz", "rt", encoding="utf-8") as f:
-        return Golden(name, into / name, [json.loads(line) for line in f])
+    return Golden(name, into / name, _lines(name))
+
+
+# Many tests unpack the same store, and decompressing takes as long as what most of them do.
+@functools.cache
+def _archive(name: str) -> bytes:
+    return lzma.decompress((FOLDER / f"{name}.tar.xz").read_bytes())
+
+
+@functools.cache
+def _lines(name: str) -> list[dict[str, Any]]:
+    text = lzma.decompress((FOLDER / f"{name}.manifest.jsonl.xz").read_bytes())
+    return [json.loads(line) for line in text.splitlines()]

@@ -27,8 +27,9 @@ from .warm_program import Order
 
 #: How Python is started for a program.
 PYTHON: Final = (sys.executable, "-P")
-#: Variables that a program may have other values of than this process: it reads them when it runs.
+#: Variables that a program reads when it runs, and not before; and one that is an exception.
 _READ_LATE = ("SILOMQ_", "SILO_", "PYTEST_")
+_READ_AT_IMPORT = "SILOMQ_DISK_RECORD"
 #: The arguments of `Popen._execute_child` in Python 3.11 to 3.13, and the pipes among them.
 _GIVEN = (
     "args", "executable", "preexec_fn", "close_fds", "pass_fds", "cwd", "env", "startupinfo",
@@ -84,7 +85,11 @@ _forks: dict[_Key, _Forks] = {}
 
 def _forks_for(environ: dict[str, str]) -> _Forks | None:
     """What forks programs with this environment. With the lock held."""
-    variables = (item for item in environ.items() if not item[0].startswith(_READ_LATE))
+    variables = (
+        (name, value)
+        for name, value in environ.items()
+        if name == _READ_AT_IMPORT or not name.startswith(_READ_LATE)
+    )
     key = os.getpid(), frozenset(variables)
     _asked[key] += 1
     if key not in _forks and _asked[key] > 1:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tidy.imports import imported
-from tidy.sources import ROOT
+from tidy.sources import ROOT, nodes, parsed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,8 +60,11 @@ class Source:
 
 def read(path: Path, text: str | None = None) -> Source:
     """Reads a file of the package, or `text` in its place."""
-    given = (ROOT / path).read_text(encoding="utf-8") if text is None else text
-    source = _read_python(path, given) if path.suffix == ".py" else _read_words(path, given)
+    if path.suffix == ".py":
+        source = _read_python(path, parsed(path) if text is None else ast.parse(text))
+    else:
+        given = (ROOT / path).read_text(encoding="utf-8") if text is None else text
+        source = _read_words(path, given)
     if text is None and path.suffix != ".h":
         source.imports = imported(path)
     return source
@@ -70,12 +73,11 @@ def read(path: Path, text: str | None = None) -> Source:
 # -- Python
 
 
-def _read_python(path: Path, text: str) -> Source:
+def _read_python(path: Path, tree: ast.Module) -> Source:
     found = Source(path)
-    tree = ast.parse(text)
     for statement in tree.body:
         found.definitions += _defined(str(path), "", statement)
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if isinstance(node, ast.ClassDef):
             found.bases[node.name] = [ast.unparse(b).rpartition(".")[2] for b in node.bases]
             found.definitions += _members(str(path), node)

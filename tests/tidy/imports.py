@@ -8,7 +8,7 @@ import re
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from tidy.sources import ROOT, module_name, sources
+from tidy.sources import ROOT, module_name, nodes, parsed, sources
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -26,7 +26,7 @@ def imported(path: Path) -> set[str]:
     """The full names that a file imports: "silomq.store.record.ids.Host", "os"."""
     text = (ROOT / path).read_text(encoding="utf-8")
     if path.suffix in {".py", ".pyi"}:
-        names = _python_imports(ast.parse(text))
+        names = _python_imports(parsed(path))
     else:
         names = _cython_imports(text)
     here = ["silomq", *path.parent.parts]
@@ -36,7 +36,7 @@ def imported(path: Path) -> set[str]:
 
 
 def _python_imports(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if isinstance(node, ast.Import):
             yield from ((0, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):

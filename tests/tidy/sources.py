@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import functools
 import subprocess
 import tomllib
@@ -78,6 +79,19 @@ def module_name(path: Path) -> str:
     return ".".join(("silomq", *(parts[:-1] if parts[-1] == "__init__" else parts)))
 
 
+@functools.cache
+def parsed(path: Path) -> ast.Module:
+    """The syntax tree of a Python file, which a test must not change."""
+    return ast.parse((ROOT / path).read_text(encoding="utf-8"))
+
+
+@functools.cache
+def nodes(tree: ast.AST) -> tuple[ast.AST, ...]:
+    """All nodes of a syntax tree, as `ast.walk` yields them."""
+    return tuple(ast.walk(tree))
+
+
+@functools.cache
 def project() -> dict[str, Any]:
     """pyproject.toml, parsed."""
     return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))

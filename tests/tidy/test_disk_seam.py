@@ -11,7 +11,7 @@ import ast
 import re
 from typing import TYPE_CHECKING, Final
 
-from tidy.sources import ROOT, of_each, sources
+from tidy.sources import ROOT, nodes, of_each, parsed, sources
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -171,7 +171,7 @@ EXCEPTIONS: Final[dict[str, tuple[frozenset[str], str]]] = {
 def touches(tree: ast.Module) -> set[str]:
     """The names of the calls in a module that count as access to files."""
     found = set()
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if isinstance(node, ast.ImportFrom) and node.module in {"os", "os.path", *MODULES}:
             found |= {f"from {node.module} import {alias.name}" for alias in node.names}
         elif isinstance(node, ast.Call) and (name := _touching(node)):
@@ -256,7 +256,7 @@ def test_files_are_touched_through_the_seam(path: Path) -> None:
     if name.startswith((SEAM, "bench/")):  # the benchmarks measure the disk itself
         return
     allowed, _ = EXCEPTIONS.get(name, (frozenset(), ""))
-    found = touches(ast.parse((ROOT / path).read_text(encoding="utf-8")))
+    found = touches(parsed(path))
     assert found == allowed, "not through store/disk, or listed and not made"
 
 

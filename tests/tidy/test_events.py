@@ -8,7 +8,7 @@ import ast
 from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
-from tidy.sources import ROOT, sources
+from tidy.sources import nodes, parsed, sources
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,7 +24,7 @@ CHOSEN: Final = {"broker/loop/reasons.py": "self._what"}
 
 def calls(tree: ast.AST) -> Iterator[ast.Call]:
     """The calls that write a line."""
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             owner = ast.unparse(node.func.value)
             if node.func.attr in LEVELS and owner.removesuffix("()").endswith("logger"):
@@ -35,7 +35,7 @@ def written() -> Iterator[tuple[str, int, ast.expr]]:
     """All places that write a line: file, line, event."""
     for path in sources(".py"):
         if path.parts[0] in PACKAGES:
-            tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
+            tree = parsed(path)
             for call in calls(tree):
                 assert call.args, f"{path}:{call.lineno} writes a line without an event"
                 yield str(path), call.lineno, call.args[0]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Final
 
-from tidy.sources import ROOT, of_each, sources
+from tidy.sources import nodes, of_each, parsed, sources
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -49,7 +49,7 @@ def layouts(tree: ast.Module) -> list[str]:
     """The expressions in a module that define a binary layout."""
     return [
         ast.unparse(node)
-        for node in ast.walk(tree)
+        for node in nodes(tree)
         if isinstance(node, ast.Call) and (_of_struct(node) or _of_numpy(node) or _of_slice(node))
     ]
 
@@ -90,5 +90,5 @@ int.from_bytes(data, "big")
 
 @of_each(sources(".py"))
 def test_layouts_are_written_by_their_owners(path: Path) -> None:
-    found = layouts(ast.parse((ROOT / path).read_text(encoding="utf-8")))
+    found = layouts(parsed(path))
     assert bool(found) == (str(path) in OWNERS), found

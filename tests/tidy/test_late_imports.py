@@ -12,7 +12,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-from tidy.sources import ROOT, sources
+from tidy.sources import nodes, parsed, sources
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,10 +34,10 @@ NEVER = {
 def late_imports(path: Path) -> Iterator[str]:
     """The modules that functions of a file import."""
     package = ["silomq", *path.parts[:-1]]
-    for function in ast.walk(ast.parse((ROOT / path).read_text())):
+    for function in nodes(parsed(path)):
         if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
             continue
-        for node in ast.walk(function):
+        for node in nodes(function):
             if isinstance(node, ast.Import):
                 yield from (name.name for name in node.names)
             elif isinstance(node, ast.ImportFrom):

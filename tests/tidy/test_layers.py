@@ -9,7 +9,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from tidy.imports import circles, graph, imported
-from tidy.sources import PACKAGES, ROOMS, ROOT, of_each, project, sources
+from tidy.sources import PACKAGES, ROOMS, ROOT, nodes, of_each, parsed, project, sources
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -175,16 +175,16 @@ def test_every_room_has_one_floor() -> None:
 
 @of_each(sources(".py"))
 def test_imports_inside_are_relative(path: Path) -> None:
-    tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
+    tree = parsed(path)
     roots = {
         alias.name.split(".")[0]
-        for n in ast.walk(tree)
+        for n in nodes(tree)
         if isinstance(n, ast.Import)
         for alias in n.names
     }
     roots |= {
         (node.module or "").split(".")[0]
-        for node in ast.walk(tree)
+        for node in nodes(tree)
         if isinstance(node, ast.ImportFrom) and not node.level
     }
     assert not roots & {"silomq", "tests", *PACKAGES}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tidy.layout_tables import BadTable, in_code, problems, tables
-from tidy.sources import ROOT, module_name, sources
+from tidy.sources import ROOT, module_name, parsed, sources
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,7 +26,7 @@ offset  size  type  field   meaning
 
 
 def _docstring(path: Path) -> str:
-    tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
+    tree = parsed(path)
     return ast.get_docstring(tree, clean=True) or ""
 
 

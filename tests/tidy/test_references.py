@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from tidy.sources import ROOT, files, of_each, sources
+from tidy.sources import ROOT, files, of_each, parsed, sources
 
 #: Files and links in a text: `store/disk/files.py`, [dispatch](store/dispatch/__init__.py).
 _FILE = re.compile(r"`([\w./-]+\.(?:py|pyx|pxd|h|md|service))`")
@@ -40,6 +40,6 @@ def test_sources_name_files_that_are_there(path: Path) -> None:
 
 @of_each([p for p in sources(".py") if p.name == "__init__.py"])
 def test_rooms_name_files_that_are_theirs(path: Path) -> None:
-    docstring = ast.get_docstring(ast.parse((ROOT / path).read_text(encoding="utf-8"))) or ""
+    docstring = ast.get_docstring(parsed(path)) or ""
     named = set(_FILE.findall(docstring)) - _PATTERNS
     assert not {name for name in named if not _is_there(name, path)}

@@ -6,7 +6,7 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
-from tidy.sources import ROOT, of_each, sources
+from tidy.sources import ROOT, nodes, of_each, parsed, sources
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,7 +58,7 @@ def test_every_threat_has_a_promise_and_a_test() -> None:
 
 def used_in(tree: ast.Module) -> Iterator[str]:
     """The modules and functions of the lists that a module uses."""
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         names: list[str] = []
         if isinstance(node, ast.Import):
             names = [one.name for one in node.names]
@@ -71,7 +71,7 @@ def used_in(tree: ast.Module) -> Iterator[str]:
 
 @of_each(sources(".py"))
 def test_nothing_is_unpickled_or_evaluated(path: Path) -> None:
-    found = set(used_in(ast.parse((ROOT / path).read_text(encoding="utf-8"))))
+    found = set(used_in(parsed(path)))
     assert found == ALLOWED.get(str(path), set())
 
 

@@ -6,7 +6,7 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
-from tidy.sources import ROOT, files, of_each, sources
+from tidy.sources import ROOT, files, nodes, of_each, parsed, sources
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,7 +27,7 @@ def _texts(path: Path) -> Iterator[str]:
     elif path.suffix == ".pyx":
         yield from _DOCSTRING.findall(text)
     else:
-        for node in ast.walk(ast.parse(text)):
+        for node in nodes(parsed(path)):
             if isinstance(
                 node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
             ) and (docstring := ast.get_docstring(node)):

@@ -6,7 +6,7 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
-from tidy.sources import ROOT, of_each, sources
+from tidy.sources import ROOT, nodes, of_each, parsed, sources
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,9 +29,9 @@ def _text(path: Path) -> str:
     return (ROOT / path).read_text(encoding="utf-8")
 
 
-def _python_functions(text: str) -> Iterator[tuple[str, int]]:
+def _python_functions(path: Path) -> Iterator[tuple[str, int]]:
     """Names of functions and their lengths in lines. Docstrings do not count: they may be long."""
-    for node in ast.walk(ast.parse(text)):
+    for node in nodes(parsed(path)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             lines = (node.end_lineno or node.lineno) - node.lineno + 1
             first = node.body[0]
@@ -77,8 +77,9 @@ def test_compiled_modules_are_short(path: Path) -> None:
 
 @of_each(sources(".py", ".pyx", tests=True))
 def test_functions_are_short(path: Path) -> None:
-    found = _python_functions if path.suffix == ".py" else _cython_functions
-    assert not {name: lines for name, lines in found(_text(path)) if lines > FUNCTION_LINES}
+    is_python = path.suffix == ".py"
+    found = _python_functions(path) if is_python else _cython_functions(_text(path))
+    assert not {name: lines for name, lines in found if lines > FUNCTION_LINES}
 
 
 @of_each(

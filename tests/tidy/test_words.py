@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from tidy.sources import ROOT, files, of_each, sources
+from tidy.sources import ROOT, files, of_each, parsed, sources
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,7 +29,7 @@ def test_module_has_a_docstring(path: Path) -> None:
         body = "\n".join(line for line in text.splitlines() if not line.startswith("#"))
         assert body.lstrip().startswith(('"""', 'r"""'))
     else:
-        docstring = ast.get_docstring(ast.parse(text))
+        docstring = ast.get_docstring(parsed(path))
         assert docstring
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tidy.layout_tables import tables
-from tidy.sources import ROOT, module_name, of_each, sources
+from tidy.sources import ROOT, module_name, nodes, of_each, parsed, sources
 
 from silomq.shm import bell, control, metrics, ring
 from silomq.shm.ownership import STARTUP
@@ -96,7 +96,7 @@ def test_tables_and_code_name_the_same_writers(path: Path) -> None:
 
 def _taken(path: Path) -> Iterator[tuple[str, str]]:
     """(field, its writer) of every `own("field")` and `own_queue_word(slot, "field")` of a file."""
-    for node in ast.walk(ast.parse((ROOT / path).read_text(encoding="utf-8"))):
+    for node in nodes(parsed(path)):
         if not isinstance(node, ast.Call):
             continue
         called = ast.unparse(node.func).rpartition(".")[2]
@@ -215,7 +215,7 @@ def test_handles_that_store_come_from_the_owners_of_layouts() -> None:
     made = {
         str(path)
         for path in sources(".py")
-        for node in ast.walk(ast.parse((ROOT / path).read_text(encoding="utf-8")))
+        for node in nodes(parsed(path))
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "OwnedWord"
     }
     assert made == MAKERS

@@ -33,20 +33,12 @@ def decode(text: str) -> Any:
         raise NoHistogram(f"a damaged histogram: {error!r}") from error
 
 
-def of_counts(counts: Counts) -> Any:
-    """The HdrHistogram of counts, which are 0 then."""
-    return decode(taken(counts))
-
-
-def latency(histogram: Any) -> Latency:
-    """A histogram with its figures."""
-    found = histogram.get_percentile_to_value_dict([*PERCENTILES])
-    return Latency(
-        histogram.encode().decode("ascii"),
-        histogram.get_total_count(),
-        histogram.get_mean_value(),
-        {f"{one:g}": float(found.get(one, 0)) for one in PERCENTILES},
-    )
+def latency(counts: Counts) -> Latency:
+    """The histogram of these counts with its figures. The counts are 0 then."""
+    total, mean = counts.total, counts.mean()
+    shown = [float(one) for one in counts.percentiles(PERCENTILES)]
+    names = (f"{one:g}" for one in PERCENTILES)
+    return Latency(taken(counts), total, mean, dict(zip(names, shown, strict=True)))
 
 
 def added_up(latencies: Iterable[Latency]) -> Any:

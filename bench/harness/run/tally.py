@@ -99,7 +99,7 @@ class Tally:
                 for text in second.encoded.get(kind, ()):
                     latencies.add(whole, text)
             if whole.total:
-                found[kind] = histograms.latency(histograms.of_counts(whole))
+                found[kind] = histograms.latency(whole)
         return found
 
     def columns(self, groups: int) -> dict[str, list[float | None]]:

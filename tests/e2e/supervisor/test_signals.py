@@ -8,6 +8,7 @@ import contextlib
 import json
 import os
 import pty
+import re
 import signal
 import socket
 import subprocess
@@ -33,8 +34,9 @@ HARMLESS = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGUSR1, *IGNOR
 
 
 def events(store: StoreProcess) -> list[dict[str, Any]]:
-    lines = store.log_path.read_text().splitlines()
-    return [json.loads(line) for line in lines if line.startswith("{")]
+    # A process that dumps its stacks writes parts of lines, and another may write its line between.
+    lines = re.findall(r'\{"timestamp".*\}', store.log_path.read_text())
+    return [json.loads(line) for line in lines]
 
 
 def said(store: StoreProcess, event: str) -> list[dict[str, Any]]:

@@ -60,12 +60,14 @@ def by_key(messages: list[dict[str, Any]]) -> dict[tuple[str, str], list[dict[st
 def test_exact_answers(store: golden_stores.Golden) -> None:
     view = StoreView(store.path, offline_stores.settings())
     lines = [json.loads(x) for x in manifest(view, time_queries(store), exact=True)]
-    served = [m for m in store.of("msg") if m.get("cq")]
+    served: dict[tuple[str, int], list[dict[str, Any]]] = defaultdict(list)
+    for message in store.of("msg"):
+        if message.get("cq"):
+            served[message["topic"], message["queueId"]].append(message)
     for line in lines:
         if line["kind"] != "time":
             continue
-        queue = (line["topic"], line["queueId"])
-        of_queue = [m for m in served if (m["topic"], m["queueId"]) == queue]
+        of_queue = served[line["topic"], line["queueId"]]
         later = [m["queueOffset"] for m in of_queue if m["storeTimestamp"] >= line["ts"]]
         end = max((m["queueOffset"] + 1 for m in of_queue), default=0)
         assert line["offset"] == min(later, default=end)

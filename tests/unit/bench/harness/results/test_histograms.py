@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.bench_results import recorded
 
-from silomq.bench.harness.load.latencies import NoHistogram
+from silomq.bench.harness.load._counts import Counts
+from silomq.bench.harness.load.latencies import NoHistogram, add
 from silomq.bench.harness.results.histograms import (
     added_up,
     decode,
@@ -30,7 +31,12 @@ CLOSE = 1e-3
 @given(LATENCIES, LATENCIES)
 @settings(max_examples=15, deadline=None)
 def test_percentiles_of_two_runs_are_those_of_all_values(one: list[int], other: list[int]) -> None:
-    found = latency(added_up([recorded(one), recorded(other)]))
+    both = Counts()
+    for values in (one, other):
+        add(both, recorded(values).histogram)
+    found = latency(both)
+    whole = added_up([recorded(one), recorded(other)])
+    assert whole.encode() == decode(found.histogram).encode()
     ordered = sorted(one + other)
     assert found.count == len(ordered)
     assert found.mean == pytest.approx(sum(ordered) / len(ordered), rel=CLOSE)
