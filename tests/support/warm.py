@@ -27,9 +27,9 @@ from .warm_program import Order
 
 #: How Python is started for a program.
 PYTHON: Final = (sys.executable, "-P")
-#: Variables that a program reads when it runs, and not before; and one that is an exception.
+#: Variables that a program reads when it runs. The one that follows opens a file at an import.
 _READ_LATE = ("SILOMQ_", "SILO_", "PYTEST_")
-_READ_AT_IMPORT = "SILOMQ_DISK_RECORD"
+_OPENS_A_FILE = "SILOMQ_DISK_RECORD"
 #: The arguments of `Popen._execute_child` in Python 3.11 to 3.13, and the pipes among them.
 _GIVEN = (
     "args", "executable", "preexec_fn", "close_fds", "pass_fds", "cwd", "env", "startupinfo",
@@ -85,11 +85,7 @@ _forks: dict[_Key, _Forks] = {}
 
 def _forks_for(environ: dict[str, str]) -> _Forks | None:
     """What forks programs with this environment. With the lock held."""
-    variables = (
-        (name, value)
-        for name, value in environ.items()
-        if name == _READ_AT_IMPORT or not name.startswith(_READ_LATE)
-    )
+    variables = (item for item in environ.items() if not item[0].startswith(_READ_LATE))
     key = os.getpid(), frozenset(variables)
     _asked[key] += 1
     if key not in _forks and _asked[key] > 1:
@@ -128,12 +124,14 @@ def _order(options: dict[str, Any]) -> Order | None:
     if (*words[:2],) != PYTHON or os.environ.get("SILOMQ_LONG") == "1":
         return None
     program, *arguments = words[3:] if words[2] == "-m" else words[2:]
-    if program.startswith("-") or any(options[name] != usual for name, usual in _USUAL.items()):
+    environ = dict(os.environ if options["env"] is None else options["env"])
+    is_usual = all(options[name] == usual for name, usual in _USUAL.items())
+    if program.startswith("-") or _OPENS_A_FILE in environ or not is_usual:
         return None
     return Order(
         program=program,
         arguments=arguments,
-        environ=dict(os.environ if options["env"] is None else options["env"]),
+        environ=environ,
         folder=os.path.abspath(options["cwd"] or "."),
         umask=_umask(),
         new_session=options["start_new_session"],
