@@ -9,11 +9,13 @@ import random
 import threading
 import time
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 from power.busy_transactions import COMMIT, OPEN, PAID, ROLLBACK, transaction_body
 from power.recorded_store import Recorded, Said, known_at_the_cut, say
+from support.harness import eventually
 from support.load.sender import Sender
 from support.small_settings import ALWAYS
 
@@ -139,7 +141,7 @@ class Busy(Recorded):
     def _one_life(self, life: int, kinds: tuple[str, ...], ends: tuple[str, ...]) -> None:
         self.quiet.clear()
         self.at_once(
-            *((self._kill,), (self._send, life), (self._delay, life, kinds)),
+            *((self._kill, life), (self._send, life), (self._delay, life, kinds)),
             *((self._delete, life), (self._transact, ends)),
         )
 
@@ -151,12 +153,18 @@ class Busy(Recorded):
         sender.send_batch()
         sender.close()
 
-    def _kill(self) -> None:
+    def _kill(self, life: int) -> None:
+        index = self.store.path / "index"
+        seen: set[Path] = set()
         try:
             for actor in KILLED:
                 time.sleep(0.3)
                 self.store.replace(actor)
+                seen.update(index.iterdir())
             time.sleep(0.5)
+            if life == 1:  # later messages hold the log that wait for hours
+                removed = partial(self.store.control.load, "files_removed")
+                eventually(lambda: removed() and not min(seen).exists(), "files are cleaned away")
         finally:
             self.quiet.set()
 
