@@ -10,6 +10,7 @@ ALL = {mutant.name: mutant for mutant in mutants()}
 #: Quick ones, of different parts of the store.
 SAMPLE = (
     "a_deletion_is_not_taken_up_again",
+    "an_acknowledgement_out_of_order_is_not_noted",
     "clean_removes_what_is_not_durable",
     "damage_counts_as_torn_after_a_power_cut",
     "the_progress_record_has_one_slot",
@@ -21,7 +22,6 @@ LONG_SAMPLE = (
     "a_result_is_read_before_tail_passed_it",
     "append_does_not_clear_behind_wrote",
     "append_does_not_roll_back_queue_offsets",
-    "an_acknowledgement_out_of_order_is_not_noted",
     "damage_in_mid_log_is_cut_off",
     "permissions_go_without_a_round_of_append",
     "the_last_word_of_a_window_is_not_read",

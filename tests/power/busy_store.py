@@ -162,7 +162,7 @@ class Busy(Recorded):
                 self.store.replace(actor)
                 seen.update(index.iterdir())
             time.sleep(0.5)
-            if life == 1:  # later messages hold the log that wait for hours
+            if life == 1:  # in the next one messages wait for hours, and hold the log
                 removed = partial(self.store.control.load, "files_removed")
                 eventually(lambda: removed() and not min(seen).exists(), "files are cleaned away")
         finally:

@@ -103,6 +103,28 @@ def test_it_ends_with_the_same_status(tmp_path: Path, code: str, status: int) ->
         assert (process.stderr.read() == b"why\n") == ("why" in code)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "options"),
+    [
+        ([b"\xff"], {}),
+        ([], {"env": {**os.environ, "SILOMQ_TEXT": "\udcff"}}),
+        ([], {"env": {**os.environ, "SILOMQ_DISK_RECORD": ""}}),
+        ([], {"umask": 0o077}),
+        ([], {"preexec_fn": os.getpid}),
+    ],
+)
+def test_what_only_an_interpreter_can_have_starts_one(
+    tmp_path: Path, arguments: list[bytes], options: dict[str, Any]
+) -> None:
+    code = "import os, sys; print([*map(os.fsencode, sys.argv[1:])], os.environb.get(b'SILOMQ_TEXT'))"
+    command = [*script(tmp_path, code), *arguments]
+    with WarmProcess(command, stdout=subprocess.PIPE, **options) as process:
+        assert not process.is_warm
+        assert process.stdout is not None
+        text = b"\xff" if "SILOMQ_TEXT" in options.get("env", {}) else None
+        assert process.stdout.read().decode() == f"{arguments} {text}\n"
+
+
 def test_it_is_signalled_as_any_other(tmp_path: Path) -> None:
     code = "import time\nprint('there', flush=True)\nwhile True: time.sleep(0.01)"
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGKILL):

@@ -1,16 +1,17 @@
-"""Programs of `python -m silomq...` that begin at once: most of the time that a test of a command
-or a store took went into importing the same modules again.
+"""Stores and commands that begin at once. Importing the same modules for each of them took longer
+than most of what tests do with them.
 
-They are processes as any other, children of this one, with the descriptors, environment, folder and
-arguments that they are given. But the interpreter is not started for each: a process that has
-imported everything, one for each process of tests, forks them (`warm_program.py`). Where the
-interpreter itself matters, at the first time, and in the long forms, a program is started as a user
-starts it.
+They are processes like any other: children of this one, with the descriptors, environment, folder
+and arguments that they are given. But no interpreter is started for them. A process that has
+imported everything forks them (`warm_program.py`); each process of tests has one for each
+environment. A program is started as a user starts it where the interpreter itself matters, the
+first time, and in the long forms.
 """
 
 from __future__ import annotations
 
 import ctypes
+import itertools
 import os
 import re
 import socket
@@ -23,12 +24,13 @@ from typing import Any, Final
 
 import msgspec
 
-from .warm_program import Order
+from .warm_program import MOST_FDS, Order
 
 #: How Python is started for a program.
 PYTHON: Final = (sys.executable, "-P")
-#: Variables that a program reads when it runs. The one that follows opens a file at an import.
+#: How the names of variables begin that a program reads only when it runs.
 _READ_LATE = ("SILOMQ_", "SILO_", "PYTEST_")
+#: The exception: with this variable an import opens a file.
 _OPENS_A_FILE = "SILOMQ_DISK_RECORD"
 #: The arguments of `Popen._execute_child` in Python 3.11 to 3.13, and the pipes among them.
 _GIVEN = (
@@ -37,7 +39,7 @@ _GIVEN = (
     "restore_signals", "gid", "gids", "uid", "umask", "start_new_session", "process_group",
 )  # fmt: skip
 _PIPES = slice(10, 16)
-#: What only a new interpreter can have is anything else than this.
+#: With any other value of these arguments a new interpreter is started.
 _USUAL = {
     "executable": None, "preexec_fn": None, "close_fds": True, "shell": False,
     "restore_signals": True, "gid": None, "gids": None, "uid": None, "umask": -1,
@@ -120,13 +122,20 @@ class WarmProcess(subprocess.Popen[bytes]):
 
 def _order(options: dict[str, Any]) -> Order | None:
     """What is to be forked; None if a new interpreter must be started."""
-    words = [os.fspath(word) for word in options["args"]]
+    words = [os.fsdecode(word) for word in options["args"]]
     if (*words[:2],) != PYTHON or os.environ.get("SILOMQ_LONG") == "1":
         return None
     program, *arguments = words[3:] if words[2] == "-m" else words[2:]
     environ = dict(os.environ if options["env"] is None else options["env"])
-    is_usual = all(options[name] == usual for name, usual in _USUAL.items())
-    if program.startswith("-") or _OPENS_A_FILE in environ or not is_usual:
+    fds = [0, 1, 2, *options["pass_fds"]]
+    texts = "".join([*words, *itertools.chain(*environ.items())])
+    if (
+        program.startswith("-")
+        or any(options[name] != usual for name, usual in _USUAL.items())
+        or _OPENS_A_FILE in environ
+        or len(fds) > MOST_FDS
+        or texts != texts.encode(errors="ignore").decode()  # an order is UTF-8
+    ):
         return None
     return Order(
         program=program,
@@ -135,7 +144,7 @@ def _order(options: dict[str, Any]) -> Order | None:
         folder=os.path.abspath(options["cwd"] or "."),
         umask=_umask(),
         new_session=options["start_new_session"],
-        fds=[0, 1, 2, *options["pass_fds"]],
+        fds=fds,
     )
 
 

@@ -23,10 +23,10 @@ import setproctitle
 
 #: The packages that are imported before the first fork. The rest, Spark's and the benchmarks', is
 #: imported by those who need it.
-PRELOADED = ("actors", "broker", "cli.running", "cli.offline", "names", "supervisor")
-#: The most descriptors that a program is given.
+_PRELOADED = ("actors", "broker", "cli.running", "cli.offline", "names", "supervisor")
+#: The most descriptors that an order can bring: Linux passes 253 at once.
 MOST_FDS = 250
-MOST_BYTES = 1 << 20
+_MOST_BYTES = 1 << 20
 _NO_PROGRAMS = ("__main__", "successor")
 
 
@@ -45,8 +45,8 @@ class Order(msgspec.Struct):
 
 
 def preload() -> None:
-    """Imports the modules of PRELOADED."""
-    for name in PRELOADED:
+    """Imports the modules of _PRELOADED."""
+    for name in _PRELOADED:
         package = importlib.import_module(f"silomq.{name}")
         for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             if found.name.rpartition(".")[2] not in _NO_PROGRAMS:
@@ -62,7 +62,7 @@ def serve(link: socket.socket) -> tuple[Order, list[int]] | None:
     its descriptors in the program that is to run, and None here at the end.
     """
     while True:
-        data, fds, _, _ = socket.recv_fds(link, MOST_BYTES, MOST_FDS)
+        data, fds, _, _ = socket.recv_fds(link, _MOST_BYTES, MOST_FDS)
         if not data:
             return None
         number, end = os.pipe()

@@ -66,7 +66,7 @@ def test_each_boundary_has_the_step_of_the_library() -> None:
 
 
 @given(st.lists(US, min_size=1, max_size=300))
-@settings(max_examples=20, deadline=None)  # the library takes half a second
+@settings(max_examples=50, deadline=None)
 def test_percentiles_mean_and_form_are_those_of_the_library(us: list[int]) -> None:
     ours, theirs = counted(us), library(us)
     assert ours.total == theirs.get_total_count()
