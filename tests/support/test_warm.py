@@ -116,13 +116,16 @@ def test_it_ends_with_the_same_status(tmp_path: Path, code: str, status: int) ->
 def test_what_only_an_interpreter_can_have_starts_one(
     tmp_path: Path, arguments: list[bytes], options: dict[str, Any]
 ) -> None:
-    code = "import os, sys; print([*map(os.fsencode, sys.argv[1:])], os.environb.get(b'SILOMQ_TEXT'))"
-    command = [*script(tmp_path, code), *arguments]
+    code = """
+import os, sys
+print([*map(os.fsencode, sys.argv[1:])], os.environb.get(b"SILOMQ_TEXT"))
+"""
+    command: list[str | bytes] = [*script(tmp_path, code), *arguments]
     with WarmProcess(command, stdout=subprocess.PIPE, **options) as process:
         assert not process.is_warm
         assert process.stdout is not None
         text = b"\xff" if "SILOMQ_TEXT" in options.get("env", {}) else None
-        assert process.stdout.read().decode() == f"{arguments} {text}\n"
+        assert process.stdout.read().decode() == f"{arguments} {text!r}\n"
 
 
 def test_it_is_signalled_as_any_other(tmp_path: Path) -> None:
