@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-#: So much is left for the processes that are measured, bytes: the kernel keeps some free anyway.
-_LEFT = 1 << 30
+#: So much is left, bytes: the kernel keeps about as much free of a memory of 24 GiB. What is left
+#: is used for the first time within a run, so a run's warm-up must be longer than that takes.
+_LEFT = 256 << 20
 _PART = 64 << 20
 _PIECE = 1 << 20
 #: After so many parts in a row without effect: something may have freed memory beside one of them.

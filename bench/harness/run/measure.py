@@ -177,8 +177,7 @@ class Measurement:
                 if seconds < self._warm_up:
                     cpu_before = sampler.cpu_s
                 row |= self._behind()
-                row["machine_pause"] = pauses.longest_us()
-                row["core_pause"] = pauses.longest_of_a_core_us()
+                row["machine_pause"], row["core_pause"] = pauses.longest_us() or (None, None)
                 missed = (now - start) // SECOND - seconds - 1
                 self._samples.rows += [{}] * missed + [row]
                 seconds += missed + 1

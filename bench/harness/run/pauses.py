@@ -7,7 +7,8 @@ So each second of a result has the longest pause of all cores, and the longest o
 One thread on each core sleeps 1 ms at a time with the highest priority, and looks how late it wakes
 (as jHiccup does). A kernel that is busy on one core for long is no pause: the threads of the other
 cores have looked. So a core that is late alone counts only as far as the kernel says that the host
-took the time (steal), which it tells in steps of 10 ms. The priority needs root or CAP_SYS_NICE.
+took the time (steal), which it tells in steps of 10 ms. Some kernels never tell it. A pause of all
+cores is one of each, whatever the kernel says. The priority needs root or CAP_SYS_NICE.
 Without it a busy machine would look like one that stands still, so nothing is measured.
 """
 
@@ -53,19 +54,17 @@ class Pauses:
         for thread in self._threads:
             thread.join(_PATIENCE_S)
 
-    def longest_us(self) -> float | None:
-        """The longest pause since the last call, us. None if the priority was refused."""
-        if self._refused.is_set():
-            return None
-        return round(longest(self._memory) / _NS_PER_US, 1)
-
-    def longest_of_a_core_us(self) -> float | None:
-        """The longest pause of one core since the last call, us. None if it cannot be measured."""
+    def longest_us(self) -> tuple[float, float] | None:
+        """The longest pauses since the last call: of all cores at once, and of one core, which is
+        never the shorter one, us. None if the priority was refused.
+        """
         if self._refused.is_set():
             return None
         before, self._stolen_ns = self._stolen_ns, self._read_stolen()
         stolen = [now - then for then, now in zip(before, self._stolen_ns, strict=True)]
-        return round(max(map(min, most_late(self._memory), stolen)) / _NS_PER_US, 1)
+        of_all = longest(self._memory)
+        of_one = max(of_all, *map(min, most_late(self._memory), stolen))
+        return round(of_all / _NS_PER_US, 1), round(of_one / _NS_PER_US, 1)
 
     def _read_stolen(self) -> list[int]:
         """The time that the host took from each watched core since the machine's start, ns. It is 0

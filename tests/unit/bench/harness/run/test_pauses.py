@@ -108,17 +108,18 @@ def test_a_thread_is_late_although_another_looks() -> None:
 
 
 @pytest.mark.parametrize(
-    ("late_ms", "stolen_ms", "told_ms"),
+    ("late_ms", "stolen_ms", "paused_ms", "told_ms"),
     [
-        pytest.param((40, 3), (0, 0), 0, id="a_busy_kernel_is_no_pause"),
-        pytest.param((40, 3), (30, 0), 30, id="no_more_than_was_stolen"),
-        pytest.param((3, 40), (90, 50), 40, id="no_longer_than_a_thread_was_late"),
-        pytest.param((40, 3), (0, 50), 3, id="another_core"),
+        pytest.param((40, 3), (0, 0), 0, 0, id="a_busy_kernel_is_no_pause"),
+        pytest.param((40, 3), (30, 0), 0, 30, id="no_more_than_was_stolen"),
+        pytest.param((3, 40), (90, 50), 2, 40, id="no_longer_than_a_thread_was_late"),
+        pytest.param((40, 3), (0, 50), 1, 3, id="another_core"),
+        pytest.param((40, 30), (0, 0), 30, 30, id="a_pause_of_all_is_one_of_each"),
     ],
 )
 def test_a_core_that_is_late_alone(
     monkeypatch: pytest.MonkeyPatch,
-    late_ms: tuple[int, int], stolen_ms: tuple[int, int], told_ms: int,
+    late_ms: tuple[int, int], stolen_ms: tuple[int, int], paused_ms: int, told_ms: int,
 ) -> None:  # fmt: skip
     found = Pauses.__new__(Pauses)
     found._refused, found._memory = threading.Event(), bytearray()
@@ -126,7 +127,8 @@ def test_a_core_that_is_late_alone(
     now = [then + more * MS for then, more in zip(found._stolen_ns, stolen_ms, strict=True)]
     monkeypatch.setattr(found, "_read_stolen", lambda: now)
     monkeypatch.setattr(pauses, "most_late", lambda _: [late * MS for late in late_ms])
-    assert found.longest_of_a_core_us() == told_ms * 1000
+    monkeypatch.setattr(pauses, "longest", lambda _: paused_ms * MS)
+    assert found.longest_us() == (paused_ms * 1000, told_ms * 1000)
 
 
 def test_what_the_host_took_is_read_of_each_core() -> None:
@@ -157,9 +159,9 @@ def test_all_threads_end() -> None:
     with contextlib.closing(Pauses()) as found:
         assert threading.active_count() == before + min(8, len(os.sched_getaffinity(0)))
         time.sleep(0.02)
-        told = [found.longest_us(), found.longest_of_a_core_us()]
+        told = found.longest_us()
     assert threading.active_count() == before
-    assert told == [None, None] or all(0 <= pause < 1e6 for pause in told if pause is not None)
+    assert told is None or 0 <= told[0] <= told[1] < 1e6
 
 
 def test_without_the_priority_nothing_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,5 +173,4 @@ def test_without_the_priority_nothing_is_measured(monkeypatch: pytest.MonkeyPatc
     with contextlib.closing(Pauses()) as found:
         time.sleep(0.02)
         assert found.longest_us() is None
-        assert found.longest_of_a_core_us() is None
     assert threading.active_count() == before
