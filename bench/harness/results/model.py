@@ -102,8 +102,9 @@ class Run(msgspec.Struct, frozen=True):
     drift: dict[str, float] = {}
     #: Messages a second that were due (open loop); 0 is as fast as it goes.
     wanted_rate: float = 0.0
-    #: Messages of the measured part a second, until all that was sent was in its queues. 0 if the
-    #: server does not tell, or if consumers read meanwhile.
+    #: Messages that were dispatched a second, from the begin of the measured part until all were.
+    #: Those that the warm-up left are among them. 0 if the server does not tell, or if consumers
+    #: read meanwhile.
     dispatch_rate: float = 0.0
     #: Cold reads: the share of the server's files that was in the page cache all the same.
     cached: float | None = None

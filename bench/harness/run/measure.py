@@ -70,9 +70,10 @@ class Measurement:
         self._is_interrupted = False
         self._done_faults: list[Fault] = []
         self._server_cpu_s = 0.0
-        self._began = 0
         self._cached: float | None = None
         self._dispatch_rate = 0.0
+        #: When the measured part began, ns, and how many messages were dispatched before.
+        self._dispatched_before = (0, 0)
         self._numbers: Path | None = None
         if self._workload.check:
             self._numbers = folder / "numbers"
@@ -108,7 +109,7 @@ class Measurement:
             crew.wait_ready(self._check)
             start = time.monotonic_ns() + _BEFORE_START_NS
             crew.go(start)
-            self._began = self._began or start
+            self._dispatched_before = (start, self._server.positions().get("dispatch_count", 0))
             consumers = [w.process.pid for w in crew.workers if w.order.role == "consume"]
             faults = Faults(
                 self._workload.faults,
@@ -137,11 +138,11 @@ class Measurement:
     def _await_dispatch(self) -> None:
         """Waits until all messages that were sent are in their queues, if the server tells."""
         deadline = time.monotonic() + _DISPATCH_S
-        measured_from = self._began + self._warm_up * SECOND
+        began, before = self._dispatched_before
         while (now := self._server.positions()) and not self._live.is_interrupted():
             if now["dispatched"] >= now["wrote"]:
-                took_s = (time.monotonic_ns() - measured_from) / SECOND
-                self._dispatch_rate = self._tally.sent / took_s if took_s > 0 else 0.0
+                took_s = (time.monotonic_ns() - began) / SECOND
+                self._dispatch_rate = (now["dispatch_count"] - before) / took_s
                 return
             self._server.pids()
             if time.monotonic() > deadline:
@@ -176,6 +177,8 @@ class Measurement:
                 row, sampled_at = sampler.sample((now - sampled_at) / 1e9), now
                 if seconds < self._warm_up:
                     cpu_before = sampler.cpu_s
+                    before = self._server.positions().get("dispatch_count", 0)
+                    self._dispatched_before = (now, before)
                 row |= self._behind()
                 row["machine_pause"], row["core_pause"] = pauses.longest_us() or (None, None)
                 missed = (now - start) // SECOND - seconds - 1

@@ -64,7 +64,8 @@ those, not this page.
   percentiles.
 - Tables show the median of the runs, and in brackets the least and the greatest. Results of peers
   come from interleaved runs with the same messages on the same disk (`silo bench suite`).
-- The dispatch rate counts the messages of the measured part until the last one was in its queue.
+- The dispatch rate counts the messages that were dispatched from the begin of the measured part
+  until all were. What the warm-up left is among them.
 - Before each run free memory is filled with the page cache of another file, as on a server that
   has run for long (`full_memory`). Pages then come from older files. On a virtual machine whose
   free memory goes back to its host, a first use of pages can cost more than all else. Results

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .target import Wanted
 
 #: Read in this order: what follows is never ahead of what was read before.
-_WORDS: Final = ("flushed", "dispatched", "wrote")
+_WORDS: Final = ("flushed", "dispatch_count", "dispatched", "wrote")
 _MANY_TOPICS: Final = 1000
 _TIMEOUT_S: Final = 30.0
 #: Those that RocketMQ's protocol has as well.

@@ -77,7 +77,8 @@ class Running(Protocol):
 
     def positions(self) -> dict[str, int]:
         """What the server tells of its log, as addresses there: "wrote", and how far it is
-        "flushed" and "dispatched". Nothing if it tells none at no cost.
+        "flushed" and "dispatched". "dispatch_count" is a number of messages. Nothing if it tells
+        none at no cost.
         """
         ...
 
