@@ -14,8 +14,9 @@ wait has a bound:
 - Append spins `append_spin_us` before it sleeps (under SYNC_FLUSH 200 us), and yields its core from
   20 us on. It sleeps and wakes within its kernel (`store/commitlog/rest.h`), and so does
   reput (`store/dispatch/_follow.pyx`): the Python around it would take longer than the message.
-- While append and the producers that send are more than the cores, nobody spins (`shm/spin.h`). To
-  be woken takes less from the others.
+- While append and the producers that send are more than the cores, each turn of a spin yields the
+  core. A process that computes takes it for milliseconds: after that the spinner sleeps for some
+  time, because whoever is woken takes a core from others (`shm/spin.h`).
 - Flush never spins. Under SYNC_FLUSH it wakes producers, yields its core to them, and wakes
   reput last. On less than four cores a producer does not spin for a sync, which needs flush's core.
 - Neither append nor reput spins when the last three pauses were longer than the spin: then only

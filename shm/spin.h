@@ -1,13 +1,14 @@
 /* How append and producers spin for a word that another process will change.
  *
- * Nobody spins while more processes send than there are cores: append says so in the word
- * `crowded`. A process that sleeps takes its core from others when it is woken. One that spins is
- * in the way of those who work, and loses its turn when it yields.
+ * A spin keeps its core at first: the word changes within some microseconds, and a pause sees that
+ * first. Later each turn yields the core. While more processes send than there are cores, each turn
+ * yields: append says so in the word `crowded`. There sleep costs more than turns. Each message
+ * would wake two sleepers, and a core on which all sleep halts. On some virtual machines the host
+ * then takes 70 us to wake it.
  *
- * Otherwise a spin keeps its core at first: the word changes within some microseconds, and a pause
- * sees that first. Later each turn yields the core. A process that computes takes a yielded core
- * for a whole time slice. After such a yield the spin keeps the core for a while, and for longer
- * after each further one.
+ * A process that computes takes a yielded core for a whole time slice. After such a yield the spin
+ * keeps the core for a while, and for longer after each further one. While it is crowded it sleeps
+ * instead: a process that sleeps takes its core from others when it is woken.
  *
  * While producers stream, append yields its core at once. What comes meanwhile makes a longer
  * batch, which costs less for each frame; and nobody waits for an answer. */
@@ -31,11 +32,16 @@ typedef struct {
     int64_t kept_until, keep_ns; /* no yield before that time; how long it was set for */
 } silo_spin;
 
+/* Whether to spin on at `now`, and not to sleep. */
+static inline int silo_spins_on(const silo_spin *spin, int64_t now, int crowded) {
+    return !crowded || now >= spin->kept_until;
+}
+
 /* One turn of a spin that began at `began`, when the clock shows `now`. Returns the time
  * afterwards. */
-static inline int64_t silo_spin_turn(silo_spin *spin, int64_t began, int64_t now) {
+static inline int64_t silo_spin_turn(silo_spin *spin, int64_t began, int64_t now, int crowded) {
     int64_t after;
-    if (now < spin->kept_until || now - began < SPIN_ALONE_NS) {
+    if (now < spin->kept_until || (!crowded && now - began < SPIN_ALONE_NS)) {
         silo_pause();
         return silo_monotonic_ns();
     }

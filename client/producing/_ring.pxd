@@ -17,7 +17,8 @@ cdef extern from "shm/words.h" nogil:
 cdef extern from "shm/spin.h" nogil:
     ctypedef struct silo_spin:
         pass
-    int64_t silo_spin_turn(silo_spin *spin, int64_t began, int64_t now)
+    bint silo_spins_on(const silo_spin *spin, int64_t now, bint crowded)
+    int64_t silo_spin_turn(silo_spin *spin, int64_t began, int64_t now, bint crowded)
 
 cdef extern from "shm/layout.h" nogil:
     int CONTROL_APPEND_ASLEEP, CONTROL_CROWDED, CONTROL_FLUSHED

@@ -326,8 +326,9 @@ cdef class Ring:
         cdef silo_spin spin = self.spin  # a copy: other threads may wait at the same time
         with nogil:
             start = now = silo_monotonic_ns()
-            while not changed and now - start < spin_ns and not silo_load(crowded):
-                now = silo_spin_turn(&spin, start, now)
+            while (not changed and now - start < spin_ns
+                   and silo_spins_on(&spin, now, silo_load(crowded) != 0)):
+                now = silo_spin_turn(&spin, start, now, silo_load(crowded) != 0)
                 changed = silo_load(word) != seen
             if not changed:
                 __atomic_fetch_add(asleep, 1, __ATOMIC_SEQ_CST)

@@ -2,7 +2,7 @@
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
-from silomq.shm._pauses cimport silo_end_pause, silo_may_spin, silo_pauses
+from silomq.shm._pauses cimport silo_end_pause, silo_pauses
 
 cdef extern from "shm/checksum.h" nogil:
     uint32_t silo_crc32(uint32_t seed, const uint8_t *p, size_t n)
@@ -32,12 +32,6 @@ cdef extern from "shm/words.h" nogil:
     void silo_put32(uint8_t *p, uint32_t v)
     void silo_put64(uint8_t *p, uint64_t v)
     void SILO_FAULT(const char *name)
-
-cdef extern from "shm/spin.h" nogil:
-    ctypedef struct silo_spin:
-        pass
-    int64_t silo_spin_turn(silo_spin *spin, int64_t began, int64_t now)
-    int64_t silo_yield()
 
 cdef extern from "store/record/record.h" nogil:
     ctypedef struct silo_record:
@@ -147,6 +141,7 @@ cdef extern from "store/commitlog/rest.h" nogil:
     ctypedef struct silo_rest:
         int epoll, inbox, signals
         silo_pauses pauses
+    int64_t silo_spin_on(silo_rest *rest, const silo_census *census, int64_t now, int64_t spin_ns)
     bint silo_announce(uint8_t *control, const silo_rings *rings, uint64_t seen_mail)
     bint silo_sleep(const silo_rest *rest, uint8_t *control, const silo_rings *rings,
                     uint64_t seen_mail, int64_t until)
@@ -192,8 +187,7 @@ cdef class Appender:
     cdef bint append_crc, light
     cdef bint names_light           # whether a record of this frame may name a light queue
     cdef size_t sleeper
-    cdef silo_spin spin             # while no ring has work
-    cdef silo_rest rest
+    cdef silo_rest rest             # while no ring has work
     cdef silo_census census         # of the rings that have work
     cdef uint64_t seen_mail
     cdef readonly int bad_ring      # set when `run` returns BAD_RING

@@ -155,7 +155,7 @@ cdef class Appender:
         return reason
 
     cdef int work(self, int64_t spin_ns, int64_t slice_ns, bint sleeps) noexcept nogil:
-        cdef int64_t start = silo_monotonic_ns(), now = start, before
+        cdef int64_t start = silo_monotonic_ns(), now = start, before, after
         cdef int reason
         if not sleeps:
             self.rest.pauses.since = start
@@ -172,14 +172,15 @@ cdef class Appender:
             if reason == R_SLICE:
                 silo_end_pause(&self.rest.pauses, before, spin_ns)
                 self.rest.pauses.since = now
-            elif not self.census.crowded and silo_may_spin(&self.rest.pauses, now, spin_ns):
-                now = (silo_yield() if self.census.streams
-                       else silo_spin_turn(&self.spin, self.rest.pauses.since, now))
-            elif sleeps and silo_sleep(&self.rest, self.control, &self.rings, self.seen_mail,
-                                       start + slice_ns):
-                now = silo_monotonic_ns()
             else:
-                return R_IDLE
+                after = silo_spin_on(&self.rest, &self.census, now, spin_ns)
+                if after:
+                    now = after
+                elif sleeps and silo_sleep(&self.rest, self.control, &self.rings, self.seen_mail,
+                                           start + slice_ns):
+                    now = silo_monotonic_ns()
+                else:
+                    return R_IDLE
             if now - start >= slice_ns:
                 return R_SLICE
 

@@ -8,6 +8,7 @@
 
 #include "shm/layout.h"
 #include "shm/pauses.h"
+#include "shm/spin.h"
 #include "shm/words.h"
 #include "store/commitlog/turns.h"
 
@@ -16,7 +17,17 @@ enum { REST_EVENTS = 8 };
 typedef struct {
     int epoll, inbox, signals; /* descriptors: where append sleeps, and what its caller reads */
     silo_pauses pauses;
+    silo_spin spin;
 } silo_rest;
+
+/* One turn of a spin, when the clock shows `now`. Returns the time afterwards, or 0: to sleep. */
+static inline int64_t silo_spin_on(silo_rest *rest, const silo_census *census, int64_t now,
+                                   int64_t spin_ns) {
+    if (!silo_may_spin(&rest->pauses, now, spin_ns)) return 0;
+    if (!silo_spins_on(&rest->spin, now, census->crowded)) return 0;
+    if (census->streams && !census->crowded) return silo_yield();
+    return silo_spin_turn(&rest->spin, rest->pauses.since, now, census->crowded);
+}
 
 /* Whether something keeps the store from taking messages, or does no longer: a number that is
  * another one then. The caller decides which status puts get. */

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
+import subprocess
+import sys
 import threading
 import time
 from typing import TYPE_CHECKING
@@ -105,3 +108,44 @@ def test_a_sleep_ends_with_its_slice() -> None:
     poll.close()
     os.close(inbox)
     os.close(bell)
+
+
+def crowded() -> Rig:
+    """A rig that is crowded for good."""
+    rig = Rig(cores=0)
+    rig.new_ring().place(rig.frame(one()))
+    time.sleep(0.002)  # a census takes 1 ms
+    rig.run()
+    assert rig.control.load("crowded") == 1
+    return rig
+
+
+def test_it_spins_while_it_is_crowded_too() -> None:
+    """Not while something computes on its core. Then it is tried again."""
+    rig, deadline = crowded(), time.monotonic() + 60
+    while rig.kernel.run(10**9, 2_000_000) != kernel.SLICE:
+        assert time.monotonic() < deadline, "append does not spin"
+
+
+@contextlib.contextmanager
+def computing_beside() -> Iterator[None]:
+    """Another process, which computes on the core on which this thread runs meanwhile."""
+    cores = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(cores)})
+    try:
+        with subprocess.Popen([sys.executable, "-SEc", "while True: pass"]) as child:
+            try:
+                yield
+            finally:
+                child.kill()
+    finally:
+        os.sched_setaffinity(0, cores)
+
+
+def test_while_it_is_crowded_it_sleeps_when_another_process_computes() -> None:
+    """Whoever is woken takes the core from such a process. Whoever yields it waits for the end of
+    its slice.
+    """
+    rig = crowded()
+    with computing_beside():
+        assert rig.kernel.run(60 * 10**9, 30 * 10**9) == kernel.IDLE
