@@ -101,27 +101,35 @@ _CAUSES: Final = """
 What is known of the causes of those that are missed, on two cores:
 
 - **Rates.** Both cores are busy. The bound is the CPU time that producer and server need for a
-  message. RocketMQ's store runs in the producer's own thread and hands nothing over. SiloMQ sends
-  these without waiting for answers. An earlier measurement waited for the answer to each batch: it
-  had 1.5 times the rate of RocketMQ's store.
-- **The longest stall at half load.** Each message wakes a sleeping append and a sleeping producer,
-  so half the rate keeps the cores busy for more than four fifths of the time. In a second in which
-  they are slower a queue forms. Some stalls are pauses of a core.
+  message. RocketMQ's store runs in the producer's own thread and hands nothing over. With 4
+  producers and 128 B its version 4 needs 1.9 us of CPU time for a message, and SiloMQ 0.6 us, half
+  of it in the producer's call from Python. Eight times its rate would leave 0.3 us for both. With
+  1 KiB, fifteen times its rate are 6 GB/s, each byte copied twice and checked. One core of that
+  machine copies 9 GB/s. SiloMQ sends these without waiting for answers. An earlier measurement
+  waited for the answer to each batch: it had 1.5 times the rate of RocketMQ's store.
+- **The longest stall at half load.** Four producers, two groups, append and reput share two cores.
+  A producer that paces itself sends what was due meanwhile in one go, and a queue forms whenever
+  the cores are slower. By `perf sched` no process waited longer than 6 ms for a core. But for up
+  to 0.2 s at a time the kernel left one producer alone on a core, and append with the three others
+  on the other core, and those three fell behind. To sleep instead is worse where a halted core
+  wakes slowly: in that way such a rate was hardly reached.
 - **Send to listen and iterate.** Producer, append, reput and consumer wake each other: three
   hand-overs, and there and back are two. Between them each process does its work with cold caches.
   By `perf`, reput works about 20 us for a message, and the listener's process 25, its callback
   among it. When the interpreter did that it was 43 and 60 us, and the p50 of `listen` was 87 us.
   At this rate the cores sleep in between, and on some virtual machines the host must wake them.
-  There a hand-over takes longer than in a run without a pause, so both are measured. On a machine
-  whose hand-over with pauses takes 47 us, an earlier version met the bars beside it (0.95 and 0.81
-  times). The p99 is that of four busy processes on two cores, beside the harness. With longer spins
+  There a hand-over takes longer than in a run without a pause, so both are measured. Beside a
+  hand-over with pauses that takes 47 us or more, the p50 met its bar. The p99 is that of four busy
+  processes on two cores, beside the harness. With longer spins
   (`append_spin_us`, `reput_spin_us`) none of the store's processes sleeps. On two cores that is in
   the way of the others.
 - **SYNC_FLUSH, 64 under way.** On a fast disk the sync takes less than half of a round of 64
   messages. For the rest of it answers and new messages go through four processes on two cores.
 - **One at a time, disk.** `fdatasync` is most of such a send, and the same for all.
-- **10,000 topics.** For each message reput writes to another page of another file. It falls
-  behind append by gigabytes, so messages are dispatched at a lower rate than they are appended.
+- **10,000 topics.** For each message producer, append and reput touch another topic, and reput
+  writes to another page of another file. The first message of each of the 40,000 queues makes a
+  file, in a quarter of a millisecond, and reput falls behind by gigabytes. Then it dispatches more
+  than append appends, and takes that time from append.
 """
 #: A machine that pauses for so long in most seconds says more of itself than of a latency.
 _NOTABLE_US: Final = 5000.0
