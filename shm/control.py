@@ -34,7 +34,7 @@ offset  size   type  field                meaning
 280     8      u64   rejected             append: frames answered with an error status; S
 288     8      u64   file_wanted          append: offset of the file it waited for last
 384     8      u64   append_asleep        append: 1 while it sleeps in epoll. readers: producers
-392     8      u64   crowded              append: 1 while it finds too few cores for all to spin
+392     8      u64   crowded              append: 1 while it and the senders are more than the cores
 512     8      u64   committed            commit: all below is written to files; S
 640     8      u64   commit_asleep        commit: 1 while it sleeps
 768     8      u64   flushed              flush: all below is durable; S

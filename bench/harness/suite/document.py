@@ -79,8 +79,8 @@ those, not this page.
 
 ## What the numbers do not say
 
-- Absolute rates are those of one machine. Ratios of results from the same machine and day carry
-  over better.
+- Absolute rates are those of one machine, which each result names. Not all parts are of the same
+  one. Ratios of results from the same machine and day carry over better.
 - With fewer than {ENOUGH} runs the noise is unknown, and so is the weight of a small difference.
 - A row with * promises less when it acknowledges: its latency is not comparable with that of the
   others.

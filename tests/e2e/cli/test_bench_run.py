@@ -221,6 +221,7 @@ def test_a_backlog_is_sent_then_read(tmp_path: Path) -> None:
         *("consumers.after=true", "consumers.cold=true"),
     )
     assert (run.sent, run.consumed, run.lost, run.doubled) == (5000, 5000, 0, 0)
+    assert run.dispatch_rate > 0
     assert max(v or 0 for v in run.series.columns["backlog"]) > 0
     # The store was started anew: hardly any page of its files was mapped by a process meanwhile.
     assert run.cached is not None
